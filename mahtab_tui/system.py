@@ -107,7 +107,8 @@ class ReusedThreads:
         self._name = name
         self._lock = threading.Lock()
         self._idle_queues: list[SimpleQueue[Work]] = []
-        """Those of the threads that wait for work, the one that has worked last at the end."""
+        """The queues of the threads that wait for work; that of the thread that has worked last is
+        at the end."""
 
     def run(self, work: Callable[..., object], *args: object) -> None:
         """Run a function on a daemon thread, at once."""

@@ -133,7 +133,7 @@ class AgentModel:
         Args:
             state: The turn.
             messages: The conversation to send.
-            options: Those of `tool_options`, and others of the model.
+            options: What `tool_options` returns, and other options of the model.
             writer: Gets the words of the answer and records.
         """
         if not options:

@@ -135,10 +135,10 @@ def run_graph(
     """Run a turn to its end, and report it to the bus and the callbacks.
 
     Args:
-        graph: Of `build_graph`.
+        graph: What `build_graph` returned.
         state: The question; updated in place.
-        host: Of the session.
-        callbacks: Of a program, if it has some.
+        host: The host of the session.
+        callbacks: LangChain's callbacks of a program that uses the agent.
 
     Returns:
         The state; if the model has failed, it has a ``failure``.

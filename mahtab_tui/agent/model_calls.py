@@ -71,7 +71,7 @@ def call_model(
         source: What the call is for.
         on_pause: Gets a sentence before a busy service is asked again.
         listener: Called while the answer comes.
-        options: For the model, such as the tools that it may call.
+        options: Options of the model, such as the tools that it may call.
     """
     call = ModelCall(
         llm,

@@ -374,7 +374,7 @@ class Nodes:
             state: The turn.
             messages: The conversation to send, to which the answer is added.
             writer: Gets the words of the answer and records.
-            options: Of the model, such as the tools that it may call.
+            options: Options of the model, such as the tools that it may call.
         """
         step = state["step"] + 1
         self._report(writer, state, "thinking", step)

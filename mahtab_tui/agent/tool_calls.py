@@ -60,7 +60,7 @@ class JoinedAnswer(NamedTuple):
     """An answer that calls tools."""
 
     message: AIMessage
-    """To be sent back to the provider."""
+    """The answer as it is sent back to the provider."""
     calls: list[ToolCall]
 
 

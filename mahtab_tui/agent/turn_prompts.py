@@ -41,7 +41,7 @@ class TurnPrompts:
         """Create it.
 
         Args:
-            host: Of the session.
+            host: The host of the session.
             nodes: They have the model and its tools.
             history: The conversation so far.
             skills: Descriptions by name, in addition to those of the tools.

@@ -35,11 +35,11 @@ class Correction(NamedTuple):
     """How the streamed pieces of an answer became those of the whole answer."""
 
     dropped: list[Piece]
-    """Those that are not in the whole answer, and must be hidden."""
+    """Pieces that are not in the whole answer, and must be hidden."""
     changed: list[Piece]
-    """Those whose text was another one."""
+    """Pieces whose text differs in the whole answer."""
     added: list[Piece]
-    """New ones, which were not streamed."""
+    """Pieces of the whole answer that were not streamed."""
 
 
 class AnswerPieces:

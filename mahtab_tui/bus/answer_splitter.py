@@ -67,7 +67,7 @@ class _GrowingPiece:
 
 
 class _Line(NamedTuple):
-    """The rest of a line."""
+    """What is left of a line after the text that was read."""
 
     text: str
     is_complete: bool

@@ -56,7 +56,7 @@ class Conversation:
         """Keys of entries that the model does not get. More pieces of a hidden answer may still
         arrive."""
         self._pieces: dict[AnswerStep, AnswerPieces] = {}
-        """Those of the current question's answers."""
+        """The pieces of the answers to the current question."""
         self._replacements: list[tuple[str, list[tuple[Entry, Removal]]]] = []
         """What each replacement has removed, by its first entry, the newest last: the entries, each
         with why it was removed before."""

@@ -155,7 +155,7 @@ class Cell(Entry):
     named_displays: dict[str, int] = field(default_factory=dict)
     """Indexes in `displays` of those that the cell may update, by their names."""
     frames: Sequence[TracebackFrame] = ()
-    """Those of the traceback in the output, the innermost last."""
+    """The frames of the traceback in the output, the innermost last."""
     offers_explanation: bool = False
     """Whether to show the key that asks about the error."""
     late_output: OutputBuffer | None = None

@@ -12,9 +12,9 @@ from typing import Literal, NamedTuple, TypeVar
 MAX_LISTED_LINES = 200
 """Lines up to which a text is read as a list."""
 _MIN_NEAR_DIGITS = 3
-"""Digits of a figure from which one wrong digit is a slip; with two, any number is near."""
+"""The least digits of a figure for one wrong digit to be a slip; with two, any number is near."""
 _MIN_LENGTH_CHANGE_DIGITS = 4
-"""Digits from which a lost or doubled digit is a slip."""
+"""The least digits of a figure for a lost or doubled digit to be a slip."""
 _UNIT_FACTORS = (1e3, 1e6, 1e9)
 """Between units such as s and ms or µs."""
 YEAR = re.compile(r"1[5-9]\d\d|20\d\d")

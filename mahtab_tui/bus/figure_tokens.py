@@ -219,7 +219,7 @@ def number_ranges(match: re.Match[str], hedge: str) -> list[NumberRange]:
     """Return the numbers that are rounded to a figure: its last digit decides.
 
     Args:
-        match: Of `ONLY_NUMBER`, or of a pattern that contains it.
+        match: A match of `ONLY_NUMBER`, or of a pattern that contains it.
         hedge: As in `FigureToken`.
     """
     if match[0] in ("0", "1"):

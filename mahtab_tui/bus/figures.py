@@ -35,7 +35,7 @@ _MAX_OPERANDS = 12
 _MAX_SCALARS = 8
 """Maximum number of different numbers in a short source."""
 _MAX_WHOLES = 60
-"""Maximum number of wholes of which a figure may be a share, and of parts."""
+"""At most this many wholes and parts are tried for a figure that may be a share."""
 _MIN_SCALED = 1_000
 """Above this, a figure with decimals is probably written in thousands or millions."""
 _MAX_GROUPS = 60

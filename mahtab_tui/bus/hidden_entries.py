@@ -16,9 +16,9 @@ class HiddenEntries:
         self._cells_by_block: dict[str, str] = {}
         """Cells by the names of their code blocks."""
         self._hidden: set[str] = set()
-        """Those that the user has hidden."""
+        """The entries that the user has hidden."""
         self._replaced: set[str] = set()
-        """Those that the user has replaced, with all after them."""
+        """The entries that the user has replaced, with all after them."""
         self._replacements: list[tuple[str, set[str]]] = []
         """What each replacement has removed, by its first entry, the newest last."""
         self.private: set[str] = set()

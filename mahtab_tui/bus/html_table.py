@@ -125,7 +125,7 @@ class _TableReader:
 
     def __init__(self) -> None:
         self.lines: list[list[TableCell]] = []
-        """Those of a nested table come after the line whose cell contains it."""
+        """The lines of a nested table come after the line whose cell contains it."""
         self.notes: list[str] = []
         self.titles: list[str] = []
         self._cell_count = 0

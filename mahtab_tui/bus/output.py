@@ -128,7 +128,7 @@ class OutputBuffer:
     """The line to which the next text is added."""
     _pen: Pen = ""
     _kind: str = ""
-    """Of the last piece; empty if there was none."""
+    """The kind of the last piece; empty if there was none."""
     _lines_below_cursor: int = 0
     _column: int | None = None
     """The cursor's; None for the end of the line."""

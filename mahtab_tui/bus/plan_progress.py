@@ -17,7 +17,7 @@ class PlanProgress:
 
     def __init__(self) -> None:
         self._questions: dict[int | None, Question] = {}
-        """Those with a plan, by their turns."""
+        """The questions that have a plan, by their turns."""
         self._last_steps: Sequence[int] = ()
         """The steps that the code of the newest answer carries out."""
 

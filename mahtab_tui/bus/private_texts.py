@@ -16,7 +16,7 @@ complete piece."""
 MIN_PIECEWISE_CHARS = 2 * PIECE_CHARS
 """Shorter private lines are only found as a whole."""
 MAX_FINDER_CHARS = MIN_PIECEWISE_CHARS - 1
-"""What a line is found by begins at most so many characters before the line's end: it is a whole
+"""What a line is found by begins at most this many characters before the line's end: it is a whole
 short line, or the last piece of a long one, with a remainder that is shorter than a piece."""
 MAX_LINES_PER_PIECE = 8
 """A line of dashes contains the same piece many times."""

@@ -53,7 +53,7 @@ def apply_sgr(graphic: Graphic, parameters: str) -> Graphic:
     """Return the colours and styles after one more SGR sequence.
 
     Args:
-        graphic: Those before it.
+        graphic: The colours and styles before the sequence.
         parameters: The numbers of the sequence, such as "1;31".
     """
     if len(parameters) > MAX_SGR_CHARS:

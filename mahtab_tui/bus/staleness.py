@@ -99,9 +99,9 @@ class _Users:
     """The cells that have used a variable, so that a change need not review all of them."""
 
     by_maker: defaultdict[int, set[int]] = field(default_factory=lambda: defaultdict(set))
-    """By the cell that had made the variable: those that left it as it was."""
+    """The cells that left the variable as it was, by the cell that had made it."""
     changers: list[int] = field(default_factory=list)
-    """Those that have changed or deleted it themselves, in ascending order."""
+    """The cells that have changed or deleted it themselves, in ascending order."""
     latest_changer: int | None = None
     """The user that has changed it last. The next change shows whether it is stale."""
 
@@ -401,7 +401,7 @@ class Staleness:
         """Note that variables are as cells had made them, for an undo or in a new kernel.
 
         Args:
-            makers: By variable: the cell, 0 if none had made it; None if it is gone.
+            makers: The cell by variable; 0 if no cell had made it, None if it is gone.
         """
         changed_cells: set[int] = set()
         for name, maker in makers.items():

@@ -22,7 +22,7 @@ MAX_BLANKS_PER_CHAR = 4
 MAX_LINE_COLUMNS = 100_000
 """Columns after which an overwritten line is broken."""
 MIN_DROPPED_PASSES = 16
-"""Passes over a line, from which on those that leave no trace are dropped first."""
+"""After this many passes over a line, those that leave no trace are dropped first."""
 MOVES = r"\x1b\[(?:[0-9;]*[A-DGHJ]|[0-2]?K|\?25[hl])"
 """Emulated sequences, and ``?25``, which is ignored."""
 _MOVES = re.compile(MOVES)

@@ -10,7 +10,7 @@ from typing import Annotated, Literal, NamedTuple, cast
 from mahtab_tui.bus.marks import WORD, Name, Word
 
 MAX_DESCRIBED_FILES = 30
-"""Files that a cell has changed, of which a model is told."""
+"""At most this many of the files that a cell has changed are named to a model."""
 
 Mode = Literal["python", "ask"]
 """Whether an input of the user is code or a question."""
@@ -177,7 +177,7 @@ class FileChange(NamedTuple):
     """Relative to the folder in which the kernel started, or absolute; ends with a slash for a
     folder. The number of files for ``more``."""
     old_path: Name = ""
-    """Of what was renamed."""
+    """The earlier path of what was renamed; empty for other changes."""
 
 
 def describe_files(files: Sequence[FileChange], max_count: int = MAX_DESCRIBED_FILES) -> str:

@@ -233,7 +233,7 @@ def ask_questions(
 
     Args:
         questions: The questions, which are read one by one.
-        settings: Those of the model and the kernel.
+        settings: The settings of the model and the kernel.
         files: Files to load as variables first.
         choice: Which session it is.
         form: What is printed.

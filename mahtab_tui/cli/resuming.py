@@ -96,7 +96,7 @@ class AttachedSession(NamedTuple):
 
     kernel: ReattachedKernel
     past: list[Record]
-    """With what the kernel has done since the screen was left."""
+    """The records of the session, with what the kernel has done since the screen was left."""
 
 
 def attach(store: SqliteStore, past: list[Record], settings: Settings) -> AttachedSession:

@@ -115,7 +115,7 @@ def search_once(
     Args:
         query: What to find out.
         source: A file, a folder, or "-" for piped input.
-        settings: Those of the models.
+        settings: The settings of the models.
         limits: What the search may use.
         model: Answers the question.
         log: Write the events to this file.

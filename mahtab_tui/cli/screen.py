@@ -135,7 +135,7 @@ def _open_unsaved_session(
     files: Sequence[DataFile],
     notebook: LoadedNotebook | None,
 ) -> int:
-    """Open a session of which nothing is saved; return the exit code."""
+    """Open a session that saves nothing; return the exit code."""
     from mahtab_tui.cli.session_setup import backend_without_store
     from mahtab_tui.tui.open import open_screen
 
@@ -169,14 +169,14 @@ class _ReadySession(NamedTuple):
     past: Sequence[Record]
     notebook: LoadedNotebook | None
     kernel_notice: str
-    """Why it does not continue with its own kernel; empty if it does."""
+    """Why the session does not continue with its own kernel; empty if it does."""
 
 
 def _open_saved_sessions(settings: Settings, collector: Collector, start: _SessionStart) -> int:
     """Open one session after another, as the user switches between them; return the exit code.
 
     Args:
-        settings: Those of all these sessions.
+        settings: The settings of all these sessions.
         collector: Keeps garbage collection off until the first picture.
         start: The first session.
     """

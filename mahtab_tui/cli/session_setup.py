@@ -43,7 +43,7 @@ def open_notebook(cell_files: Sequence[Path], notebook: Path | None) -> LoadedNo
     """Read the file whose cells are shown. Ends the command if that is impossible.
 
     Args:
-        cell_files: Files given to be shown, of which there may be only one.
+        cell_files: The files to be shown; there may be only one.
         notebook: The file that is kept up to date, which need not exist.
     """
     paths = [*cell_files, *([notebook] if notebook is not None else [])]
@@ -119,7 +119,7 @@ def new_backend(settings: Settings, project: Path) -> SessionBackend:
 
 
 def backend_without_store(settings: Settings) -> SessionBackend:
-    """Return a kernel and a store in memory, for a session of which nothing is saved."""
+    """Return a kernel and a store in memory, for a session that saves nothing."""
     disable_langsmith()
     with fail_on(KernelError):
         return SessionBackend(process_kernel(settings), MemoryStore())

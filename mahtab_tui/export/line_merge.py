@@ -57,7 +57,7 @@ def preserve_lines(original: str, read_text: str, new_text: str) -> str:
 
     Args:
         original: The file's text, which the user has formatted.
-        read_text: The same content, as the library writes it.
+        read_text: The original's content, as the library writes it.
         new_text: The new content, as the library writes it.
     """
     if new_text == read_text:

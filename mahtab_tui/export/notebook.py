@@ -49,7 +49,7 @@ _CHAIN_LINE = re.compile(
     "|The above exception was the direct cause of the following exception):$",
     re.MULTILINE,
 )
-"""Stands between the tracebacks of two errors, of which the last is the one that was raised."""
+"""Stands between the tracebacks of two errors; the last one was raised."""
 _ERROR_LINE = re.compile(r"(?:  \| )?([^\W\d](?:\w|\.|<locals>)*)(?:: (.*))?$")
 """The name of an error with the first line of its message; groups have a bar before it."""
 

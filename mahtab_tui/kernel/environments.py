@@ -30,7 +30,7 @@ class PythonEnvironment(NamedTuple):
 
 
 def environment_kind(folder: Path) -> EnvironmentKind | None:
-    """Return of which kind an environment's folder is; None if it is not an environment."""
+    """Return the kind of an environment's folder; None if it is not an environment."""
     if not (folder / "bin" / "python").exists():
         return None
     if (folder / "pyvenv.cfg").is_file():

@@ -25,9 +25,9 @@ class Launcher(Protocol):
     """Starts a kernel's processes, on this machine or another one."""
 
     label: str
-    """The other machine, for the user; empty for this one."""
+    """The name of the other machine, for the user; empty for this one."""
     address: str
-    """As for ``--kernel``; empty for this machine."""
+    """The address of the other machine, as ``--kernel`` takes it; empty for this one."""
     problem: str
     """Why the last process ends with its screen, as a sentence; empty if that is meant so."""
     will_reattach: bool

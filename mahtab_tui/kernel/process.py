@@ -118,7 +118,8 @@ class ProcessKernel(Kernel):
         self._failure = "The kernel was not started."
         """Why there is no process, as a sentence."""
         self._moved_note = ""
-        """That the working directory is gone, as a sentence; reported with the next state."""
+        """A sentence saying that the working directory is gone; reported with the next state. Empty
+        if it is not."""
         self._attached = launcher.will_reattach
         self._closed = False
 

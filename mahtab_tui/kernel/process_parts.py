@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from mahtab_tui.kernel.requests import KernelReady
 
 RELEASE_SIZE = 2**20
-"""Bytes of stored output from which on their file is shortened."""
+"""The file of stored output is shortened when it has this many bytes."""
 
 
 class Output(Protocol):

@@ -26,7 +26,7 @@ def describe_restoration(restoration: Restoration, moment: str) -> str:
 
     Args:
         restoration: What an undo or a redo has restored.
-        moment: That of the state, such as ``before cell 2 ran``.
+        moment: The moment of the restored state, such as ``before cell 2 ran``.
     """
     if restoration.exact:
         text = f"The namespace is as it was {moment}."

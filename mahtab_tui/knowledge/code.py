@@ -85,11 +85,11 @@ class CodeSearcher:
 
         Args:
             pattern: The regular expression.
-            file_pattern: For names (``*.py``) or, with a slash, for paths.
+            file_pattern: A pattern for names (``*.py``) or, with a slash, for paths.
             context_lines: How many lines to return before and after each match.
             limit: How many matches to return at most.
             seconds: After this time, the matches so far are returned.
-            encoding: Of all files (``cp037``); None detects it.
+            encoding: The encoding of all files (``cp037``); None detects it.
             cancelled: Ends the search when it is set.
 
         Raises:

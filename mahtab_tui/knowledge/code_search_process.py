@@ -39,7 +39,7 @@ class SearchRequest(TypedDict):
     limit: int
     """Matches after which the search ends."""
     encoding: str | None
-    """Of all files; None detects it."""
+    """The encoding of all files; None detects it."""
 
 
 class Match(NamedTuple):

@@ -104,7 +104,7 @@ def _read(path: Path, root: Path, problems: list[str], *, own: bool) -> Iterator
     """Yield the instructions of a file, if it exists.
 
     Args:
-        root: The folder out of which nothing is read.
+        root: Nothing outside this folder is read.
         problems: Gets a sentence if the file cannot be read.
         own: Whether the file is the user's, which needs no trust.
     """

@@ -40,7 +40,7 @@ class EmbeddedText(NamedTuple):
 
     text: str
     vector: np.ndarray[Any, Any]
-    """Of length 1."""
+    """What the text means, as a vector of length 1."""
 
 
 @dataclass

@@ -26,7 +26,7 @@ NOT_SKILLS = frozenset({"readme.md", "license.md", "changelog.md", "contributing
 
 
 class ProjectFolder(NamedTuple):
-    """A project's folder, out of which no link is followed."""
+    """A project's folder; no link that leads out of it is followed."""
 
     folder: Path
     project: Path

@@ -55,9 +55,9 @@ class ServiceError(Exception):
     ) -> None:
         """
         Args:
-            body: As JSON gives it, or the bytes.
+            body: The body of the response: decoded JSON, or the bytes.
             status: The status of HTTP; None in the middle of an answer.
-            headers: Those of the response, if there are any.
+            headers: The headers of the response, if there are any.
         """
         super().__init__("")
         self.body = body.decode("utf-8", "replace") if isinstance(body, bytes) else body

@@ -81,7 +81,7 @@ class Thought:
 
     def __init__(self, fields: Mapping[str, Any] | None = None) -> None:
         self.fields = dict(fields or {})
-        """Those that are not texts in pieces."""
+        """The fields that are not texts in pieces."""
         self._texts: dict[str, list[str]] = {}
 
     def add_text(self, name: str, text: str) -> None:

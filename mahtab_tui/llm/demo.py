@@ -153,7 +153,7 @@ class _DemoVariable(NamedTuple):
     name: str
     type: str
     description: str
-    """With the names of its columns, if it has any."""
+    """What describes it, with the names of its columns if it has any."""
 
 
 class _Plan(NamedTuple):
@@ -210,7 +210,7 @@ def _plan(words: Sequence[str], variable: _DemoVariable) -> _Plan | None:
     """Return what to do for a question about a variable; None if no rule fits.
 
     Args:
-        words: Those of the question.
+        words: The words of the question.
         variable: The variable.
     """
     question = " ".join(words).lower()

@@ -151,8 +151,8 @@ def _explain_by_type(error: Exception, text: str, reason: str, timeout: float | 
 
     Args:
         error: The exception.
-        text: Its own words.
-        reason: These as the end of a sentence.
+        text: The message of the exception.
+        reason: The message as the end of a sentence.
         timeout: As in `explain_error`.
     """
     names = {cls.__name__ for cls in type(error).__mro__}

@@ -64,7 +64,7 @@ class PictureSize(NamedTuple):
     width: int
     height: int
     moves: bool
-    """Whether it has several frames, of which only the first is sent."""
+    """Whether it has several frames; only the first one is sent."""
 
 
 def is_picture(head: bytes) -> bool:

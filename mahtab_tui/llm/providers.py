@@ -232,7 +232,7 @@ def _find_key(
     """Return the key for a model's service.
 
     Args:
-        provider: Of the model.
+        provider: The provider of the model.
         spec: The model's full name, for a message.
         base_url: Another address of the service, which gets a key of its own.
         api_keys: Keys that are not in the environment.

@@ -39,7 +39,7 @@ class Page(NamedTuple):
     summary: str
     """The first paragraph: one sentence."""
     text: str
-    """With title and summary."""
+    """The whole page, with title and summary."""
 
 
 @cache
@@ -72,7 +72,7 @@ def filter_page(text: str, words: str) -> str:
     words itself, all blocks are.
 
     Args:
-        text: Of a page, as Markdown.
+        text: The text of a page, as Markdown.
         words: What to find, in any case.
     """
     lowercase_words = words.lower()

@@ -25,7 +25,7 @@ class CommandOutput:
         self._start_time = time.monotonic()
         self._pieces: list[str] = []
         self._line_pieces: list[str] = []
-        """Of the line that has no end yet."""
+        """The pieces of the line that has no end yet."""
 
     def masked_text(self) -> str:
         """Return all that was printed so far, without secrets."""

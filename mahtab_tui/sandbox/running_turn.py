@@ -56,7 +56,7 @@ class RunningTurn:
     """Why it was killed; empty if it was not."""
     message_count: int = 0
     received_bytes: int = 0
-    """Of all messages of this turn."""
+    """Bytes of all messages of this turn."""
 
     def advance(self, usage: ProcessUsage | None, waits: bool) -> None:
         """Add the time since the last call of this method.

@@ -147,7 +147,7 @@ def rlm(
         max_tokens: tokens read and written by all calls together.
         turn_seconds (30): how long the code of one turn may run, without its sub-calls, and its
             calls of tools together.
-        small (20,000): texts of at most so many characters are read whole, but for tools,
+        small (20,000): texts of at most this many characters are read whole, but for tools,
             containers, and queries that count, compare, or have all their words in one line.
         ask_above (50): sub-calls above this number are refused, and the model makes do with what it
             has, unless yes is set.

@@ -61,7 +61,7 @@ class Model:
         """Begin to load the table of prices, if the model needs it.
 
         Args:
-            name: For people.
+            name: The name that people read.
             secrets: Masked in its messages.
             price_source: What determines the price of its calls; None if it is unknown.
         """
@@ -122,7 +122,7 @@ class Model:
         """Return the answer. Cancelling stops the model at once.
 
         Args:
-            conversation: Whose limit of tokens holds; a model that remembers keeps it.
+            conversation: Its limit of tokens holds; a model that remembers keeps it.
             messages: What the model reads, without secrets masked.
             on_text: Called with each piece of the answer; with None if the answer starts again.
 

@@ -95,10 +95,10 @@ class Engine:
         self._nodes: dict[str, LiveNode] = {}
         """Nodes that have not ended, by their ids."""
         self._sub_call_count = 0
-        """Those that wait for consent count, too."""
+        """How many calls there were; those that wait for consent count, too."""
         self._root_count = 0
         self._made_bytes = 0
-        """Of texts made by code, for nodes that have not ended."""
+        """Bytes of the texts that code has made for nodes that have not ended."""
         self._background: set[asyncio.Task[None]] = set()
         """Closes the sandboxes of nodes that have ended."""
 

@@ -52,7 +52,7 @@ class Estimates:
             self._max_rate = max(self._max_rate, usd / max(1.0, weighted_tokens))
 
     def estimate(self, chars: int, calls: int = 1) -> Amount:
-        """Estimate what calls take that read so many characters together."""
+        """Estimate what calls take that read `chars` characters together."""
         read_tokens = estimate_tokens(chars)
         answer_tokens = _ASSUMED_ANSWER_TOKENS
         if self._call_count:

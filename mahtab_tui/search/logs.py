@@ -17,7 +17,8 @@ _FORMAT = f"mahtab-rlm-{FORMAT}"
 """The format that a log's first line names."""
 
 MAX_LOG_CHARS = 20_000_000
-"""A search keeps at most so many characters of events in memory, counted before they are compressed."""
+"""A search keeps at most this many characters of events in memory, counted before they are
+compressed."""
 _EVENTS_PER_BLOCK = 1_000
 """How many events are compressed together."""
 _EVENT_CHARS = 200

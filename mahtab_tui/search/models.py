@@ -37,7 +37,7 @@ class ChatModel(Model):
         """
         Args:
             llm: The model; it is copied if an instance can serve only one call at a time.
-            name: For people.
+            name: The name that people read.
             secrets: Masked in its messages.
         """
         super().__init__(name, secrets, llm)

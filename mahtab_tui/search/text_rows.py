@@ -14,7 +14,7 @@ _ROW_HEAD_CHARS = 10_000
 _ROW_HEAD_LINES = 4
 """Lines that must be rows."""
 _SAMPLE_LINES = 20
-"""Lines from which the first values of the columns are read."""
+"""The first values of the columns are read from at most this many lines."""
 
 
 class RowFormat(NamedTuple):

@@ -45,7 +45,7 @@ class Turn:
     chars: int = 0
     """Characters of the whole output."""
     duration: float | None = None
-    """Of the code; None until it has ended."""
+    """Seconds that the code ran; None until it has ended."""
     used: UsageStats = field(default_factory=UsageStats)
     version: int = 0
     """Grows with each change."""

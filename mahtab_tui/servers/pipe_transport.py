@@ -57,7 +57,7 @@ class Closed:
         self.event = asyncio.Event()
         self.reason = ""
         self.exit_code: int | None = None
-        """Of its process; None if that is unknown."""
+        """The exit code of its process; None if it is unknown."""
 
     def set(self, reason: str = "") -> None:
         """Note that it has ended. The first reason counts."""

@@ -69,7 +69,7 @@ def describe_rewind(preview: RewindPreview, restoration: Restoration) -> str:
     """Say what a rewind has taken back, and what not.
 
     Args:
-        preview: That of the rewind.
+        preview: The preview of the rewind.
         restoration: What the rewind has restored of variables and files.
     """
     parts: list[str] = []

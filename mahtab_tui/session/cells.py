@@ -43,7 +43,7 @@ class FinishedCell(NamedTuple):
 
 
 class _CellAuthor(NamedTuple):
-    """Whose code a cell is."""
+    """The author of a cell's code."""
 
     kind: Literal["user", "assistant", "agent"]
     party: str
@@ -193,7 +193,7 @@ class Cells:
 
         Args:
             code: The code.
-            origin: Whose code it is. Cells of the model and of agents wait for each other.
+            origin: The kind of its author. Cells of the model and of agents wait for each other.
             party: The name of its author.
             nested: Whether it runs inside a cell that waits for it.
             bounded: Runs it under a time limit.

@@ -28,7 +28,7 @@ MAX_DESCRIPTION_CHARS = 4_500
 """Maximum characters of all descriptions, about 1,500 tokens."""
 
 _MAX_DESCRIBED = 12
-"""Variables of which a question gets details."""
+"""A question gets details of at most this many variables."""
 _MAX_CHANGED = 8
 """Changed variables that are described; more are only named."""
 _MAX_LINE_CHARS = 240

@@ -7,7 +7,7 @@ import re
 from typing import Literal, NamedTuple
 
 MIN_LARGE_LINES = 50
-"""Line breaks in a pasted text from which on the editor collapses it."""
+"""The editor collapses a pasted text with at least this many line breaks."""
 MAX_SMALL_CHARS = 10_000
 """A longer pasted text is collapsed, too."""
 _MAX_PARTIAL_CHARS = 1_000

@@ -19,7 +19,7 @@ YOU = "you"
 
 
 class _Setter(NamedTuple):
-    """Whose cell has set names: what the records of its changes share."""
+    """The author and the cell that have set names: what the records of its changes share."""
 
     cell: int
     """0 for the kernel's start."""

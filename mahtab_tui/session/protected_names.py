@@ -49,7 +49,7 @@ _SHELL_FUNCTIONS = frozenset(
 _SHELL_ONLY_FUNCTIONS = frozenset(
     f"system popen getoutput getstatusoutput create_subprocess_shell spawn {SHELL} {LINES}".split()
 )
-"""Those of them that always start a shell."""
+"""The functions of these that always start a shell."""
 _BEFORE_COMMAND = re.compile(r"(\w[\w, ]*=)?")
 """What may stand before the `!` of a shell command, without the spaces around it."""
 

@@ -40,7 +40,7 @@ class RewindPoint:
     cells: list[int] = field(default_factory=list)
     """Its cells; those of a question are the cells of its whole answer."""
     position: int | None = None
-    """Of its cell in the notebook; None if it stands in none."""
+    """The position of its cell in the notebook; None if it stands in none."""
     variables: dict[str, str] = field(default_factory=dict)
     """What its cells changed: a sign by the name of each variable."""
     files: dict[str, FileChange] = field(default_factory=dict)

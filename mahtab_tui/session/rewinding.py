@@ -41,9 +41,9 @@ class RewindPreview:
     point: RewindPoint
     target: UndoTarget
     entries: Sequence[str]
-    """The ids of those that would leave the conversation."""
+    """The names of the entries that would leave the conversation."""
     cells: Sequence[int]
-    """Those that would be undone; of a step, the cells that can be."""
+    """The cells that would be undone; of a step, those of its cells that can be."""
     restoration: Restoration
     """What would change of variables and files."""
     unrestorable: Sequence[NotRestored]

@@ -43,9 +43,9 @@ class StaleOutputs(RecordHandler):
         super().__init__()
         self._staleness = Staleness()
         self._turns: dict[int, int] = {}
-        """By the model's cells: the question for which each has run."""
+        """The turn of the question for which each of the model's cells has run."""
         self._stale_cells: set[int] = set()
-        """Those that have not run again."""
+        """The cells whose results are stale, and which have not run again."""
         self._told_cells: set[int] = set()
         """Stale cells of which the model knows."""
         self._past: Iterable[Record] = past

@@ -16,7 +16,7 @@ _COLUMN_NAME = re.compile(r"[^\W\d][\w .()/%-]{0,60}")
 _DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+", re.ASCII)
 _DECIMAL_POINT = re.compile(r"[-+]?\d+\.\d+", re.ASCII)
 _MIN_TABLE_LINES = 3
-"""A text of at least so many lines is a table if all have equally many fields."""
+"""A text of at least this many lines is a table if all have equally many fields."""
 _MIN_JSON_LINES = 2
 _EXAMINED_JSON_LINES = 50
 """Lines at the start of a text among which the first JSON values are looked for."""

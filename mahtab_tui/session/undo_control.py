@@ -239,7 +239,7 @@ class UndoControl:
             scope: What was taken back or done again.
             cells: The cells that were undone or redone.
             restoration: What was restored.
-            moment: That of the restored state, such as ``before cell 2 ran``.
+            moment: The moment of the restored state, such as ``before cell 2 ran``.
             undone: Whether this was an undo.
         """
         self._namespace_store.schedule_write()
@@ -259,7 +259,7 @@ def describe_restored_parts(scope: UndoScope, restoration: Restoration, moment: 
     Args:
         scope: What was taken back or done again.
         restoration: What was restored.
-        moment: That of the restored state, such as ``before cell 2 ran``.
+        moment: The moment of the restored state, such as ``before cell 2 ran``.
     """
     if not scope.namespace:
         return _describe_files(restoration, moment)

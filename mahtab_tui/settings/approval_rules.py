@@ -216,7 +216,7 @@ class _Patterns(NamedTuple):
 
     positional: list[Pattern]
     keywords: list[tuple[str, Pattern]]
-    """With the names of the arguments."""
+    """The names of arguments, each with the pattern of its value."""
 
 
 def _parse_patterns(arguments: str, rule_label: str) -> _Patterns:
@@ -376,7 +376,7 @@ class _StepMasks(NamedTuple):
     """What a character does at each position in a pattern, as bits."""
 
     advancing: int
-    """Positions from which it leads to the next one."""
+    """The positions that lead to the next one."""
     staying: int
     """Positions at which it stays."""
 

@@ -39,7 +39,7 @@ SEARCH_TIMEOUT_S = 1.0
 """After which a search ends: a common word may be in a million records."""
 ROWS_PER_CLOCK_CHECK = 500
 _EASTERN_LETTERS = "\u3040-\u30ff\u3400-\u9fff"
-"""Letters of scripts without spaces, each of which is indexed as a word."""
+"""Letters of scripts without spaces; each one is indexed as a word."""
 _WORD = re.compile(rf"[{_EASTERN_LETTERS}]|[^\W_{_EASTERN_LETTERS}]+")
 _NOT_ASCII_WORD = re.compile(r"[^a-z0-9]+")
 
@@ -277,7 +277,7 @@ class _EntrySearch:
 
 
 def _match_query(query_words: Sequence[str], folder: str | bytes | None) -> str:
-    """Return the full-text query of SQLite for words, the last of which may be a prefix."""
+    """Return SQLite's full-text query for words; the last one may be a prefix."""
     query = " ".join(f'"{word}"' for word in query_words)
     # A prefix of one letter would match most records.
     if len(query_words[-1]) > 1:

@@ -84,8 +84,8 @@ def greeting_rows(lines: GreetingLines, width: int, palette: Palette) -> list[Ro
     """Return the greeting below a blank row, with the texts beside the widest mark.
 
     Args:
-        lines: From `greeting_lines`.
-        width: Of a row, in cells; longer texts are wrapped.
+        lines: What `greeting_lines` returned.
+        width: The width of a row, in cells; longer texts are wrapped.
         palette: The theme's styles.
     """
     mark_width = max((cell_len(line.mark) for line in lines), default=0) + 1

@@ -142,7 +142,7 @@ class KeyOrder:
         application. Then it is the turn of the next key.
 
         Args:
-            widget: Whose queue has been reached.
+            widget: The widget whose queue has been reached.
             focused: Where the way starts.
             rounds: How often to go it, this time included; the second time is for the messages that
                 the key has caused.

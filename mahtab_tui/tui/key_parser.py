@@ -33,7 +33,7 @@ MAX_SEQUENCE_CHARS = 32
 MAX_PENDING_CHARS = 256
 """An unfinished sequence is dropped when it is longer."""
 MAX_SILENCES = 10
-"""After so many calls of `flush_pending` without input, the rest of a sequence is no longer
+"""After this many calls of `flush_pending` without input, the rest of a sequence is no longer
 expected."""
 
 # The parts of sequences, as ECMA-48 defines them.

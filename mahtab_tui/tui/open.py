@@ -215,9 +215,9 @@ def open_screen(
     """Show the screen until the user quits.
 
     Args:
-        settings: Those of the session.
+        settings: The settings of the session.
         backend: Created after the first picture.
-        name: Of the session; by default that of the folder.
+        name: The name of the session; by default that of the folder.
         past: The records of a session that is resumed.
         collector: None if the process is not ours.
         kernel_notice: What to say about the kernel at first.

@@ -60,7 +60,7 @@ def _make_theme(name: str, roles: dict[str, str], selection: str, **colours: str
     """Return a theme.
 
     Args:
-        name: By which the user chooses it.
+        name: The name by which the user chooses it.
         roles: The colour of each role.
         selection: Behind selected text; with an opacity.
         **colours: Textual's other colours of a theme.

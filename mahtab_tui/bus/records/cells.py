@@ -29,7 +29,7 @@ class CellRecord(Record):
     call: Word | None = None
     """The tool call that runs the code, such as "2.0.1"; None if no tool does."""
     position: int | None = None
-    """Of the cell in its notebook; None if it stands in none."""
+    """The position of the cell in its notebook; None if it stands in none."""
 
     @property
     def entry_name(self) -> str:
@@ -64,7 +64,7 @@ class ReplOut(CellRecord, indexed=INDEXED_OUTPUT_CHARS):
     detail: str | None = None
     """A sentence about how it ended, such as why the kernel died; None if there is none."""
     frames: tuple[TracebackFrame, ...] | None = None
-    """Of the traceback, if the code has failed."""
+    """The frames of the traceback, if the code has failed."""
     private: tuple[Name, ...] | None = None
     """Private variables that the code uses and the user has not allowed: models do not get the
     output."""

@@ -23,7 +23,8 @@ class Usage(Record, tag="usage"):
     """The usage of one model call."""
 
     tree: Word | None = None
-    """Of a search's call: the fields of `SearchRecord`."""
+    """The id of the search, for a call by one. This and the next two fields are as in
+    `SearchRecord`."""
     node: Word | None = None
     seq: int | None = None
     turn: int | None = None

@@ -53,7 +53,7 @@ HEARTBEAT_S = 5.0
 LAST_TRIES = 3
 """Attempts to reconnect to a kernel whose end is already known."""
 MAX_PENDING_BYTES = 8 * 2**20
-"""Unconfirmed bytes from which on nothing more is taken from the session."""
+"""Nothing more is taken from the session while this many bytes are unconfirmed."""
 MAX_NUMBER_BYTES = 20
 """Bytes of an offset or an exit code, as decimal digits."""
 

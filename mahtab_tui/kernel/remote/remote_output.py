@@ -25,7 +25,7 @@ class _OutputPiece(NamedTuple):
     """Output that belongs together."""
 
     offset: int
-    """Of its first byte."""
+    """The offset of its first byte."""
     data: bytes
 
 

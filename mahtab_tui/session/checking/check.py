@@ -59,7 +59,7 @@ class SavedVariables(NamedTuple):
     fingerprints: Mapping[str, Fingerprint]
     variables: Mapping[str, Variable]
     missing: Mapping[str, str]
-    """Those that were not saved, with reasons."""
+    """The reasons of the variables that were not saved, by name."""
     saved_at: float
     """In seconds since the epoch."""
 
@@ -122,7 +122,7 @@ class Check:
         Args:
             recording: The cells with their results.
             project: The folder in which they ran.
-            settings: Those of the session: its keys are masked, its interpreter is used.
+            settings: The settings of the session: its keys are masked, its interpreter is used.
 
         Raises:
             CheckError: It cannot be checked.
@@ -420,7 +420,7 @@ def _compare_variable(
     Args:
         name: Its name.
         variable: As the session has saved it.
-        fingerprint: That of the saved value; None if there is none.
+        fingerprint: The fingerprint of the saved value; None if there is none.
         runs: One or two fresh runs.
         maker: The name of the cell that has changed it last; empty if that does not count.
     """

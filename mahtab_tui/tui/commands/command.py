@@ -81,12 +81,12 @@ def command(
     Args:
         names: The id, its keys and its slash name with the argument, as in "help f1 /help TOPIC".
         text: Title and help, as in "Help: Show all keys".
-        group: Under which it is listed in help.
+        group: The heading under which help lists it.
         footer: Whether the line of keys shows it.
         priority: Whether its keys act before those of the focused widget.
         over_screens: Whether it can be used while a screen covers the panes; by default in the
             groups Session and Screen.
-        over_questions: The same for a screen that asks something.
+        over_questions: Whether it can be used while a screen asks something.
         available: Whether it can be used now.
     """
     names, _, slash = names.partition(" /")

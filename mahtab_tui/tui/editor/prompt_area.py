@@ -44,7 +44,7 @@ class InputHistory:
     def __init__(self, history: History) -> None:
         self._history = history
         self._stored_entries: list[HistoryEntry] = []
-        """Those of earlier sessions; empty until they are read."""
+        """The inputs of earlier sessions; empty until they are read."""
         self._session_inputs: list[tuple[str, Mode]] = []
         """Text and mode of each input, the newest first."""
         self._cursors: dict[Mode, HistoryCursor] = {}
@@ -73,7 +73,7 @@ class InputHistory:
 
         Args:
             step: 1 for an older input, -1 for a newer one, or for the draft after the newest.
-            mode: Whose inputs.
+            mode: The mode of the inputs.
             current_text: What the editor has in it: the draft, before the first step.
 
         Returns:

@@ -1,4 +1,4 @@
-"""A view of an array, of which the user chooses a slice."""
+"""A view of a slice of an array, which the user chooses."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class ViewType(NamedTuple):
     """A way to look at objects."""
 
     title: str
-    """Of its tab."""
+    """The title of its tab."""
     make_view: Callable[[Subject], View]
 
 
@@ -153,7 +153,7 @@ class InspectorScreen(Dialog[None]):
             name: The variable's name, or what to call a value that is not a variable.
             client: An inspector of the kernel, which this screen closes.
             private: Whether the variable is hidden from models.
-            path: To a value that is not a variable.
+            path: The path to a value that is not a variable.
         """
         super().__init__()
         self._private = private

@@ -81,7 +81,8 @@ class VariableRow(NamedTuple):
 
     @property
     def size(self) -> str:
-        """Of an array, a table or a text of at least a tenth of a megabyte: ``18.4 MB``."""
+        """The size of an array, a table or a text of at least a tenth of a megabyte: ``18.4
+        MB``."""
         size_bytes = self.variable.size
         return f"{size_bytes / BYTES_PER_MB:,.1f} MB" if size_bytes else ""
 

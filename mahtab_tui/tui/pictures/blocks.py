@@ -65,7 +65,7 @@ def _fit_cell(upper: bytes, lower: bytes) -> Cell:
 
     Args:
         upper: The left and the right pixel, as red, green and blue.
-        lower: Those below them.
+        lower: The two pixels below them.
     """
     quarters = (upper[:3], upper[3:], lower[:3], lower[3:])
     if upper[:3] == upper[3:] and upper == lower:

@@ -29,7 +29,7 @@ def draw_chart(chart: Chart, columns: int, rows: int, palette: Palette) -> list[
     """Draw a chart in the theme's colours. Call on a thread.
 
     Args:
-        chart: From `read_chart`.
+        chart: What `read_chart` returned.
         columns: Cells in a row.
         rows: Rows of cells.
         palette: The theme's styles.

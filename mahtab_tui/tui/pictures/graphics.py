@@ -37,7 +37,7 @@ class GraphicsState(NamedTuple):
     colours: int
     """How many a picture may have in Sixel."""
     size: Size
-    """Of the screen, in cells."""
+    """The size of the screen, in cells."""
     stops: int
     """How often the program was stopped."""
 

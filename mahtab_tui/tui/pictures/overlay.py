@@ -48,14 +48,14 @@ class Overlay:
         self._encoding = False
         """Whether a thread encodes a part."""
         self._numbers = count(1)
-        """Of pictures, and of their drawings, in Kitty's protocol."""
+        """Yields the numbers of pictures, and of their drawings, in Kitty's protocol."""
         self._timer: Timer | None = None
 
     def prepare_update(self, parts: list[PicturePart], update: RenderableType) -> None:
         """Remove what an update of the screen moves or covers, and draw again soon.
 
         Args:
-            parts: Those that are visible after the update.
+            parts: The parts of pictures that are visible after the update.
             update: What will be written to the screen.
         """
         terminal = self._app.terminal
@@ -147,7 +147,7 @@ class Overlay:
 
         Args:
             graphics: What the terminal could draw when it was encoded.
-            key: From `_key`.
+            key: What `_key` returned.
             encoded: The part.
         """
         self._encoding = False

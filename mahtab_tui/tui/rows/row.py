@@ -65,11 +65,11 @@ class Row(NamedTuple):
 
     spans: Sequence[Span] = ()
     bar: Style | None = None
-    """Of the bar on the left; None for no bar."""
+    """The style of the bar on the left; None for no bar."""
     soft: bool = False
     """Whether the row continues the line above."""
     fill: Style | None = None
-    """Of the whole row."""
+    """The style behind the whole row."""
     indent: int = 0
     """Characters of a soft row that are not copied."""
     right: Sequence[Span] = ()
@@ -255,7 +255,7 @@ def plain_strip(row: Row, margin: int, width: int, base: Style, y: int | None = 
 
 
 def selection_origin(offset: int, y: int | None) -> Style:
-    """Return a style from which Textual knows what a selection contains."""
+    """Return a style that tells Textual what a selection contains."""
     if y is None:
         return Style.null()
     return Style(meta={"offset": (offset, y)})

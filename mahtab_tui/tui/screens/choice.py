@@ -1,4 +1,4 @@
-"""Lists of a few values, of which the user chooses one."""
+"""Lists of a few values; the user chooses one."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def help_rows(
     """List all keys.
 
     Args:
-        commands: Those of the application.
+        commands: The commands of the application.
         keymap: The user's own keys, by the id of their command.
         first_group: The group to list first.
     """
@@ -190,7 +190,7 @@ class HelpScreen(Dialog[None]):
         return text
 
     def _keys(self, query: str, width: int) -> Content:
-        """List the keys, or those of which a line contains the query, under their groups."""
+        """List the keys under their groups: all, or those whose line contains the query."""
         indent = " " * (KEYS_WIDTH + 3)
         parts: list[Content | tuple[str, str]] = []
         group = ""

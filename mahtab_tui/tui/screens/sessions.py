@@ -90,7 +90,8 @@ class ListResult(NamedTuple):
 
 
 def sessions_screen(session: Session) -> SessionsScreen:
-    """Return the list of saved sessions, from which one can switch unless this one is not saved."""
+    """Return the list of saved sessions, which offers to switch to them unless this one is not
+    saved."""
     try:
         project = str(project_folder())
     except SettingsError:

@@ -34,7 +34,7 @@ class FigureColumn(NamedTuple):
 
     width: int
     min_pane_width: int
-    """The width of the pane from which the column is visible."""
+    """The least width of the pane at which the column is visible."""
 
 
 PHASES = "◐◓◑◒"

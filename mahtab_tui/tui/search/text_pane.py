@@ -21,7 +21,7 @@ from mahtab_tui.tui.theme import get_palette
 _MAX_ROWS_ABOVE = 3
 """Rows above a place to which the view jumps, at most a quarter of them."""
 _CHARS_PER_LINE = 40
-"""A guess, from which the width of line numbers follows."""
+"""A guess that decides how wide the line numbers are."""
 _GUTTER_MARGIN = 4
 """Columns beside a line number: for a bar, and blanks."""
 _MIN_TEXT_WIDTH = 10

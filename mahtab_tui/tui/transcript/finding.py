@@ -100,7 +100,7 @@ class TranscriptSearch:
 
         Args:
             counts: The number of matches in each entry.
-            ends: The same, of each entry and all before it.
+            ends: The number of matches in each entry and all before it.
             step: Matches to move on.
         """
         total = ends[-1]

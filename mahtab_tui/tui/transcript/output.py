@@ -204,10 +204,10 @@ class OutputRows:
         """Yield the lines of one kind, or the ends of many.
 
         Args:
-            kind: Of all these lines.
-            lines: Those that the buffer has kept.
+            kind: The kind of all these lines.
+            lines: The lines that the buffer has kept.
             omitted_count: Lines that the buffer left out.
-            gap: Number of the line before which it left them out.
+            gap: Number of the line before which the buffer left them out.
         """
         if kind == "value" and _is_code([line for line, _ in lines]):
             lines = [(line, CODE_LEAD) for line, _ in lines]

@@ -381,7 +381,7 @@ class Viewport:
         return self.transcript.entries[first_entry : last_entry + 1]
 
     def unfinished_entry(self) -> Entry | None:
-        """Return a visible entry of which some is not drawn yet; None if there is none."""
+        """Return a visible entry that is not wholly drawn yet; None if there is none."""
         for entry in self.entries():
             position = self.transcript.positions[entry]
             if self.window is not None and not self.window.is_complete(position):

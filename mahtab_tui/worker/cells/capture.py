@@ -132,5 +132,5 @@ def shorten(text: str, end_chars: int) -> str:
 
 
 def omission(count: int) -> str:
-    """Return the lines in place of so many characters."""
+    """Return the lines that stand for omitted characters."""
     return f"\n… {count:,} characters left out …\n"

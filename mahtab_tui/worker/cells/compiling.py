@@ -63,8 +63,8 @@ def compile_parts(
 
     Args:
         tree: The statements.
-        filename: For tracebacks.
-        flags: Of `compile`.
+        filename: The name for tracebacks.
+        flags: The flags of `compile`.
         shows_value: Whether the value of a last expression is shown.
     """
     last_statement = tree.body[-1] if shows_value and tree.body else None
@@ -85,8 +85,8 @@ def compile_callable(
 
     Args:
         source: The code.
-        filename: For tracebacks.
-        namespace: In which it runs.
+        filename: The name for tracebacks.
+        namespace: The namespace in which it runs.
         await_: Waits for an awaitable value, and returns its result.
 
     Raises:
@@ -156,7 +156,7 @@ def executed_part(
     Args:
         tree: The cell's statements.
         codes: What they were compiled to.
-        traceback: That of the error.
+        traceback: The traceback of the error.
     """
     # Exceptions of the user's may pretend to have any traceback.
     while isinstance(traceback, TracebackType):

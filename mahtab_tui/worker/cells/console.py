@@ -98,7 +98,7 @@ class HostInput(io.TextIOBase):
         super().__init__()
         self._ask_line = ask_line
         self._unread = ""
-        """The rest of the last line."""
+        """The part of the last line that was not read yet."""
 
     def readable(self) -> bool:
         return True

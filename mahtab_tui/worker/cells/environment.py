@@ -29,7 +29,9 @@ _FLUSH_BEFORE = "subprocess.Popen os.system os.posix_spawn os.exec os.spawn pty.
 _PROCESS_STARTERS = frozenset(
     {"multiprocessing.popen_spawn_posix", "multiprocessing.popen_forkserver"}
 )
-"""Modules of which one is imported before a process is started that has not got the cells."""
+"""Modules that start processes which do not inherit the cells. Code that does so has imported one
+of
+them."""
 _NOTEBOOK_LIBRARIES = frozenset(
     (
         *("IPython", "IPython.display", "IPython.core.display_functions"),

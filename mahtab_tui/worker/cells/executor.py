@@ -146,7 +146,7 @@ class Executor:
         """Take over a namespace.
 
         Args:
-            namespace: The user's.
+            namespace: The user's namespace.
             environment: Redirects streams while cells run.
             interrupts: Lets signals end cells.
             loop: Runs coroutines.

@@ -55,7 +55,7 @@ class NamespaceTracker:
         """Increases whenever objects may have changed."""
         self._last_snapshots = self._take_snapshots()
         self._parts = {name: read_parts(value) for name, value in self._items()}
-        """Of each variable, as it was when it last changed."""
+        """The parts of each variable, as they were when it last changed."""
         self._before: MutationDetector | None = None
         self._kinds: Kinds | None = None
         self._max_new_names: int | None = None

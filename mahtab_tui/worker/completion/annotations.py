@@ -139,7 +139,7 @@ def _receiver_variable(annotation: object, names: dict[str, object]) -> object:
     of ``cls: type[T]``; `MISSING` without one.
 
     Args:
-        annotation: Of the method's first parameter; `MISSING` without one.
+        annotation: The annotation of the method's first parameter; `MISSING` without one.
         names: The globals of the method.
     """
     variable = annotation

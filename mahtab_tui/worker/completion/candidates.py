@@ -107,7 +107,7 @@ def find_candidates(
     """Yield what may complete the text at the cursor, unless it is in a string.
 
     Args:
-        namespace: The user's.
+        namespace: The user's namespace.
         names: The namespace after the preceding lines.
         point: What stands at the cursor.
         code: The whole code.

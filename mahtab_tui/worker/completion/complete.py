@@ -44,7 +44,7 @@ def complete(namespace: dict[str, Any], code: str, cursor: int) -> dict[str, Any
     """Complete the text before the cursor.
 
     Args:
-        namespace: The user's.
+        namespace: The user's namespace.
         code: The whole code.
         cursor: An offset in it, in characters.
 
@@ -69,7 +69,7 @@ def explain_at(namespace: dict[str, object], code: str, cursor: int) -> dict[str
     """Explain the call around the cursor, or the name at it.
 
     Args:
-        namespace: The user's.
+        namespace: The user's namespace.
         code: The whole code.
         cursor: An offset in it, in characters.
 

@@ -74,8 +74,8 @@ def describe(namespace: dict[str, object], names: Sequence[str], limit: int) -> 
     """Describe variables for a model.
 
     Args:
-        namespace: The user's.
-        names: Of the variables.
+        namespace: The user's namespace.
+        names: The names of the variables.
         limit: Maximum characters of each description.
 
     Returns:

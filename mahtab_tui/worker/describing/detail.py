@@ -26,8 +26,8 @@ def describe_detail(
     """Describe a variable for the user.
 
     Args:
-        namespace: The user's.
-        name: Of the variable.
+        namespace: The user's namespace.
+        name: The name of the variable.
         run_code: Whether code of the user's classes may run for some seconds, such as `__repr__`.
 
     Returns:

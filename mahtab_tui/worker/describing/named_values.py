@@ -50,8 +50,8 @@ def named_values(
     """Describe which values of tables a question names.
 
     Args:
-        namespace: The user's.
-        names: Those of its variables that may be described; what is not a table is left out.
+        namespace: The user's namespace.
+        names: The names of its variables that may be described; what is not a table is left out.
         question: As the user wrote it.
 
     Returns:
@@ -146,7 +146,7 @@ def _stands_at(
         start: The position, as an index of `words`.
         text: A value of a table.
         parts: The words of the text in small letters, at least one.
-        words: Those of the question.
+        words: The words of the question.
         positions: Where each form of a word stands (see `_word_positions`).
     """
     if len(parts) == 1:

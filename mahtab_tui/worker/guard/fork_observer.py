@@ -350,8 +350,8 @@ class ForkObserver:
         Args:
             name: The variable that gets it.
             form: Says what its fields are (see `LockedFork._encode`).
-            fields: By which the value is found.
-            data: That of the message.
+            fields: The fields by which the value is found.
+            data: The data of the message.
 
         Raises:
             ValueError: The value may not have this name, or is not what the fields say. Others may

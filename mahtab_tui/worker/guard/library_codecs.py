@@ -59,7 +59,7 @@ def _decode_zone(key: str) -> object:
 
 
 def _describe_dtype(dtype: Any) -> object:
-    """Return a description from which `numpy.dtype` makes an equal type."""
+    """Return a description that `numpy.dtype` turns into an equal type."""
     if dtype.subdtype is not None:
         item_dtype, shape = dtype.subdtype
         return _describe_dtype(item_dtype), shape

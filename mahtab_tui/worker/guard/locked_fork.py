@@ -97,7 +97,8 @@ class _EncodedValues(NamedTuple):
     """The new values of a cell, as the kernel gets them."""
 
     rows: list[list[Any]]
-    """Of each: its name, a form, and the fields of that form (see `LockedFork._encode`)."""
+    """For each new value its name, a form, and the fields of that form (see
+    `LockedFork._encode`)."""
     blocks: list[bytes]
     """Plain data, to which rows refer by position and size."""
     lost_names: list[str]
@@ -437,7 +438,7 @@ class LockedFork:
             name: The variable.
             value: Its value.
             origin: The module that the code imported the name from, or empty.
-            dumper: That of the cell.
+            dumper: The dumper of the cell's values.
 
         Returns:
             Plain data as bytes; or a form and its fields, by which the kernel finds the same object

@@ -44,7 +44,7 @@ class StateRecorder:
     def __init__(self, namespace: dict[str, Any], source: str) -> None:
         """
         Args:
-            namespace: The user's.
+            namespace: The user's namespace.
             source: The code.
         """
         self._namespace = namespace

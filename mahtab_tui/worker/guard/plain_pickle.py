@@ -58,7 +58,7 @@ class Dumper:
         self._remaining_objects = MAX_OBJECTS
         self._remaining_bytes = MAX_BYTES
         self._reserved_bytes = 0
-        """Those of the arrays in the value that is being dumped."""
+        """Bytes of the arrays in the value that is being dumped."""
 
     def dump(self, value: object) -> bytes:
         """Return a value as bytes. Raises `NotTransferableError`, `TransferTooLargeError`, or what the code of the
@@ -138,7 +138,7 @@ class _Pickler(pickle.Pickler):
         """Mutable objects and what is written for them, by `id`. A second reference is written as
         the same tuple, which the receiver recognises."""
         self._unfinished: set[int] = set()
-        """Of these objects, those of which not all parts are written."""
+        """The ids of the objects whose parts are being written."""
 
     def persistent_id(self, value: Any) -> object:
         cls = type(value)

@@ -58,7 +58,7 @@ class ReadablePaths(NamedTuple):
     whole: list[str]
     """Files, and folders with everything in them."""
     listed: list[str]
-    """Folders whose names may be listed, but of which only some files are in `whole`."""
+    """Folders whose names may be listed, though only some of their files are in `whole`."""
     private: frozenset[str] = frozenset()
     """Private places in home folders, resolved."""
 

@@ -102,7 +102,7 @@ class ResolvedPath(NamedTuple):
 
     as_written: str
     expanded: str
-    """With the user's folder for ``~``, which some functions insert."""
+    """The path with the user's folder for ``~``, which some functions insert."""
 
 
 def resolve_path(text: str) -> ResolvedPath | None:

@@ -179,9 +179,9 @@ class SplitCalls(NamedTuple):
     """The calls for two filters that together allow some calls."""
 
     reporting: tuple[AllowedCall, ...]
-    """Of the filter that reports what it refuses."""
+    """The calls of the filter that reports what it refuses."""
     silent: tuple[AllowedCall, ...]
-    """Of the other one, which leaves the calls of the first to it."""
+    """The calls of the other filter, which leaves those above to the first."""
 
 
 def split_calls(allowed: Sequence[AllowedCall], unreported_fds: Sequence[int]) -> SplitCalls:

@@ -62,7 +62,7 @@ class _Splitter:
         self._commands: list[list[Word]] = [[]]
         self._quote = ""
         self._outer_quotes: list[str] = []
-        """Those in which the open parentheses are."""
+        """The quotes in which the open parentheses are."""
         self._has_arithmetic = False
         """Whether there were two open parentheses next to each other."""
         self._backtick_quote: str | None = None
@@ -72,7 +72,7 @@ class _Splitter:
         self._has_tabs = False
         """Whether the here-document that is about to be named is one of ``<<-``."""
         self._here_documents: list[_HereDocument] = []
-        """Those that begin on the next line."""
+        """The here-documents that begin on the next line."""
         self._clear_word()
 
     def _clear_word(self) -> None:

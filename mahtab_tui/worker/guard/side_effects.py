@@ -153,7 +153,7 @@ _FOLDER_INDEXES = {
 the path begins; beyond the last one if there is none."""
 
 _FOLLOWING_EVENTS = frozenset(("open", "os.truncate", "os.chmod", "os.utime"))
-"""Those that change what a link leads to, not the link."""
+"""Events that change what a link leads to, not the link."""
 
 
 def read_side_effect(event: str, args: Args) -> SideEffect | None:

@@ -20,7 +20,7 @@ MAX_COPIED_VALUES = 50_000_000
 
 
 def _plotted_step(size: int) -> int:
-    """Return n so that every n-th of so many values are at most `MAX_PLOTTED_VALUES`."""
+    """Return n so that every n-th of `size` values are at most `MAX_PLOTTED_VALUES`."""
     return max(1, -(-size // MAX_PLOTTED_VALUES))
 
 
@@ -108,7 +108,7 @@ def slice_array(value: Any, indexes: Sequence[int | None]) -> object:
 
     Args:
         value: An array of NumPy or a tensor of PyTorch.
-        indexes: For each dimension its index; None keeps the dimension.
+        indexes: An index for each dimension; None keeps the dimension.
     """
     if len(indexes) != len(value.shape):
         raise InspectionError("The array now has a different shape; press r to reload.")

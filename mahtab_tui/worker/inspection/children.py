@@ -31,7 +31,7 @@ from ..values.variables import masked_summary
 from .limits import InspectionError
 
 SLICEABLE = Classes(list, tuple, range)
-"""Containers of which a part is read by a slice."""
+"""Containers whose parts are read by slices."""
 _CONTAINERS = Classes(
     *(list, tuple, set, frozenset, dict, range, collections.deque),
     *(type({}.keys()), type({}.values()), type({}.items())),
@@ -49,7 +49,7 @@ class Child(NamedTuple):
     value: Any
     """`MISSING` for a property, because getting it would run code."""
     key: Any = None
-    """Of an item of a dict."""
+    """The key of an item of a dict."""
 
 
 def container_class(value: object) -> Any:

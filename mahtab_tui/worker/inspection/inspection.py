@@ -49,7 +49,7 @@ _VIEWS_BY_KIND = {
 """The views of what is not data."""
 
 Fields = dict[str, Any]
-"""Those of a request or of its answer, by name."""
+"""The fields of a request or of its answer, by name."""
 
 
 class _Arrangement(NamedTuple):

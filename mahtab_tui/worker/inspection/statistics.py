@@ -13,7 +13,7 @@ SAMPLED_ROWS = 200
 """Rows by which the number of decimals is chosen."""
 HISTOGRAM_BARS = 8
 SAMPLED_VALUES = 20_000
-"""Values of which a histogram is made."""
+"""A histogram is made of at most this many values."""
 TOP_VALUES = 4
 """Most common texts that are listed."""
 MAX_DISTINCT_VALUES = 100_000

@@ -48,10 +48,10 @@ class Table:
 
         Args:
             value: The table.
-            names: Those of its columns.
+            names: The names of its columns.
             series: Returns a column's object in the library.
             column: Reads such an object. Raises `InspectionError` for unsupported types.
-            code: Of its columns and values.
+            code: How code names its columns and values.
         """
         self.series = series
         self.rows: int = len(value)

@@ -129,7 +129,8 @@ class ArrowColumn(_TypedColumn):
 
         Args:
             values: A chunked array.
-            name: That of the type in pandas, which reads NaN as missing; empty in a table of Arrow.
+            name: The name of the type in pandas, which reads NaN as missing; empty in a table of
+                Arrow.
         """
         self._nan_is_missing = bool(name)
         super().__init__(values, name or str(values.type), _arrow_kind(values.type))

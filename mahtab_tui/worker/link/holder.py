@@ -58,7 +58,7 @@ def run_holder(kernel: int, settings: HolderSettings, control: int, state: Share
 
     Args:
         kernel: The process of the kernel.
-        settings: From the host.
+        settings: What the host asked for.
         control: The descriptor of a socket that leads to the kernel's `HolderClient`.
         state: Shared with the kernel.
     """

@@ -59,7 +59,7 @@ class HolderClient:
 
         Args:
             control: The descriptor of a socket that leads to the holder.
-            settings: From the host, or the station.
+            settings: What the host or the station asked for.
             page: The memory that holder and kernel share.
         """
         spool = Spool(hide_descriptor(settings.output_pipe), hide_descriptor(settings.spool))

@@ -41,7 +41,7 @@ class HostCalls:
         self._inboxes: dict[int, queue.SimpleQueue[Frame]] = {}
         """What has come for each call that waits, by its number."""
         self._main_thread_inboxes: list[queue.SimpleQueue[Frame]] = []
-        """Those of the calls for which the main thread waits, the innermost last."""
+        """The inboxes of the calls for which the main thread waits, the innermost last."""
         self.fork_handler: Callable[[str, dict[str, Any]], object] | None = None
         """Serves the calls in a locked fork, which has no host."""
 

@@ -27,7 +27,7 @@ class Responder:
 
         Args:
             send: Sends a reply.
-            namespace: The user's.
+            namespace: The user's namespace.
             answers: Further requests, with what returns the reply immediately.
             handlers: Requests that get a reply later, or none.
             version: Returns that of the namespace, if descriptions may be kept (see `Describer`).

@@ -156,7 +156,7 @@ def _start_process(
 
     Args:
         start: The host's settings.
-        folder: Of the worker.
+        folder: The folder of the worker's code.
         settings: What the kernel gets from this station.
         channel: The descriptor of the kernel's end of the channel.
         output: The descriptor to which it prints.

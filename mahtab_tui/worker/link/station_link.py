@@ -36,7 +36,7 @@ _NUMBERED = frozenset((FRAMES, OUTPUT, OFFSET, STORED, SIGNAL, END, EXITED))
 
 
 class LinkError(ValueError):
-    """The other side wrote what does not follow from what came before."""
+    """The other side has sent a message that cannot come after the one before it."""
 
 
 class Message(NamedTuple):

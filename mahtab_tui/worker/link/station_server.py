@@ -30,11 +30,11 @@ from .station_link import (
 )
 
 BACK_PRESSURE_BYTES = 4 * 2**20
-"""Bytes that a connected host has not confirmed, from which on the kernel's prints wait."""
+"""The kernel's prints wait while a connected host has not confirmed this many bytes."""
 MAX_AHEAD_BYTES = 2**20
-"""Bytes for a disconnected host, from which on output stays in the spool."""
+"""Output stays in the spool when this many bytes wait for a disconnected host."""
 MAX_WAITING_DISPLAY_BYTES = 64 * 2**20
-"""Bytes for a disconnected host, from which on displays wait for it."""
+"""Displays wait for a disconnected host when this many bytes do."""
 _MAX_FIRST_LINE_BYTES = 4096
 _FIRST_LINE_TIMEOUT_S = 5.0
 _STOP_TIMEOUT_S = 6.0
@@ -51,7 +51,7 @@ class _Watched(NamedTuple):
 
     fd: int
     events: int
-    """Those of `poll`."""
+    """The events that `poll` reports."""
     handle: Callable[[], None]
 
 

@@ -82,7 +82,7 @@ def clear_output(wait: bool = False) -> None:
 
 
 def publish_display_data(data: dict[str, object], *args: object, **options: object) -> None:
-    """Show data by MIME type, one of which is chosen."""
+    """Show one of several forms of the same data, given by MIME type."""
     display(data, raw=True)
 
 

@@ -59,7 +59,7 @@ class _HistoryOptions(NamedTuple):
     last_count: int
     """Number of the last inputs to show; 0 for all."""
     numbers: list[int]
-    """Of the cells; of all that were run if none are given."""
+    """The numbers of the cells to show; empty for all that were run."""
 
 
 def show_history(rest: str, caller: MagicContext) -> None:

@@ -147,7 +147,7 @@ def build_tree(
     """Return the first call of a search, with all others below it.
 
     Args:
-        events: Those of the search.
+        events: The events of the search.
         contexts: The texts that were searched, if they have names.
 
     Returns:

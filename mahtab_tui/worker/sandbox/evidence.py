@@ -20,7 +20,7 @@ MAX_ANSWER_SPANS = 1_000
 """As many spans of an answer are sent."""
 
 _HEAD_CHARS = 16
-"""A quoted part is recognised by so many first characters."""
+"""A quoted part is recognised by this many of its first characters."""
 _QUOTABLE_CHARS = range(_HEAD_CHARS, 2_001)
 """Lengths of parts that are looked for in an answer; shorter ones match by chance."""
 _MAX_REMEMBERED_PARTS = 5_000

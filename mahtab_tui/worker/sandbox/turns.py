@@ -137,8 +137,8 @@ class Turns:
         """Run the code of a turn. Never raises.
 
         Args:
-            number: Of the turn.
-            code: Of the model.
+            number: The number of the turn.
+            code: The model's code.
 
         Returns:
             The number, the status ("ok", "error" or "final"), both ends of the output and its

@@ -205,7 +205,7 @@ def _check_owner(fd: int, path: str, *, regular: bool = False) -> None:
 
     Args:
         fd: Its descriptor.
-        path: For the message.
+        path: Its path, for the message.
         regular: Whether it must be a regular file.
     """
     status = os.fstat(fd)

@@ -11,11 +11,12 @@ from .progress import ProgressCounter
 HIDDEN_REASON = "it contains text that was typed hidden"
 
 _MIN_INNER_CHARS = 4
-"""Characters from which on a text is found inside others; a shorter one only as a whole string."""
+"""A text of at least this many characters is found inside others; a shorter one only as a whole
+string."""
 _MIN_ARRAY_BYTES = 8
 """Bytes of a form that does not occur by chance in the memory of arrays."""
 _ENCODINGS = ("utf-8", "utf-16-le", "utf-32-le")
-"""Those of Python's texts, and of arrays of texts."""
+"""The encodings of Python's texts, and of arrays of texts."""
 _REDACTED_FIELDS = {"name": "(a name that was typed hidden)", "reason": HIDDEN_REASON}
 """What replaces a field; others become empty."""
 

@@ -32,7 +32,7 @@ class Keeper:
         """Begin with nothing saved.
 
         Args:
-            namespace: The user's.
+            namespace: The user's namespace.
             settings: folder, key (hex), megabytes, cloudpickle (its folder), and kernel (the name of
                 this one).
             at_start: Names made by the session's own code.

@@ -53,7 +53,7 @@ def pickle_variables(
     """Pickle some variables together.
 
     Args:
-        variables: By name.
+        variables: The variables by name.
         namespace: The user's, to which functions refer.
         cloudpickle: Its package, as `load_cloudpickle` returns it.
         max_bytes: Bytes of all.
@@ -116,10 +116,10 @@ def unpickle_variables(
     """Restore variables after `load_cloudpickle`. May raise anything.
 
     Args:
-        stream: That of `Pickled`.
+        stream: The stream of a `Pickled`.
         sizes: The sizes of its blocks, in bytes.
         fill: Reads a block.
-        namespace: The user's, to which functions will refer.
+        namespace: The user's namespace, to which functions will refer.
     """
     data = io.BytesIO(stream)
     sources, buffer_blocks = pickle.load(data)

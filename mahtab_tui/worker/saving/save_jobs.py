@@ -37,7 +37,7 @@ class SaveJobs:
         """Begin without settings: nothing is saved before `prepare`.
 
         Args:
-            namespace: The user's.
+            namespace: The user's namespace.
             hidden_lines: Lines typed hidden, which are not saved; may grow.
             channel: Tells whether there is a host.
             backlog: What the next host needs to know; None if the kernel ends with its host.

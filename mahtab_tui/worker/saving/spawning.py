@@ -42,8 +42,8 @@ def install(namespace: dict[str, object], folder: str) -> None:
     """Send definitions of `__main__` with each process from now on.
 
     Args:
-        namespace: The user's.
-        folder: Of cloudpickle; empty if unknown.
+        namespace: The user's namespace.
+        folder: The folder of cloudpickle; empty if unknown.
     """
     spawn: Any = late_import("multiprocessing.spawn")
     original_function = spawn.get_preparation_data

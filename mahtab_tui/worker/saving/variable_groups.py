@@ -1,4 +1,4 @@
-"""Sorts variables that share objects into groups, each of which is saved as a whole."""
+"""Sorts variables that share objects into groups; a group is saved as a whole."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def group_variables(
     """Sort variables that share objects into groups, the smallest first.
 
     Args:
-        variables: To be saved, by name.
-        namespace: The user's, which may have others.
+        variables: The variables to be saved, by name.
+        namespace: The user's namespace, which may have other variables.
     """
     graph = Graph(Kinds(namespace), states=False)
     if not graph.add(variables.values(), time.monotonic() + _WALK_TIMEOUT_S):
@@ -145,7 +145,7 @@ class _DisjointSets:
 
     def __init__(self) -> None:
         self._parents: dict[int, int] = {}
-        """Of each number that is not the root of its set."""
+        """The parent of each number that is not the root of its set."""
 
     def root(self, number: int) -> int:
         """Return the number that stands for the set of a number."""

@@ -61,7 +61,7 @@ class Writer:
         """Prepare to save.
 
         Args:
-            namespace: The user's.
+            namespace: The user's namespace.
             settings: As for `Keeper`.
             hidden_lines: Lines typed hidden, which are not saved.
             open_folder: `Keeper.open_folder`.
@@ -157,7 +157,7 @@ class Writer:
         """Pickle variables, and write the files of large groups. Raises `OSError`.
 
         Args:
-            variables: By name.
+            variables: The variables by name.
             reasons: Gets the reasons why some are not saved, as clauses.
             carried_bytes: Size of the files that are kept.
         """

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 MAX_GAP_PAIRS = 2_500
-"""In a larger gap, which has so many pairs of an old and a new line, no lines are taken for equal."""
+"""In a gap with more pairs of an old and a new line, no lines are taken for equal."""
 
 
 class _Block(NamedTuple):
@@ -41,7 +41,7 @@ def unified_diff(old: Sequence[str], new: Sequence[str], context_lines: int) -> 
 
     Args:
         old: The lines of a text.
-        new: Those of another one.
+        new: The lines of another text.
         context_lines: How many equal lines are shown before and after each change.
     """
     diff: list[str] = []

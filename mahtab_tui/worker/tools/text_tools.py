@@ -103,7 +103,7 @@ def _lines_around(lines: list[str], hits: list[int], context: int) -> list[str]:
     matching = frozenset(hits)
     shown_lines: list[str] = []
     next_index = 0
-    """Of the line after the last one that is shown."""
+    """The index of the line after the last one that is shown."""
     for hit in hits:
         start = max(next_index, hit - context)
         if context and shown_lines and start > next_index:

@@ -35,7 +35,7 @@ MIN_GAP_CELLS = 1.1
 """Width of the gap between two bars; a narrower one would be lost, because the screen may draw the
 picture in fewer cells, and the edges of bars count as full."""
 MIN_PITCH_CELLS = 0.6
-"""Distance between bars from which they can be told apart."""
+"""The least distance at which bars can be told apart."""
 MIN_BAR_SHARE = 0.4
 """Thickness of a bar, as a share of the distance between bars, which the gap leaves."""
 

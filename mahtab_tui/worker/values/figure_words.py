@@ -14,7 +14,7 @@ MAX_NAME_CHARS = 80
 MAX_TICKS = 12
 """Further ticks of an axis are left out."""
 MAX_COMPARED_TICKS = 200
-"""Only so many tick labels are searched for overlaps."""
+"""At most this many tick labels are searched for overlaps."""
 
 
 class _Range(NamedTuple):

@@ -65,7 +65,7 @@ def draw_png(figure: Any, side: int) -> bytes:
     """Return a figure as PNG, with the description of its chart.
 
     Args:
-        figure: Of matplotlib.
+        figure: A figure of matplotlib.
         side: Maximum length of the longer side, in pixels.
 
     Raises:

@@ -67,7 +67,7 @@ class _Node(NamedTuple):
     entries: tuple[tuple[str, _Node], ...] = ()
     """Each with what is before its value: a key or the name of a field."""
     is_filled: bool = False
-    """Whether the entries are numbers, of which a line holds many."""
+    """Whether the entries are numbers, so that many stand on a line."""
     string: str | None = None
     """The string itself, if it may be wrapped."""
 

@@ -19,7 +19,7 @@ HIDDEN_NAMES = frozenset(
 LARGE_BYTES = 100_000
 """Sizes from here on are listed."""
 MAX_COLUMNS = 200
-"""Columns of a table of which sizes are added and names are compared."""
+"""At most this many columns of a table are measured, and compared by name."""
 
 _TEXTS = Classes(str, bytes, bytearray)
 _STANDARD_LIBRARY = os.path.dirname(types.__file__)
