@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,80 +19,17 @@ if sys.platform != "linux":
     pytest.skip("files are watched on Linux only", allow_module_level=True)
 
 from mahtab_tui.worker.witness import journal
-from mahtab_tui.worker.witness.copies import Copies
-from mahtab_tui.worker.witness.journal import FileJournal, FileStep
-from mahtab_tui.worker.witness.plan import UndoPlan
-from mahtab_tui.worker.witness.redo import RedoStack
+from mahtab_tui.worker.witness.copies import remove_abandoned
+from mahtab_tui.worker.witness.drafts import remove_drafts
+from mahtab_tui.worker.witness.journal import FileStep
 from mahtab_tui.worker.witness.restoring import Restorer
 from mahtab_tui.worker.witness.server import descendants, read_memory, shares_files
 from mahtab_tui.worker.witness.states import read_state
+from tests.unit.file_project import Project, reasons
 from tests.waiting import run_python
 
 LARGE_BYTES = 3 * 2**20
 _NOT_EMPTY = f"it could not be restored ({os.strerror(errno.ENOTEMPTY)})"
-
-
-class Project:
-    """A folder whose cells are functions, with what the witness keeps of them."""
-
-    def __init__(self, folder: Path, copies_folder: Path, megabytes: int = 2**20) -> None:
-        self.folder = folder
-        # Larger copies are refused, as `file_undo_mb` says.
-        self.copies = Copies(str(copies_folder / "1"), 2 * 2**20, megabytes * 2**20)
-        self.journal = FileJournal(self.copies)
-        self.stack = RedoStack(self.journal)
-        self._cell = 0
-
-    def path(self, name: str) -> str:
-        return str(self.folder / name)
-
-    def cell(
-        self,
-        change: Callable[[], object],
-        *,
-        removed: str = "",
-        written: str = "",
-        linked: str = "",
-    ) -> int:
-        """Run a change as a cell. Returns its number.
-
-        Args:
-            change: What it does.
-            removed: Names that lose their files, or get others.
-            written: Names of files that it writes or creates.
-            linked: Names of files that get other names.
-        """
-        self._cell += 1
-        step = self.journal.step(self._cell)
-        for name in removed.split():
-            self.journal.note_name(step, self.path(name))
-        for name in linked.split():
-            self.journal.note_existing(step, self.path(name))
-        for name in written.split():
-            if os.path.exists(self.path(name)):
-                self.journal.note_content(step, self.path(name))
-            else:
-                self.journal.note_name(step, self.path(name))
-        change()
-        self.journal.finish(step)
-        return self._cell
-
-    def rename(self, old: str, new: str) -> int:
-        return self.cell(lambda: os.rename(self.path(old), self.path(new)), removed=f"{old} {new}")
-
-    def write(self, name: str, content: bytes) -> int:
-        return self.cell(lambda: (self.folder / name).write_bytes(content), written=name)
-
-    def preview(self, cell: int) -> UndoPlan:
-        return self.stack.plan(cell)
-
-    def files(self) -> dict[str, bytes]:
-        return {path.name: path.read_bytes() for path in self.folder.iterdir()}
-
-    def tree(self) -> dict[str, bytes]:
-        """Return all files, by their paths in the folder."""
-        paths = [path for path in self.folder.rglob("*") if path.is_file()]
-        return {str(path.relative_to(self.folder)): path.read_bytes() for path in paths}
 
 
 @pytest.fixture
@@ -108,10 +45,6 @@ def far_project(tmp_path: Path) -> Iterator[Project]:
         if os.stat(folder).st_dev == os.stat(tmp_path).st_dev:
             pytest.skip("this machine has one file system for both")
         yield Project(Path(folder), tmp_path / "copies")
-
-
-def reasons(restorer: UndoPlan) -> dict[str, str]:
-    return {os.path.basename(item.name): item.reason for item in restorer.unrestored}
 
 
 def test_a_renamed_file_above_the_limit_gets_its_name_back(project: Project) -> None:
@@ -668,51 +601,6 @@ def test_a_link_that_cannot_come_back_leaves_no_other_name(project: Project) -> 
     assert os.listdir(link) == ["other"]
 
 
-def counted(count_calls: Callable[[Path, int], int], place: Path, size: int) -> int:
-    """Return how many calls a function of this module counts, in a process without other threads:
-    Python 3.11 may hang in a profiled call while another thread waits to run."""
-    code = f"from pathlib import Path; from {__name__} import {count_calls.__name__} as count; print(count(Path({str(place)!r}), {size}))"
-    done = run_python("-c", code, cwd=Path(__file__).parents[2])
-    return int(done.stdout)
-
-
-def test_the_work_of_a_preview_grows_with_the_number_of_new_folders(tmp_path: Path) -> None:
-    few_calls = counted(count_calls_of_preview, tmp_path / "few", 20)
-    many_calls = counted(count_calls_of_preview, tmp_path / "many", 200)
-    assert many_calls < 15 * few_calls
-
-
-def count_calls_of_preview(place: Path, folders: int) -> int:
-    """Return how many functions a preview calls that takes back new folders, each with a file."""
-    work_folder = place / "work"
-    work_folder.mkdir(parents=True)
-    project = Project(work_folder, place / "copies")
-
-    def make_folders() -> None:
-        step = project.journal.steps[-1]
-        for index in range(folders):
-            folder = work_folder / f"folder{index}"
-            project.journal.note_name(step, str(folder))
-            folder.mkdir()
-            project.journal.note_name(step, str(folder / "file"))
-            (folder / "file").write_bytes(b"content")
-
-    cell = project.cell(make_folders)
-    calls = 0
-
-    def count(frame: object, event: str, argument: object) -> None:
-        nonlocal calls
-        calls += event == "call"
-
-    sys.setprofile(count)
-    try:
-        restorer = project.preview(cell)
-    finally:
-        sys.setprofile(None)
-    assert len(restorer.files) == 2 * folders
-    return calls
-
-
 def test_a_redo_names_what_was_in_a_removed_folder(project: Project) -> None:
     names = ["outer", "outer/inner", "outer/inner/file"]
 
@@ -734,44 +622,6 @@ def test_a_redo_names_what_was_in_a_removed_folder(project: Project) -> None:
     plan = project.stack.redo()
     assert sorted(item.name for item in plan.unrestored) == paths
     assert plan.files == {}
-
-
-def test_the_work_of_an_undo_grows_with_the_number_of_names_that_were_moved_on(
-    tmp_path: Path,
-) -> None:
-    few_calls = counted(count_calls_of_undo, tmp_path / "few", 20)
-    many_calls = counted(count_calls_of_undo, tmp_path / "many", 200)
-    assert many_calls < 15 * few_calls
-
-
-def count_calls_of_undo(place: Path, files: int) -> int:
-    """Return how many functions an undo calls after each file has got the name of the one before."""
-    work_folder = place / "work"
-    work_folder.mkdir(parents=True)
-    project = Project(work_folder, place / "copies")
-    names = [f"file{index}" for index in range(files)]
-    for name in names:
-        (work_folder / name).write_text(name)
-
-    def move_on() -> None:
-        moved_names = ["aside", *names]
-        for old, new in zip([*names, "aside"], moved_names, strict=True):
-            os.rename(work_folder / old, work_folder / new)
-
-    cell = project.cell(move_on, removed=" ".join(["aside", *names]))
-    calls = 0
-
-    def count(frame: object, event: str, argument: object) -> None:
-        nonlocal calls
-        calls += event == "call"
-
-    sys.setprofile(count)
-    try:
-        project.stack.undo(cell)
-    finally:
-        sys.setprofile(None)
-    assert all((work_folder / name).read_text() == name for name in names)
-    return calls
 
 
 def test_a_write_in_the_background_at_the_end_of_a_cell_does_not_hide_what_the_cell_did(
@@ -925,44 +775,6 @@ def test_a_redo_brings_back_what_was_written_through_a_name_that_an_undo_removed
     assert project.files() == {"a": b"written"}
 
 
-def test_the_work_of_a_preview_grows_with_the_number_of_names_that_must_stay(
-    tmp_path: Path,
-) -> None:
-    few_calls = counted(count_calls_of_refusal, tmp_path / "few", 20)
-    many_calls = counted(count_calls_of_refusal, tmp_path / "many", 200)
-    assert many_calls < 15 * few_calls
-
-
-def count_calls_of_refusal(place: Path, files: int) -> int:
-    """Return how many functions a preview calls if each file must stay because the one before does."""
-    work_folder = place / "work"
-    work_folder.mkdir(parents=True)
-    project = Project(work_folder, place / "copies")
-    names = [f"file{index}" for index in range(files + 1)]
-    for name in names[:-1]:
-        (work_folder / name).write_text(name)
-
-    def move_on() -> None:
-        for index in reversed(range(files)):
-            os.rename(work_folder / names[index], work_folder / names[index + 1])
-
-    cell = project.cell(move_on, removed=" ".join(reversed(names)))
-    (work_folder / names[0]).write_text("somebody else's")
-    calls = 0
-
-    def count(frame: object, event: str, argument: object) -> None:
-        nonlocal calls
-        calls += event == "call"
-
-    sys.setprofile(count)
-    try:
-        plan = project.preview(cell)
-    finally:
-        sys.setprofile(None)
-    assert set(reasons(plan)) == set(names)
-    return calls
-
-
 def test_a_redo_takes_away_what_an_undo_made_again_of_a_file_that_somebody_has_moved(
     project: Project,
 ) -> None:
@@ -994,3 +806,51 @@ def test_a_file_that_cannot_be_kept_for_a_redo_stays_and_is_named(project: Proje
     assert project.files() == {"a": b"written"}
     assert plan.files == {}
     assert reasons(plan)["a"].startswith("it could not be copied (")
+
+
+def test_a_file_that_cannot_get_its_old_name_back_keeps_the_new_one(project: Project) -> None:
+    (project.folder / "a").write_bytes(b"content")
+    cell = project.rename("a", "b")
+    plan = project.preview(cell)
+    (project.folder / "a").write_bytes(b"somebody else's")
+
+    Restorer(project.journal, plan, FileStep(cell, 0)).restore()
+
+    assert project.files() == {"a": b"somebody else's", "b": b"content"}
+    assert reasons(plan) == {
+        "a": "it could not be restored (something else has changed it meanwhile)",
+        "b": "it could not be restored (what has this name now could not get its old one back)",
+    }
+
+
+def test_nothing_stays_of_an_undo_whose_process_is_killed(project: Project) -> None:
+    (project.folder / "a").write_bytes(b"written by a cell")
+    (project.folder / "b").write_bytes(b"exchanged by a cell")
+    code = f"""
+import os, signal
+from mahtab_tui.worker.witness.copies import Copies
+copies = Copies({project.copies.folder + "2"!r}, 2**20, 2**20)
+path = {project.path("b")!r}
+os.rename(path, copies.drafts.new_path(path, moved_from=path))
+with copies.drafts.replacing({project.path("a")!r}) as draft:
+    with open(draft, "w") as file:
+        file.write("original")
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
+    assert run_python("-c", code).returncode == -signal.SIGKILL
+    assert len(list(project.folder.glob("*.restored"))) == 2
+
+    remove_abandoned(os.path.dirname(project.copies.folder))
+
+    assert project.files() == {"a": b"written by a cell", "b": b"exchanged by a cell"}
+
+
+def test_a_file_that_decides_what_runs_is_not_made_of_a_draft(project: Project) -> None:
+    draft = project.path(".bashrc.1.0.restored")
+    Path(draft).write_text("of a cell")
+    drafts_list = project.folder.parent / "drafts"
+    drafts_list.write_text(f"{draft}\0{project.path('.bashrc')}\0")
+
+    remove_drafts(str(drafts_list))
+
+    assert os.listdir(project.folder) == [os.path.basename(draft)]

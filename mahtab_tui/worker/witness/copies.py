@@ -10,12 +10,14 @@ import time
 import weakref
 from contextlib import suppress
 
+from .drafts import Drafts, remove_drafts
 from .states import FileState, read_state
 
 _FICLONE = 0x40049409
 """The request of Linux to let one file share the blocks of another until either is written."""
 _COPY_BYTES = 2**20
 _LOCK_NAME = "in-use"
+_DRAFTS_NAME = "drafts"
 
 
 class Copy:
@@ -63,6 +65,7 @@ class Copies:
         """
         os.makedirs(folder, mode=0o700, exist_ok=True)
         self.folder = folder
+        self.drafts = Drafts(os.path.join(folder, _DRAFTS_NAME))
         self.max_cell_bytes = max_cell_bytes
         self.max_bytes = max_bytes
         self._cell_bytes = 0
@@ -90,6 +93,7 @@ class Copies:
 
     def end_undo(self) -> None:
         self._is_undoing = False
+        self.drafts.forget()
         self._evict()
 
     def can_name(self, state: FileState) -> bool:
@@ -246,8 +250,9 @@ def remove_abandoned(folder: str) -> int:
 
 
 def remove_copies(folder: str) -> None:
-    """Remove a folder of copies, and that of its session if it is empty then. (Loading `shutil` would
-    delay a kernel's end.)"""
+    """Remove a folder of copies, that of its session if it is empty then, and what an undo that was not
+    finished has left in the project. (Loading `shutil` would delay a kernel's end.)"""
+    remove_drafts(os.path.join(folder, _DRAFTS_NAME))
     with suppress(OSError):
         for entry in list(os.scandir(folder)):
             os.unlink(entry.path)

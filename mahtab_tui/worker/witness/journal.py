@@ -258,7 +258,7 @@ def _path_changes(step: FileStep, nodes: NodeTable) -> Iterator[PathChange]:
     hidden = {node for node in (*new_places, *old_places) if node not in renamed}
     changed_names: dict[Name, None] = {}
     for name, change in step.names.items():
-        if _lies_in(name, hidden):
+        if not hidden.isdisjoint(name.folders()):
             continue
         if change.before is None and change.after is not None:
             if change.after in renamed:
@@ -274,7 +274,7 @@ def _path_changes(step: FileStep, nodes: NodeTable) -> Iterator[PathChange]:
         if node_change.before is None or node_change.before is node_change.after:
             continue
         for name in nodes.names_of(node)[:1]:
-            is_shown = name in step.names or _lies_in(name, hidden)
+            is_shown = name in step.names or not hidden.isdisjoint(name.folders())
             if not is_shown:
                 changed_names[name] = None
     for name in changed_names:
@@ -286,13 +286,3 @@ def _old_path(name: Name, old_places: dict[Node, Name]) -> str:
     place = old_places.get(name.folder)
     folder = _old_path(place, old_places) if place is not None else name.folder.path
     return f"{folder}/{name.text}"
-
-
-def _lies_in(name: Name, folders: Collection[Node]) -> bool:
-    """Return whether a place is in one of some folders, or in one that is in it."""
-    folder = name.folder
-    while folder.names:
-        if folder in folders:
-            return True
-        folder = next(reversed(folder.names)).folder
-    return False

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Callable, NamedTuple
 
 from .copies import Copies, Copy
@@ -121,14 +121,17 @@ class Name(NamedTuple):
     def path(self) -> str:
         return f"{self.folder.path}/{self.text}"
 
+    def folders(self) -> Iterator[Node]:
+        """Yield the folder in which it is, that in which this is, and so on."""
+        folder = self.folder
+        yield folder
+        while folder.names:
+            folder = next(reversed(folder.names)).folder
+            yield folder
+
     def lies_in(self, folder: Node) -> bool:
         """Return whether it is in a folder, or in one that is in it."""
-        node = self.folder
-        while node is not folder:
-            if not node.names:
-                return False
-            node = next(reversed(node.names)).folder
-        return True
+        return folder in self.folders()
 
 
 class NodeTable:
@@ -255,7 +258,7 @@ class NodeTable:
         """Return whether a folder is where it was found last."""
         if folder is self._root:
             return True
-        return read_state(folder.path).inode == folder.inode
+        return folder.inode is not None and read_state(folder.path).inode == folder.inode
 
     def path_of(self, node: Node) -> str:
         """Return a path by which a node can be reached, perhaps that of its copy; empty if there is none."""

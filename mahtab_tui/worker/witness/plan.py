@@ -32,7 +32,7 @@ _STILL_OPEN = "it is open for writing and has changed since the cell, so it stay
 _CHANGED_SINCE = "it was changed since by something outside the cells, so it stays as it is now"
 _NOT_EMPTY = "it could not be restored (Directory not empty)"
 _FOLDER_IS_MISSING = "the folder in which it was could not be restored"
-_PLACE_IS_TAKEN = "it could not be restored (something else has this name now)"
+PLACE_IS_TAKEN = "it could not be restored (something else has this name now)"
 _IS_SPECIAL = "it is a device or a socket, which cannot be created again"
 
 
@@ -249,7 +249,7 @@ class UndoPlan:
             elif node.kind == FOLDER:
                 others = [place for place in self._places[node] if place not in self.final]
                 if len(self._holders[node]) + len(others) > 1:
-                    refusals[name] = _PLACE_IS_TAKEN
+                    refusals[name] = PLACE_IS_TAKEN
         return refusals
 
     def _is_reachable(self, folder: Node) -> bool:

@@ -5,23 +5,20 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable
 from contextlib import suppress
 from functools import partial
-from itertools import count
 from typing import Callable
 
 from .copies import copy_content, set_marks
 from .journal import FileJournal, FileStep, NameChange, NodeChange
 from .nodes import Name, Node, Version
-from .plan import UndoPlan
+from .plan import COPY_CHANGED, PLACE_IS_TAKEN, UndoPlan
 from .states import FILE, FOLDER, LINK, MISSING_KIND, read_state
 
-MAX_NAME_BYTES = 255
-"""Of a file's name, as on Linux."""
-
 _CHANGED_MEANWHILE = "something else has changed it meanwhile"
+_OLD_NAME_IS_MISSING = "what has this name now could not get its old one back"
 
 
 class Restorer:
@@ -36,8 +33,17 @@ class Restorer:
         self._present = dict(plan.actual)
         """What the places lead to, while this changes them."""
         self._pending = dict.fromkeys(plan.changed)
-        self._drafts: dict[Node, Name] = {}
-        """Where that is which was moved out of the way."""
+        self._ready = deque(plan.changed)
+        """Places to be tried next."""
+        self._waiting: dict[Node, list[Name]] = {}
+        """Places that wait for a file or folder to get its last place, or for a folder to be where it
+        belongs or to hold nothing more that changes."""
+        self._blocked: deque[Name] = deque()
+        """Places that have waited until what they lead to has got another one."""
+        self._moved_aside: dict[Node, tuple[Name, Name]] = {}
+        """Where that is which was moved out of the way, and where it was."""
+        self._unplaced: set[Node] = set()
+        """Those that could not get one of their places."""
         self._made_folders: list[Node] = []
         self._made: set[Node] = set()
         """Files that exist again."""
@@ -145,54 +151,89 @@ class Restorer:
     # Names
 
     def _change_names(self) -> None:
-        is_backwards = False
+        """Change all places, each as soon as nothing is in its way."""
         while self._pending:
-            names = list(self._pending)
-            # Where each place waits for the next one, one of the two directions changes all at once.
-            if is_backwards:
-                names.reverse()
-            is_backwards = not is_backwards
-            done = [name for name in names if self._is_done(name)]
-            if done:
-                continue
-            try:
-                self._move_aside()
-            except OSError as error:
-                for name in self._pending:
+            while self._ready:
+                name = self._ready.popleft()
+                if name in self._pending:
+                    self._try_name(name, self._change_name)
+            if self._blocked:
+                # Each waits for another one.
+                name = self._blocked.popleft()
+                if name in self._pending:
+                    self._try_name(name, self._move_aside)
+            elif self._pending:
+                error = OSError(errno.EBUSY, os.strerror(errno.EBUSY))
+                for name in list(self._pending):
                     self._fail(name, error)
-                return
+        for node in list(self._moved_aside):
+            self._move_back(node)
 
-    def _is_done(self, name: Name) -> bool:
-        """Change a place, if that is possible yet; return whether nothing more is to be tried."""
+    def _try_name(self, name: Name, change: Callable[[Name], bool]) -> None:
         try:
-            is_done = self._change_name(name)
+            is_done = change(name)
         except OSError as error:
             self._fail(name, error)
-            is_done = True
-        if is_done:
-            del self._pending[name]
-            self._awaited[self._plan.final[name]] -= 1
-            self._pending_in[name.folder] -= 1
-        return is_done
+        else:
+            if is_done:
+                self._settle(name)
 
     def _fail(self, name: Name, error: OSError) -> None:
         reason = f"it could not be restored ({error.strerror})"
         self._plan.failures[self._plan.path(name)] = reason
+        node = self._plan.final[name]
+        if node is not None:
+            self._unplaced.add(node)
+        self._settle(name)
 
-    def _move_aside(self) -> None:
-        """Move something that others wait for out of the way, because each of them waits for another.
-        Raises `OSError`."""
-        for name in self._pending:
-            node = self._present[name]
-            if node is not None and self._is_awaited(node, name):
-                draft = Name(name.folder, os.path.basename(_draft_path(name.path)))
-                self._check(name)
-                os.rename(name.path, draft.path)
-                self._leave(name, node)
-                self._drafts[node] = draft
-                node.names[draft] = None
+    def _settle(self, name: Name) -> None:
+        """Note that nothing more is to be tried for a place."""
+        del self._pending[name]
+        node = self._plan.final[name]
+        self._awaited[node] -= 1
+        if node is not None and not self._awaited[node]:
+            self._wake(node)
+        self._leave_folder(name.folder)
+
+    def _leave_folder(self, folder: Node) -> None:
+        self._pending_in[folder] -= 1
+        if not self._pending_in[folder]:
+            self._wake(folder)
+
+    def _wait(self, name: Name, nodes: Iterable[Node]) -> None:
+        for node in nodes:
+            self._waiting.setdefault(node, []).append(name)
+
+    def _wake(self, node: Node) -> None:
+        self._ready += self._waiting.pop(node, ())
+
+    def _move_aside(self, name: Name) -> bool:
+        """Move what a place leads to out of the way, if another place waits for it. Returns whether the
+        place needs nothing more, which is never so. Raises `OSError`."""
+        node = self._present[name]
+        if node is not None and self._is_awaited(node, name):
+            self._check(name)
+            path = self._journal.copies.drafts.new_path(name.path, moved_from=name.path)
+            os.rename(name.path, path)
+            draft = Name(name.folder, os.path.basename(path))
+            self._leave(name, node)
+            self._moved_aside[node] = draft, name
+            self._pending_in[name.folder] += 1
+            node.names[draft] = None
+            self._wake(node)
+            self._ready.append(name)
+        return False
+
+    def _move_back(self, node: Node) -> None:
+        """Return what was moved aside and has got no other place to where it was."""
+        draft, name = self._moved_aside.pop(node)
+        with suppress(OSError):
+            if not os.path.lexists(name.path):
+                os.rename(draft.path, name.path)
+                node.names.pop(draft, None)
+                node.names[name] = None
                 return
-        raise OSError(errno.EBUSY, os.strerror(errno.EBUSY))
+        self._plan.failures[draft.path] = PLACE_IS_TAKEN
 
     def _is_awaited(self, node: Node, name: Name) -> bool:
         """Return whether another place is still to lead to something."""
@@ -215,16 +256,21 @@ class Restorer:
         """Make a place lead to what it should; return whether that was possible yet."""
         old = self._present[name]
         new = self._plan.final[name]
-        if name.folder.inode is None or not self._nodes.is_there(name.folder):
+        if not self._nodes.is_there(name.folder):
+            self._wait(name, self._missing_folders(name))
             return False
+        is_awaited = old is not None and self._is_awaited(old, name)
+        if is_awaited:
+            self._blocked.append(name)
         if new is not None and new.kind == FOLDER and name.lies_in(new):
+            self._wait(name, name.folders())
             return False
         if old is not None:
-            if self._is_awaited(old, name):
-                return False
-            if old.kind == FOLDER and self._pending_in[old]:
+            if is_awaited or (old.kind == FOLDER and self._pending_in[old]):
+                self._wait(name, [old])
                 return False
             self._check(name)
+            self._check_other_name(old, name)
             if not self._plan.has_name(old) and old in self._unkept:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             if old.kind == FOLDER:
@@ -243,6 +289,18 @@ class Restorer:
             self._put(name, new)
         return True
 
+    def _missing_folders(self, name: Name) -> list[Node]:
+        """Return the outermost folder above a place that is not where it belongs."""
+        folders = [folder for folder in name.folders() if not self._nodes.is_there(folder)]
+        return folders[-1:]
+
+    def _check_other_name(self, node: Node, name: Name) -> None:
+        """Raise `OSError` if something would lose its last name because it could not get another one."""
+        if node not in self._unplaced or not self._plan.has_name(node):
+            return
+        if all(other == name for other in self._nodes.names_of(node)):
+            raise OSError(errno.EBUSY, _OLD_NAME_IS_MISSING)
+
     def _check_content(self, node: Node, name: Name) -> None:
         """Raise `OSError` if a file that loses its last name is not what it was when it was kept."""
         if not self._plan.has_name(node):
@@ -255,13 +313,14 @@ class Restorer:
         old = self._present[name]
         source = self._source(node)
         is_made = self._plan.is_made_again(node) and node not in self._made
-        is_draft = node in self._drafts
+        is_aside = node in self._moved_aside
         is_left = source in self._pending and self._plan.final[source] is not node
-        is_renamed = (is_draft or is_left) and not self._is_awaited(node, name) and not is_made
+        is_renamed = (is_aside or is_left) and not self._is_awaited(node, name) and not is_made
         if source is not None and is_renamed:
             os.rename(source.path, path)
             self._leave(source, node)
-            self._drafts.pop(node, None)
+            if self._moved_aside.pop(node, None) is not None:
+                self._leave_folder(source.folder)
         elif node.kind == FOLDER:
             os.mkdir(path, 0o700)
             self._nodes.assign(node, read_state(path))
@@ -271,55 +330,55 @@ class Restorer:
             self._add_name(node, source, path)
         else:
             self._make(node, path)
+            node.names.clear()
             self._made.add(node)
         if old is not None:
             self._leave(name, old)
         self._present[name] = node
         if node.kind == FOLDER:
             node.names.clear()
+            self._wake(node)
         node.names[name] = None
 
     def _source(self, node: Node) -> Name | None:
         """Return where something is; None if it has no name."""
-        if node in self._drafts:
-            return self._drafts[node]
+        if node in self._moved_aside:
+            return self._moved_aside[node][0]
         names = self._nodes.names_of(node)
         pending = [name for name in names if name in self._pending]
         return next(iter((*pending, *names)), None)
 
     def _add_name(self, node: Node, source: Name | None, path: str) -> None:
         """Make a path another name of a file, in place of the file that it leads to."""
-        draft = _draft_path(path)
         source_path = self._nodes.path_of(node) if source is None else source.path
-        os.link(source_path, draft, follow_symlinks=False)
-        _put_in_place(draft, path)
+        with self._journal.copies.drafts.replacing(path) as draft:
+            os.link(source_path, draft, follow_symlinks=False)
         if source is None:
             node.hold = None
         node.see(read_state(path))
 
     def _make(self, node: Node, path: str) -> None:
-        """Make a path a file, link or pipe that does not exist any more."""
+        """Make a path a new file, link or pipe, in place of what it leads to."""
         version = self._plan.version(node)
-        draft = _draft_path(path)
-        try:
+        with self._journal.copies.drafts.replacing(path) as draft:
             if node.kind == LINK:
                 os.symlink(version.state.target, draft)
             elif node.kind == FILE:
-                copy = version.content.copy
-                is_copied = copy is not None and copy.is_usable
-                source = copy.path if copy is not None and is_copied else self._nodes.path_of(node)
-                copy_content(source, draft)
+                copy_content(self._content_path(node, version), draft)
                 set_marks(draft, version.state)
             else:
                 os.mkfifo(draft)
                 set_marks(draft, version.state)
-        except OSError:
-            with suppress(OSError):
-                os.unlink(draft)
-            raise
-        _put_in_place(draft, path)
         self._note_made(node, version, path)
-        node.names.clear()
+
+    def _content_path(self, node: Node, version: Version) -> str:
+        """Return where a content of a file can be read. Raises `OSError`."""
+        copy = version.content.copy
+        if copy is not None and copy.is_usable:
+            return copy.path
+        if version.content is not node.version.content:
+            raise OSError(errno.EBUSY, COPY_CHANGED)
+        return self._nodes.path_of(node)
 
     def _note_made(self, node: Node, version: Version, path: str) -> None:
         state = read_state(path)
@@ -347,16 +406,7 @@ class Restorer:
         elif self._plan.is_shared(node):
             self._write(node, version, path)
         else:
-            draft = _draft_path(path)
-            try:
-                copy_content(content.copy.path, draft)
-                set_marks(draft, version.state)
-            except OSError:
-                with suppress(OSError):
-                    os.unlink(draft)
-                raise
-            _put_in_place(draft, path)
-            self._note_made(node, version, path)
+            self._make(node, path)
 
     def _write(self, node: Node, version: Version, path: str) -> None:
         """Write content into a file, for all its names and open descriptors."""
@@ -384,26 +434,3 @@ class Restorer:
             set_marks(path, version.state)
         node.version = version
         node.see(read_state(path))
-
-
-def _put_in_place(draft: str, path: str) -> None:
-    """Give a draft its path, in place of what the path led to; remove the draft if that fails. Raises
-    `OSError`."""
-    try:
-        os.rename(draft, path)
-    except OSError:
-        with suppress(OSError):
-            os.unlink(draft)
-        raise
-
-
-def _draft_path(path: str) -> str:
-    """Return a path beside another one at which nothing is, however long its name is."""
-    folder, name = os.path.split(path)
-    for number in count():
-        suffix = f".{os.getpid()}.{number}.restored"
-        short_name = os.fsdecode(os.fsencode(name)[: MAX_NAME_BYTES - len(suffix)])
-        draft = os.path.join(folder, short_name + suffix)
-        if not os.path.lexists(draft):
-            return draft
-    raise AssertionError
