@@ -39,13 +39,14 @@ from mahtab_tui.search.text_rows import RowFormat
 from mahtab_tui.worker.rlm.answers import FORM, needs_code
 
 SAMPLE_CHARS = 500
-"""Characters at the beginning of a text in which names and values are looked for."""
+"""Names and values are looked for in this many characters at the beginning of a text."""
 
 _JOINED: dict[TextKind, str] = {
     "str": "context",
     "list": "'\\n'.join(context)",
     "dict": "'\\n'.join(context.values())",
 }
+"""Code for the whole text, by the kind of the variable that holds it."""
 _COMPUTE = """\
 Compute the answer from all lines and call FINAL with it. Example, for {what}:
 ```python
@@ -58,7 +59,7 @@ Example, for lines with {what}:
 {code}
 ```"""
 _MAX_PRINTED_LINES = 40
-"""Lines that the example of printing may print."""
+"""The example of printing prints at most this many lines."""
 _LOOK_AT_FORM = """\
 Compute the answer from all lines. First look at their form. Example, for lines with {what}:
 ```python
@@ -72,7 +73,7 @@ FINAL("answer")
 ```"""
 
 _NUMBER_PATTERN = r"-?\d+(?:\.\d+)?"
-"""Of numbers in a text, as in the code of an example."""
+"""Matches a number in a text; also part of the code of an example."""
 _PAIR = re.compile(r"\b([A-Za-z_]\w*)(=|: ?)(-?\w+)")
 """A name and a value, as in logs."""
 
@@ -191,39 +192,36 @@ def _example_of_lines(query: str, text: SearchedText, query_lines: QueryLines) -
         matches_code = f're.findall(r"{numbers.pattern}", line)'
         lines_code += f"\nlines = [line for line in lines for value in {matches_code} if {limit}]"
 
-    if aggregate and aggregate.is_extreme and WHICH.match(query):
+    asks_which = aggregate is not None and aggregate.is_extreme and WHICH.match(query)
+    cannot_compare = comparison is not None and numbers is None
+    if aggregate is None or asks_which or cannot_compare:
         return _look_at_lines(query_lines, words, lines_code)
-    is_count = aggregate is COUNT and (not comparison or numbers)
-    condition = comparison if numbers else None
-    if is_count:
-        return _computing_example(
-            COUNT.description, words, condition, numbers, f"{lines_code}\nFINAL(len(lines))"
-        )
-    if aggregate is not None and aggregate.is_of_numbers and aggregate is not COUNT and numbers:
-        values = _number_values(numbers, searched_text)
-        code = f"{lines_code}\nvalues = {values}\nFINAL({aggregate.code})"
-        return _computing_example(
-            aggregate.description.format(key=numbers.name), words, condition, numbers, code
-        )
+
+    if aggregate is COUNT:
+        code = f"{lines_code}\nFINAL(len(lines))"
+        return _computing_example(COUNT.description, words, comparison, numbers, code)
+
     separators = {key: separator for key, separator, _ in _PAIR.findall(sample)}
-    if aggregate and not aggregate.is_of_numbers and separators and (not comparison or numbers):
+    if aggregate.is_of_numbers and numbers:
+        result = aggregate.description.format(key=numbers.name)
+        values = _number_values(numbers, searched_text)
+    elif not aggregate.is_of_numbers and separators:
         key = choose_key(query, list(separators))
+        result = aggregate.description.format(key=key)
         matches_code = rf're.findall(r"\b{key}{separators[key]}(\w+)", line)'
         values = f"[value for line in lines for value in {matches_code}]"
-        code = f"{lines_code}\nvalues = {values}\nFINAL({aggregate.code})"
-        return _computing_example(
-            aggregate.description.format(key=key), words, condition, numbers, code
-        )
-    return _look_at_lines(query_lines, words, lines_code)
+    else:
+        return _look_at_lines(query_lines, words, lines_code)
+    code = f"{lines_code}\nvalues = {values}\nFINAL({aggregate.code})"
+    return _computing_example(result, words, comparison, numbers, code)
 
 
 def _look_at_lines(query_lines: QueryLines, words: Sequence[str], lines_code: str) -> str:
-    """Show how to look at the lines from which an answer is computed in another way."""
+    """Show how to look at the lines, where it is not known how to compute the answer from them."""
     if not words:
         return ""
-    if min(query_lines.words.values()) <= _MAX_PRINTED_LINES and len(words) < len(
-        query_lines.words
-    ):
+    has_rare_word = min(query_lines.words.values()) <= _MAX_PRINTED_LINES
+    if has_rare_word and len(words) < len(query_lines.words):
         return _example_of_printing(query_lines)
     code = f"{lines_code}\nprint(len(lines), lines[:{_MAX_PRINTED_LINES}])"
     return _LOOK_AT_FORM.format(what=" and ".join(words), code=code)
@@ -247,7 +245,7 @@ class _NumberForm(NamedTuple):
     """How a text writes the numbers that a query is about."""
 
     name: str
-    """For the model."""
+    """What the numbers are, for the model: the name or the unit that stands beside them."""
     pattern: str
     """A regular expression whose group is the number."""
 
@@ -316,11 +314,8 @@ def _example_of_rows(
         # Where a cell has more than the words of the query, no row has them as a value.
         return _example_of_printing(query_lines)
     words = find_joint_words(cells, searched_text)
-    condition = " and ".join(f"{word!r} in row.values()" for word in words)
-    module = "csv" if rows.form == "CSV" else "json"
-    if condition:
-        condition = f" if {condition}"
-    code = f"import {module}\nrows = [row for row in {rows.code}{condition}]"
+    code = _rows_code(rows, words)
+
     columns = rows.columns
     number_keys = [name for name, value in columns.items() if re.fullmatch(_NUMBER_PATTERN, value)]
     number_key = choose_key(query, number_keys)
@@ -338,15 +333,15 @@ def _example_of_rows(
         code += f"\nrows = [row for row in rows if {starts}]"
 
     aggregate = choose_aggregate(query, numbers.name if numbers else "") or COUNT
-    which = WHICH.match(query)
-    group_key = find_named_key(which[1] or "", list(columns)) if which else ""
+    group_key = ""
+    if which := WHICH.match(query):
+        group_key = find_named_key(which[1] or "", list(columns))
     if aggregate.is_extreme and number_key and group_key:
         what = f"the {group_key} with {aggregate.description.format(key=number_key)}"
         conditions = f"{_has_value(number_key)} and {_has_value(group_key)}"
         code += f"\nrows = [row for row in rows if {conditions}]"
-        code += _group_code(
-            group_key, number_key, aggregate, is_sum=bool(SUM.pattern.search(query))
-        )
+        is_sum = SUM.pattern.search(query) is not None
+        code += _group_code(group_key, number_key, aggregate, is_sum=is_sum)
         return _computing_example(what, words, comparison, numbers, code)
 
     key = number_key
@@ -355,18 +350,24 @@ def _example_of_rows(
     elif not aggregate.is_of_numbers:
         key = choose_key(query, list(columns))
     if aggregate is COUNT or not key:
-        return _computing_example(
-            COUNT.description, words, comparison, numbers, f"{code}\nFINAL(len(rows))"
-        )
+        code += "\nFINAL(len(rows))"
+        return _computing_example(COUNT.description, words, comparison, numbers, code)
 
     result = aggregate.description.format(key=key)
     if date and dates:
         result += f" in {date}"
     value = f'float(row["{key}"])' if aggregate.is_of_numbers else f'row["{key}"]'
-    code += f"\nvalues = [{value} for row in rows if {_has_value(key)}]"
-    return _computing_example(
-        result, words, comparison, numbers, f"{code}\nFINAL({aggregate.code})"
-    )
+    code += f"\nvalues = [{value} for row in rows if {_has_value(key)}]\nFINAL({aggregate.code})"
+    return _computing_example(result, words, comparison, numbers, code)
+
+
+def _rows_code(rows: RowFormat, words: Sequence[str]) -> str:
+    """Return the code that chooses the rows with all of these words."""
+    module = "csv" if rows.form == "CSV" else "json"
+    condition = " and ".join(f"{word!r} in row.values()" for word in words)
+    if condition:
+        condition = f" if {condition}"
+    return f"import {module}\nrows = [row for row in {rows.code}{condition}]"
 
 
 def _group_code(group_key: str, number_key: str, aggregate: Aggregate, *, is_sum: bool) -> str:
