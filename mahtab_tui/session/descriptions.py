@@ -1,5 +1,5 @@
-"""Chooses what the model is told about variables: those that a question names, those that the user
-made, and those that a block of code changed."""
+"""Chooses what the model is told about variables: about those that a question names, that the user
+made, or that a block of code changed."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ _MAX_DESCRIBED = 12
 _MAX_CHANGED = 8
 """Changed variables that are described; more are only named."""
 _MAX_LINE_CHARS = 240
-"""Characters of a table's line with its columns."""
+"""Maximum characters of a line with a table's columns."""
 _MAX_LINES_CHARS = 1_500
-"""Characters of all these lines."""
+"""Maximum characters of all these lines."""
 _MIN_CUT_CHARS = 200
 """Below this many remaining characters, no description is cut to fit: too little of it would be
 left."""
@@ -50,12 +50,14 @@ _PREFIXES = frozenset({"df"})
 
 
 class _SentDescription(NamedTuple):
+    """A description that the model got."""
+
     text: str
     """The whole description of a variable."""
     is_users: bool
     """Whether it was marked as the user's."""
     message: str
-    """As it was sent: escaped, marked, and perhaps cut."""
+    """The description as it was sent: escaped, marked, and perhaps cut."""
 
 
 class VariableDescriptions(RecordHandler):
@@ -73,6 +75,8 @@ class VariableDescriptions(RecordHandler):
     ) -> None:
         """
         Args:
+            kernel: Describes the variables.
+            private: Knows which variables are private.
             is_users: Tells by its name whether the user made a variable.
             stale_marks: Returns the marks of variables that come from stale cells, by their names.
         """
@@ -97,6 +101,7 @@ class VariableDescriptions(RecordHandler):
         names.
 
         Args:
+            question: What the user asks.
             recent_codes: The code of the last cells, the newest last.
             conversation: What the model gets before the question.
 
@@ -104,35 +109,37 @@ class VariableDescriptions(RecordHandler):
             KernelError: The kernel could not be asked.
         """
         variables = self._private.variables()
-        users = frozenset(v.name for v in variables if self._is_users(v.name))
-        names = choose_described(variables, question, recent_codes, users)[:_MAX_DESCRIBED]
-        described = self._describe(variables, names, MAX_DESCRIPTION_CHARS // 2)
-        new = {
+        users_names = frozenset(v.name for v in variables if self._is_users(v.name))
+        names = choose_described(variables, question, recent_codes, users_names)[:_MAX_DESCRIBED]
+        descriptions = self._describe(variables, names, MAX_DESCRIPTION_CHARS // 2)
+        unsent = {
             name: text
-            for name, text in described.items()
-            if not self._is_in_conversation(name, text, name in users, conversation)
+            for name, text in descriptions.items()
+            if not self._is_in_conversation(name, text, name in users_names, conversation)
         }
-        fitted = _fit(new)
-        lines = self._table_lines(variables, users - fitted.keys())
-        data = {variable.name for variable in variables if variable.kind == "data"}
-        marks = {name: mark for name, mark in self._stale_marks().items() if name in data}
-        texts = describe_variables(variables, fitted | lines, users, marks)
-        for name in fitted:
-            self._sent[name] = _SentDescription(new[name], name in users, texts[name])
+        fitting = _fit(unsent)
+        table_lines = self._table_lines(variables, users_names - fitting.keys())
+        data_names = {variable.name for variable in variables if variable.kind == "data"}
+        marks = {name: mark for name, mark in self._stale_marks().items() if name in data_names}
+        texts = describe_variables(variables, fitting | table_lines, users_names, marks)
+        for name in fitting:
+            self._sent[name] = _SentDescription(unsent[name], name in users_names, texts[name])
         return texts | self._named_values(variables, names, question)
 
     def _named_values(
         self, variables: Sequence[Variable], names: Sequence[str], question: str
     ) -> dict[str, str]:
         """Return a text about the values that a question names, without those of private variables;
-        none if it names none."""
+        nothing if it names none."""
         types = {variable.name: variable.type for variable in variables}
-        data = [variable.name for variable in variables if variable.kind == "data"]
+        data_names = [variable.name for variable in variables if variable.kind == "data"]
         tables = [name for name in names if types[name] in _TABLE_TYPES]
-        tables = self._private.unrelated(tables, data)
+        tables = self._private.unrelated(tables, data_names)
+        if not tables:
+            return {}
         try:
-            statements = self._kernel.named_values(tables, question) if tables else {}
-        except KernelError:  # perhaps one that an older version left running
+            statements = self._kernel.named_values(tables, question)
+        except KernelError:  # perhaps a kernel that an older version left running
             return {}
         if not statements:
             return {}
@@ -148,13 +155,17 @@ class VariableDescriptions(RecordHandler):
         return sent.message in conversation
 
     def for_changes(self, changes: Sequence[Change], *, printed: bool) -> str:
-        """Return what a cell changed, with details unless it printed something.
+        """Return what a cell changed.
+
+        Args:
+            changes: The changes of the cell's variables.
+            printed: Whether the cell printed something; if not, the variables are described.
 
         Raises:
             KernelError: The kernel could not be asked.
         """
         changes = [change for change in changes if not change.name.startswith("_")]
-        deleted = [change.name for change in changes if change.change == "deleted"]
+        deleted_names = [change.name for change in changes if change.change == "deleted"]
         marks: dict[str, str] = {}
         variables: list[Variable] = []
         for change in changes:
@@ -163,20 +174,20 @@ class VariableDescriptions(RecordHandler):
                 marks[change.name] = _MARKS.get(change.change, "")
 
         # What the user made is named first, because that matters most.
-        users = frozenset(filter(self._is_users, marks))
-        variables.sort(key=lambda v: (v.name not in users, v.kind != "data"))
-        visible = variables[:_MAX_CHANGED]
-        omitted = [v.name for v in variables[_MAX_CHANGED:]]
+        users_names = frozenset(filter(self._is_users, marks))
+        variables.sort(key=lambda v: (v.name not in users_names, v.kind != "data"))
+        listed = variables[:_MAX_CHANGED]
+        omitted_names = [v.name for v in variables[_MAX_CHANGED:]]
 
-        described: dict[str, str] = {}
+        descriptions: dict[str, str] = {}
         if not printed:
-            names = [v.name for v in visible if v.kind == "data" and not _fits_line(v)]
-            described = self._describe(visible, names, MAX_DESCRIPTION_CHARS // 3)
-        texts = describe_variables(visible, described, users, marks, group_others=False)
-        for name, text in described.items():
+            names = [v.name for v in listed if v.kind == "data" and not _fits_line(v)]
+            descriptions = self._describe(listed, names, MAX_DESCRIPTION_CHARS // 3)
+        texts = describe_variables(listed, descriptions, users_names, marks, group_others=False)
+        for name, text in descriptions.items():
             if name in texts:
-                self._sent[name] = _SentDescription(text, name in users, texts[name])
-        return append_omitted_names(join_variables(texts), omitted, deleted)
+                self._sent[name] = _SentDescription(text, name in users_names, texts[name])
+        return append_omitted_names(join_variables(texts), omitted_names, deleted_names)
 
     def _describe(
         self, variables: Sequence[Variable], names: Sequence[str], max_chars: int
@@ -188,8 +199,8 @@ class VariableDescriptions(RecordHandler):
             names: The names of those to describe.
             max_chars: Maximum characters of each description.
         """
-        data = [variable.name for variable in variables if variable.kind == "data"]
-        names = self._private.unrelated(names, data)
+        data_names = [variable.name for variable in variables if variable.kind == "data"]
+        names = self._private.unrelated(names, data_names)
         if not names:
             return {}
         try:
@@ -217,20 +228,23 @@ def choose_described(
     variables: Sequence[Variable],
     question: str,
     recent_codes: Sequence[str],
-    users: Set[str] | None = None,
+    users_names: Set[str] | None = None,
 ) -> list[str]:
-    """Return the names worth details: those in the question, then the user's variables in recent
-    code, the user's other tables, and the other tables in recent code.
+    """Return the names of the variables worth details: those in the question, then the user's
+    variables in recent code, the user's other tables, and the other tables in recent code.
 
     Args:
+        variables: All variables, the newest last.
+        question: What the user asks.
         recent_codes: The code of the last cells, the newest last.
-        users: The names of what the user made; None for all.
+        users_names: The names of what the user made; None for all.
     """
     newest = [v for v in reversed(variables) if not v.underscored and not _fits_line(v)]
     newest.sort(key=lambda v: v.kind != "data")
-    chosen = _in_question([v.name for v in newest], question)
-    users_newest = [v for v in newest if users is None or v.name in users]
     names_by_code = [mentioned_names(code) for code in reversed(recent_codes)]
+
+    chosen = _in_question([v.name for v in newest], question)
+    users_newest = [v for v in newest if users_names is None or v.name in users_names]
     for names in names_by_code:
         chosen += [v.name for v in users_newest if v.name in names]
     chosen += [v.name for v in users_newest if v.type in _TABLE_TYPES]
