@@ -132,8 +132,8 @@ def rlm(
             permissions, without asking again; each call has a thread of its own. Arguments and
             results are plain data. The model is told their signatures and docstrings.
         temperature: how the models choose their words, as far as they take the option.
-        top_p: the same.
-        seed: the same.
+        top_p: likewise.
+        seed: likewise.
         base_url: where the service of a model that is named is; by default as the environment says.
         api_key: its key. No other key is sent to base_url than this one or, by `openai:`,
             OPENAI_COMPATIBLE_API_KEY.
@@ -147,10 +147,11 @@ def rlm(
         max_tokens: tokens read and written by all calls together.
         turn_seconds (30): how long the code of one turn may run, without its sub-calls, and its
             calls of tools together.
-        small (20,000): texts of at most this many characters are read whole, but for tools,
-            containers, and queries that count, compare, or have all their words in one line.
-        ask_above (50): sub-calls above this number are refused, and the model makes do with what it
-            has, unless yes is set.
+        small (20,000): texts of up to this many characters are read whole, unless there are tools,
+            the text is in a container, or the query counts, compares, or has all its words in one
+            line.
+        ask_above (50): unless `yes` is set, more sub-calls than this are refused, and the model makes
+            do with what it has.
         concurrency: model calls at a time.
         yes: allow any number of sub-calls.
         raw: return the answer as the model wrote it, with escape sequences that could drive a
@@ -160,8 +161,8 @@ def rlm(
         on_event: called with every event of the search on another thread; a notice among them says
             if the answer is partial.
         searcher: keeps the model and the sandboxes' server for the next search.
-        named: several contexts by names of their own: rlm(query, contract=a, mails=b). What looks
-            like a secret or another program's option is refused.
+        named: several contexts by names of their own: rlm(query, contract=a, mails=b). Keywords
+            that look like secrets, or like options of other programs, are rejected.
 
     Returns:
         The answer, a str; it has .value, .state ("answered", "partial"), .why, .usage, .spans, .tree
@@ -323,7 +324,7 @@ class Searcher:
         Args:
             model: see `rlm`.
             sub_model: see `rlm`.
-            options: of `rlm`, for all searches that do not have others.
+            options: the options of `rlm` for all searches that do not set their own.
 
         Raises:
             TypeError: There is no such option.

@@ -27,11 +27,13 @@ class SearchBegin(SearchRecord, tag="rlm-call", event="begin"):
     """A node starts. Text: the query."""
 
     parent: Annotated[Word | None, NULL] = None
+    """The node that calls it; None for the root."""
     depth: int = 0
+    """How many nodes are above it; 0 for the root."""
     kind: Word = "rlm"
     """`rlm`, or `llm` for a plain call."""
     batch: Word | int | None = None
-    """The fan-out that starts it: calls that its parent makes together."""
+    """The number of the fan-out that starts it: the calls that its parent makes together."""
     index: int = 0
     """Its place among those calls, from 0."""
     of: int = 0
@@ -41,6 +43,7 @@ class SearchBegin(SearchRecord, tag="rlm-call", event="begin"):
     chars: int = 0
     """Characters of the text that it reads."""
     model: Word = ""
+    """The name of the model that answers."""
     cell: int | None = None
     """The cell that called `rlm`; only for the root."""
     source: Word | None = None
@@ -51,6 +54,7 @@ class SearchTurn(SearchRecord, tag="rlm-call", event="turn"):
     """A node asks its model."""
 
     turn: int | None = None
+    """The number of the node's turn, from 1; also in the records below."""
     turns: int = 0
     """Maximum number of turns of the node; 0 if this record does not say."""
 
@@ -66,12 +70,13 @@ class SearchFanOut(SearchRecord, tag="rlm-call", event="fan-out"):
     """A request to approve a large number of calls that a node wants to make, or the decision."""
 
     request: Word = ""
+    """The id of the request; its decision has the same one."""
     batch: Word | int | None = None
-    """As in `SearchBegin`."""
+    """The number of the fan-out, as in `SearchBegin`."""
     calls: int | None = None
     """How many calls the node wants to make, with those that they may make in turn."""
     tokens: int | None = None
-    """An estimate for all of them."""
+    """Estimated tokens of all these calls."""
     usd: Annotated[float | None, NULL] = None
     """Maximum cost in US dollars; None if the price is unknown."""
     made: int | None = None
@@ -107,8 +112,9 @@ class SearchReplOut(SearchRecord, tag="rlm-repl-out"):
 
     turn: int | None = None
     status: Word = ""
+    """A `TurnStatus` of the sandbox, such as "ok", "error" or "timed out"."""
     duration: float | None = None
-    """Seconds."""
+    """Seconds that the code ran."""
     chars: int = 0
     """Characters of the whole output."""
 
@@ -119,6 +125,6 @@ class SearchFinal(SearchRecord, tag="rlm-final"):
     state: Word = "done"
     """One of "done", "partial", "error" and "stopped"."""
     duration: float | None = None
-    """Seconds."""
+    """Seconds from the node's start to its end."""
     spans: Spans = ()
     """Parts of the root's text that support the answer."""

@@ -106,8 +106,8 @@ def rlm(
             asking again; each call has a thread of its own. Arguments and results are plain data.
             The model is told their signatures and docstrings.
         temperature: how the models choose their words, as far as they take the option.
-        top_p: the same.
-        seed: the same.
+        top_p: likewise.
+        seed: likewise.
         base_url: where the service of a model that is named is; by default as the settings say.
         api_key: its key; by default as the settings say.
         max_depth (1): calls at this depth are plain and run no code.
@@ -196,9 +196,9 @@ def _search(
     Args:
         query: The question.
         returns: The form, as for `rlm`.
-        request: What the host gets with each search, without query and text.
-        contents: What is searched.
-        verbose: Whether to print what happened.
+        request: Sent to the host with each search; it lacks the query and the text.
+        contents: The text to search.
+        verbose: Whether to print a line for each turn and answer.
 
     Raises:
         SearchFailed: There is no answer.
@@ -230,9 +230,9 @@ class _HostSearches:
         """
         Args:
             request: As for `_search`.
-            contents: What is searched.
+            contents: The text to search.
             files: Removes the file in which the host gets the text.
-            verbose: Whether to print what happened.
+            verbose: Whether to print a line for each turn and answer.
         """
         self._request = request
         self._contents = contents
