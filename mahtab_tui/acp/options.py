@@ -10,8 +10,8 @@ from acp import schema
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.choices import offered_models
 from mahtab_tui.session import Session
+from mahtab_tui.settings.mcp_servers import McpServer
 from mahtab_tui.settings.model import ApprovalMode, SettingsError
-from mahtab_tui.settings.sources import McpServer
 
 Option = schema.SessionConfigOptionSelect | schema.SessionConfigOptionBoolean
 EditorServer = (

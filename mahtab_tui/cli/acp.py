@@ -10,8 +10,8 @@ import typer
 from mahtab_tui.cli.client_files import install_interactively, program_command, uninstall
 from mahtab_tui.cli.editors import EDITORS, EditorName
 from mahtab_tui.cli.options import echo, ensure_folder, fail_on
+from mahtab_tui.settings.files import project_folder
 from mahtab_tui.settings.model import SettingsError
-from mahtab_tui.settings.sources import project_folder
 
 Editor = Annotated[EditorName, typer.Argument(help="The editor")]
 EditorOrToad = Annotated[

@@ -16,8 +16,8 @@ import typer
 
 from mahtab_tui.cli.options import echo
 from mahtab_tui.settings import values
+from mahtab_tui.settings.files import project_folder, read_text
 from mahtab_tui.settings.model import SettingsError
-from mahtab_tui.settings.sources import project_folder, read_text
 from mahtab_tui.system import find_program
 
 SERVER_NAME = "mahtab"
@@ -127,7 +127,7 @@ def _missing_error(path: Path) -> SettingsError:
 def _read_json(client: Client, path: Path, text: str) -> dict[str, Any]:
     """Return a JSON configuration, which has a table of servers. Raises `SettingsError`."""
     try:
-        configuration = json.loads(text or "{}")
+        configuration: dict[str, Any] = json.loads(text or "{}")
     except (ValueError, RecursionError) as error:
         raise SettingsError(
             f"{path} is not JSON without comments ({error}). Edit it yourself: install --print shows the entry."

@@ -23,15 +23,12 @@ from mahtab_tui.cli.skills import configured_folders
 from mahtab_tui.knowledge.instructions import Instructions, find_instructions
 from mahtab_tui.knowledge.skill_trust import skill_texts, trust_texts
 from mahtab_tui.knowledge.skills_loader import SkillsLoader
-from mahtab_tui.llm.choices import default_model
+from mahtab_tui.llm.starting_model import default_model
 from mahtab_tui.settings import values
+from mahtab_tui.settings.files import project_folder
+from mahtab_tui.settings.mcp_servers import MASK
 from mahtab_tui.settings.model import Settings, SettingsError, config_files, load_settings
-from mahtab_tui.settings.sources import (
-    MASK,
-    UntrustedSettings,
-    all_untrusted_settings,
-    project_folder,
-)
+from mahtab_tui.settings.sources import UntrustedSettings, all_untrusted_settings
 from mahtab_tui.settings.values import NOT_SET, format_value, is_secret, list_settings
 
 MAX_VALUE_WIDTH = 40

@@ -21,6 +21,7 @@ from mahtab_tui.sandbox.base import CallRefusedError, SandboxError
 from mahtab_tui.sandbox.process import find_missing_support, open_sandboxes
 from mahtab_tui.sandbox.searched_text import SearchedText
 from mahtab_tui.session.checking.project_copy import remove_abandoned_copies
+from mahtab_tui.settings.mcp_servers import McpServer
 from mahtab_tui.settings.model import (
     Settings,
     SettingsError,
@@ -28,7 +29,6 @@ from mahtab_tui.settings.model import (
     home_folder,
     load_settings,
 )
-from mahtab_tui.settings.sources import McpServer
 from mahtab_tui.store.file_copies import collect_file_copies
 from mahtab_tui.system import find_program
 from mahtab_tui.version import __version__

@@ -12,8 +12,8 @@ from mahtab_tui.cli.client_files import install_interactively, uninstall
 from mahtab_tui.cli.mcp_clients import CLIENTS, ClientName, render_plugin_servers
 from mahtab_tui.cli.options import Python, echo, ensure_folder, fail, fail_on, parse_path
 from mahtab_tui.settings import values
+from mahtab_tui.settings.files import project_folder
 from mahtab_tui.settings.model import PACKAGE, SettingsError, home_folder
-from mahtab_tui.settings.sources import project_folder
 
 
 def write_plugin() -> Path:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
 import typer
 
 from mahtab_tui.bus.sanitize import plain
+from mahtab_tui.settings.files import project_folder
 from mahtab_tui.settings.model import Settings, SettingsError, load_settings
-from mahtab_tui.settings.sources import project_folder
 
 if TYPE_CHECKING:
     from mahtab_tui.session.data_files import DataFile
@@ -219,10 +219,6 @@ def checked_settings(
         assignments: The arguments of ``--set``.
         **values: Settings given as options, which override `assignments`; None if not given.
     """
-    # Imported late: these packages are slow, and `--help` does not need them.
-    from mahtab_tui.llm.base import ModelError
-    from mahtab_tui.llm.providers import check_model
-
     options = {key: value for key, value in values.items() if value is not None}
     with fail_on(SettingsError):
         if assignments:
@@ -235,9 +231,24 @@ def checked_settings(
 
     for setting in models:
         model_name = getattr(settings, setting)
-        try:
-            if model_name is not None:
-                check_model(model_name, **settings.model_access())
-        except ModelError as error:
-            fail(str(error) if setting == "model" else f"{setting}: {error}")
+        if model_name is not None:
+            _check_model(setting, model_name, settings)
     return settings
+
+
+def _check_model(setting: str, model_name: str, settings: Settings) -> None:
+    """End the command if a model is unavailable.
+
+    Args:
+        setting: The setting that names it.
+        model_name: Its name.
+        settings: The settings, which say how providers are reached.
+    """
+    # The first picture does not need them.
+    from mahtab_tui.llm.base import ModelError
+    from mahtab_tui.llm.providers import check_model
+
+    try:
+        check_model(model_name, **settings.model_access())
+    except ModelError as error:
+        fail(str(error) if setting == "model" else f"{setting}: {error}")

@@ -13,7 +13,7 @@ from mahtab_tui.cli.headless import FAILED_CODE, INTERRUPTED_CODE, WRONG_ARGUMEN
 from mahtab_tui.cli.options import Assignments, Json, Model, checked_settings, fail, parse_path
 from mahtab_tui.cli.search_report import SearchReporter
 from mahtab_tui.llm.base import ModelError
-from mahtab_tui.llm.choices import default_model
+from mahtab_tui.llm.starting_model import default_model
 from mahtab_tui.sandbox.base import SandboxError
 from mahtab_tui.search.limits import merge_limits
 from mahtab_tui.search.search import Search

@@ -122,8 +122,7 @@ def _check_model_name(settings: Settings) -> None:
     """End the command if there is no such model. Whether it can be reached is said when it is asked,
     because Python works without it."""
     from mahtab_tui.llm.base import ModelError
-    from mahtab_tui.llm.names import full_name
-    from mahtab_tui.llm.providers import check_name
+    from mahtab_tui.llm.names import check_name, full_name
 
     with fail_on(ModelError):
         check_name(full_name(settings.model or "demo", settings.provider))

@@ -20,8 +20,7 @@ from mahtab_tui.export.reading import LoadedNotebook, NotebookError, read_notebo
 from mahtab_tui.kernel.base import Kernel, KernelError
 from mahtab_tui.kernel.inprocess import InProcessKernel
 from mahtab_tui.kernel.launch import find_interpreter
-from mahtab_tui.llm.names import full_name
-from mahtab_tui.llm.providers import check_name
+from mahtab_tui.llm.names import check_name, full_name
 from mahtab_tui.session.backend import SessionBackend
 from mahtab_tui.session.kernel import ReattachedKernel, process_kernel
 from mahtab_tui.settings.model import Settings, load_settings

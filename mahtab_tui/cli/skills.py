@@ -19,8 +19,8 @@ from mahtab_tui.knowledge.skill_file import (
 )
 from mahtab_tui.knowledge.skill_trust import trust_texts
 from mahtab_tui.knowledge.skills_loader import ProjectFolder, SkillsLoader, skill_folders
+from mahtab_tui.settings.files import project_folder
 from mahtab_tui.settings.model import Settings, SettingsError, load_settings
-from mahtab_tui.settings.sources import project_folder
 
 DEFAULT_DESCRIPTION = "What this skill does. Use when the words of the question say so."
 SKILL_TEMPLATE = """\

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mahtab_tui.knowledge.confined_folder import ConfinedFolder, ConfinedFolderError
-from mahtab_tui.settings import sources
-from mahtab_tui.settings.sources import home_folder
+from mahtab_tui.settings import trust
+from mahtab_tui.settings.files import home_folder
 
 FILE_NAMES = ("AGENTS.md", "CLAUDE.md")
 MAX_INSTRUCTIONS_CHARS = 40_000
@@ -119,8 +119,8 @@ def _read(path: Path, root: Path, problems: list[str], *, own: bool) -> Iterator
     is_in_home = os.path.realpath(root) == os.path.realpath(Path.home())
     instructions = Instructions(path, parts, trusted=own or is_in_home)
     if not instructions.trusted:
-        trusted_digest = sources.trusted_digests(sources.read_trust_record(), path).get(TRUST_KEY)
-        digest = sources.value_digest(instructions.value[TRUST_KEY])
+        trusted_digest = trust.trusted_digests(trust.read_trust_record(), path).get(TRUST_KEY)
+        digest = trust.value_digest(instructions.value[TRUST_KEY])
         instructions = instructions._replace(trusted=trusted_digest == digest)
     yield instructions
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from mahtab_tui.knowledge.confined_folder import ConfinedFolder, ConfinedFolderError
 from mahtab_tui.knowledge.skill_file import Skill, instructions_text, skill_files
-from mahtab_tui.settings import sources
+from mahtab_tui.settings import trust
 
 TRUST_KEY = "skill"
 """Key in the record of trust."""
@@ -36,7 +36,7 @@ def trust_texts(texts: Mapping[Path, str]) -> None:
 
 def is_trusted(record: Mapping[str, Mapping[str, Any]], path: Path, text: str) -> bool:
     """Whether a file was trusted with this text. record: from `read_trust_record`."""
-    return sources.trusted_digests(record, path).get(TRUST_KEY) == sources.value_digest(text)
+    return trust.trusted_digests(record, path).get(TRUST_KEY) == trust.value_digest(text)
 
 
 def is_trusted_file(skill: Skill, name: str, text: str) -> bool:
@@ -45,4 +45,4 @@ def is_trusted_file(skill: Skill, name: str, text: str) -> bool:
         return True
     assert skill.folder is not None
     path = skill.folder / os.path.normpath(name)
-    return is_trusted(sources.read_trust_record(), path, text)
+    return is_trusted(trust.read_trust_record(), path, text)

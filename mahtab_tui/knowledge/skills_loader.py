@@ -15,7 +15,7 @@ from mahtab_tui.knowledge.skill_file import (
     read_skill,
 )
 from mahtab_tui.knowledge.skill_trust import is_trusted
-from mahtab_tui.settings import sources
+from mahtab_tui.settings import trust
 from mahtab_tui.settings.model import home_folder, resource_folder
 
 MAX_WARNED_SKILLS = 5
@@ -105,7 +105,7 @@ class SkillsLoader:
 
             # The home folder is the user's own even if it is the project.
             is_own = project is None or os.path.realpath(project) == os.path.realpath(Path.home())
-            trust_record = None if is_own else sources.read_trust_record()
+            trust_record = None if is_own else trust.read_trust_record()
             for path in paths:
                 try:
                     skill = read_skill(path, project)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from mahtab_tui.llm.base import ModelError
 
 SERVICES = {
@@ -36,6 +38,15 @@ def split_spec(spec: str) -> tuple[str, str]:
     if model and provider in (*PROVIDERS, "replay"):
         return provider, model
     raise ModelError(f"There is no model {spec!r}. Possible names: {MODEL_NAME_FORMS}.")
+
+
+def check_name(spec: str) -> None:
+    """Check that a name is valid; reads a replay file. Raises `ModelError`."""
+    provider, model = split_spec(spec)
+    if provider == "replay":
+        from mahtab_tui.llm.replay_file import read_replay
+
+        read_replay(Path(model))
 
 
 def full_name(spec: str, provider: str | None) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, Unpack
 
 from mahtab_tui.llm.base import MAX_ANSWER_CHARS, ModelError
-from mahtab_tui.llm.names import PROVIDERS, SERVERS, SERVICES, full_name, split_spec
+from mahtab_tui.llm.names import PROVIDERS, SERVERS, SERVICES, check_name, full_name, split_spec
 from mahtab_tui.system import find_program
 
 if TYPE_CHECKING:
@@ -40,15 +40,6 @@ _TIMEOUT_S = 120.0
 """Seconds without a byte before an answer is abandoned, by default."""
 _OLLAMA_WINDOW_TOKENS = 16_384
 """Context window requested from Ollama, which otherwise silently drops the beginning."""
-
-
-def check_name(spec: str) -> None:
-    """Check that a name is valid; reads a replay file. Raises `ModelError`."""
-    provider, model = split_spec(spec)
-    if provider == "replay":
-        from mahtab_tui.llm.replay_file import read_replay
-
-        read_replay(Path(model))
 
 
 class ModelAccess(TypedDict, total=False):

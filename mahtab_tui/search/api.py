@@ -20,9 +20,9 @@ from typing import Any, TypedDict, Unpack
 
 from mahtab_tui.bus.records import Notice, Record
 from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.llm.choices import default_model
 from mahtab_tui.llm.providers import pop_access
 from mahtab_tui.llm.sampling import parse_sampling
+from mahtab_tui.llm.starting_model import default_model
 from mahtab_tui.sandbox.searched_text import SearchedText
 from mahtab_tui.search.chosen_models import ModelSpec
 from mahtab_tui.search.events import Emit

@@ -29,7 +29,7 @@ from mahtab_tui.servers.tool_signature import (
     identifier,
     with_required,
 )
-from mahtab_tui.settings.sources import McpServer
+from mahtab_tui.settings.mcp_servers import McpServer
 from mahtab_tui.version import __version__
 
 MAX_TOOLS = 2_000

@@ -37,7 +37,7 @@ from mahtab_tui.servers.protocol_messages import (
 )
 from mahtab_tui.servers.state import ServerMessages
 from mahtab_tui.servers.tool_results import MAX_BARE_BYTES
-from mahtab_tui.settings.sources import McpServer
+from mahtab_tui.settings.mcp_servers import McpServer
 from mahtab_tui.system import signal_group, tie_to_parent
 from mahtab_tui.worker.link.frames import FrameError, check_bare
 

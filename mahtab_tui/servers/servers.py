@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from mahtab_tui.servers.state import SavedLogins, ServerError, ServerState, ServerSurroundings
 from mahtab_tui.servers.tool_signature import ToolSignature, identifier
-from mahtab_tui.settings.sources import McpServer
+from mahtab_tui.settings.mcp_servers import McpServer
 from mahtab_tui.system import IMPORTS, start_thread
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from mahtab_tui.bus.records import Usage, emit, warn
 from mahtab_tui.llm.ledger import Ledger
 from mahtab_tui.session.embedding_model import EmbeddingModel
 from mahtab_tui.session.runtime import Runtime
-from mahtab_tui.settings.sources import SettingsError, home_folder, project_folder
+from mahtab_tui.settings.files import SettingsError, home_folder, project_folder
 from mahtab_tui.system import Lazy, start_thread
 
 if TYPE_CHECKING:

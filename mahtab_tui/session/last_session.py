@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mahtab_tui.bus.prompt import shorten
-from mahtab_tui.settings.sources import home_folder
+from mahtab_tui.settings.files import home_folder
 
 FILE_NAME = "last_session.json"
 MAX_FILE_CHARS = 1_000_000

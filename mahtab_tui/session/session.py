@@ -7,9 +7,8 @@ from concurrent.futures import Future
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
-from mahtab_tui.llm.choices import FirstModel, chosen_model, default_model
 from mahtab_tui.llm.names import SERVERS, full_name
-from mahtab_tui.llm.providers import check_model
+from mahtab_tui.llm.starting_model import FirstModel, chosen_model, default_model
 from mahtab_tui.settings.model import Settings
 from mahtab_tui.system import IMPORTS, Lazy, start_thread
 
@@ -429,9 +428,15 @@ class Session:
     def set_model(self, model: str) -> None:
         """Use another model from the next question on. Raises `ModelError`."""
         model = full_name(model, self.settings.provider)
-        check_model(model, **self.settings.model_access())
+        self._check_model(model)
         self.info.set_model(model)
         self.renew_model()
+
+    def _check_model(self, model: str) -> None:
+        """Check that a model can be used. Raises `ModelError`."""
+        from mahtab_tui.llm.providers import check_model
+
+        check_model(model, **self.settings.model_access())
 
     def change_setting(self, key: str, value: Any) -> bool:
         """Change a setting.
@@ -450,7 +455,7 @@ class Session:
 
         # Check the value before anything is changed.
         if value is not None and key.endswith("_model") and key != "embedding_model":
-            check_model(value, **settings.model_access())
+            self._check_model(value)
         if key == "model":
             self.set_model(value or default_model())
         elif key == "approval":

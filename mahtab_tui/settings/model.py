@@ -21,23 +21,24 @@ from pydantic_settings import (
     SettingsConfigDict,
 )
 
-from mahtab_tui.settings.sources import (
-    COMMAND_LINE,
+from mahtab_tui.settings.files import (
     ENV_FILE,
-    PREFIX,
-    McpServer,
     SettingsError,
-    UntrustedSettings,
-    ValueOrigin,
-    all_untrusted_settings,
     config_files,
     file_copies_folder,
-    find_origin,
     first_problem,
     home_folder,
     mcp_json_file,
     project_folder,
-    read_mcp_json,
+)
+from mahtab_tui.settings.mcp_servers import McpServer, read_mcp_json
+from mahtab_tui.settings.sources import (
+    COMMAND_LINE,
+    PREFIX,
+    UntrustedSettings,
+    ValueOrigin,
+    all_untrusted_settings,
+    find_origin,
     removed_settings,
     settings_files,
     variable_name,

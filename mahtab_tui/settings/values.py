@@ -10,19 +10,11 @@ from typing import Any, Literal, NamedTuple, get_args, get_origin
 
 from pydantic import SecretStr, ValidationError
 
+from mahtab_tui.settings.files import first_problem, read_config, read_text
+from mahtab_tui.settings.mcp_servers import MASK, URL_CREDENTIALS
 from mahtab_tui.settings.model import Settings, SettingsError
-from mahtab_tui.settings.sources import (
-    MASK,
-    URL_CREDENTIALS,
-    ValueOrigin,
-    add_trusted,
-    describe_unknown_setting,
-    first_problem,
-    read_config,
-    read_text,
-    trust_record_file,
-    untrusted_settings,
-)
+from mahtab_tui.settings.sources import ValueOrigin, describe_unknown_setting
+from mahtab_tui.settings.trust import add_trusted, trust_record_file, untrusted_settings
 from mahtab_tui.system import replace_file
 
 THIS_SESSION = "this session"

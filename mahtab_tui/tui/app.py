@@ -19,14 +19,21 @@ from mahtab_tui.session import Session
 from mahtab_tui.settings.model import resource_folder
 from mahtab_tui.store.input_history import History
 from mahtab_tui.system import IMPORTS
-from mahtab_tui.tui.commands import BY_ACTION, BY_ID, BY_SLASH, COMMAND_IDS, COMMANDS, parse_slash
+from mahtab_tui.tui.commands import (
+    BY_ACTION,
+    BY_ID,
+    BY_SLASH,
+    COMMAND_IDS,
+    COMMANDS,
+    complete_slash,
+    parse_slash,
+)
 from mahtab_tui.tui.commands.command import CommandContext
 from mahtab_tui.tui.commands.declarations import bindings
 from mahtab_tui.tui.commands.session import run_notebook
 from mahtab_tui.tui.editor import EditorPane
 from mahtab_tui.tui.editor.pane import SHELL_PREFIX
 from mahtab_tui.tui.greeting import greeting_lines
-from mahtab_tui.tui.input_help import SessionInputHelp
 from mahtab_tui.tui.key_order import KeyOrder
 from mahtab_tui.tui.key_parser import character_with_alt
 from mahtab_tui.tui.leaving import Interrupter, QuitFlow
@@ -61,6 +68,8 @@ from mahtab_tui.tui.ui_state import UiState
 if TYPE_CHECKING:
     from mahtab_tui.bus.records import Record
     from mahtab_tui.bus.values import Mode
+    from mahtab_tui.kernel.values import Completions, Explanation
+    from mahtab_tui.session.mentions import MentionChip
     from mahtab_tui.tui.editor.draft_file import DraftSaver
     from mahtab_tui.tui.pictures.overlay import Overlay
     from mahtab_tui.tui.widgets.approval_row import ApprovalRow
@@ -82,6 +91,29 @@ def style_sheets() -> list[Path]:
     app_sheet = folder / "app.tcss"
     other_sheets = sorted(path for path in folder.glob("*.tcss") if path != app_sheet)
     return [app_sheet, *other_sheets]
+
+
+class SessionInputHelp:
+    """The `InputHelp` of a session. Each call goes to the part of the session that can answer it,
+    which the session creates when the first text needs it."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def complete(self, code: str, cursor: int) -> Completions:
+        return self._session.complete(code, cursor)
+
+    def complete_question(self, question: str, cursor: int) -> Completions:
+        return self._session.attachments.complete(question, cursor)
+
+    def complete_command(self, text: str, cursor: int) -> Completions | None:
+        return complete_slash(text, cursor)
+
+    def explain(self, code: str, cursor: int) -> Explanation | None:
+        return self._session.explain(code, cursor)
+
+    def mention_chips(self, question: str) -> Sequence[MentionChip]:
+        return self._session.attachments.chips(question)
 
 
 class MahtabApp(TerminalApp[int]):

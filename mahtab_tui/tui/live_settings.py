@@ -6,8 +6,8 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 from mahtab_tui.llm.base import ModelError
+from mahtab_tui.settings.files import config_files, project_folder
 from mahtab_tui.settings.model import SettingsError
-from mahtab_tui.settings.sources import config_files, project_folder
 from mahtab_tui.tui.terminal_driver import TerminalDriver
 from mahtab_tui.tui.theme import MAHTAB
 

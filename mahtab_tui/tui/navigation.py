@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from textual.widget import Widget
 
-from mahtab_tui.settings.sources import project_folder
+from mahtab_tui.settings.files import project_folder
 from mahtab_tui.tui.commands.declarations import PaneCommand
 from mahtab_tui.tui.messages import (
     AskToRewind,

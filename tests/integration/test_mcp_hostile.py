@@ -20,7 +20,7 @@ from mahtab_tui.llm.token_estimates import estimate_message_tokens
 from mahtab_tui.servers.protocol_messages import MAX_MESSAGE_BYTES
 from mahtab_tui.servers.servers import Servers
 from mahtab_tui.servers.state import ServerError
-from mahtab_tui.settings.sources import McpServer
+from mahtab_tui.settings.mcp_servers import McpServer
 from tests import tags
 from tests.integration.sessions import Opened, OpenSession
 from tests.integration.test_mcp_servers import it, open_with, state
@@ -49,7 +49,7 @@ ODD_SCHEMAS: dict[str, Any] = {
 
 ODD = "import __class__ search-issues search_issues \x1b[31m\u202e[bold] _load".split()
 
-IMPORTS = "from pathlib import Path; from mahtab_tui.servers.servers import Servers; from mahtab_tui.settings.sources import McpServer"
+IMPORTS = "from pathlib import Path; from mahtab_tui.servers.servers import Servers; from mahtab_tui.settings.mcp_servers import McpServer"
 
 
 class OneServer:

@@ -11,16 +11,17 @@ from typing import Any, get_args
 import pytest
 
 from mahtab_tui.cli import doctor
-from mahtab_tui.llm import choices, local_servers, names, providers
+from mahtab_tui.llm import local_servers, names, providers, starting_model
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.chat_service import ChatService
-from mahtab_tui.llm.choices import availability_problem, chosen_model, default_model, offered_models
+from mahtab_tui.llm.choices import availability_problem, offered_models
 from mahtab_tui.llm.context_window import context_window
 from mahtab_tui.llm.failures import explain_error
 from mahtab_tui.llm.local_servers import find_server, find_servers, first_model, server_address
 from mahtab_tui.llm.names import PROVIDERS, SERVERS, full_name
 from mahtab_tui.llm.prices import is_priced, model_name, priced_as
 from mahtab_tui.llm.providers import check_model, find_service, get_llm
+from mahtab_tui.llm.starting_model import chosen_model, default_model
 from mahtab_tui.settings.model import Provider, load_settings
 from tests.fake_claude import install_fake_claude
 from tests.services import Service, serving
@@ -280,7 +281,7 @@ def test_after_a_failed_search_for_a_model_demo_answers_and_a_sentence_says_why(
     demo = ("demo", f"{reason}, so demo answers. /model chooses a model.")
     assert chosen_model(load_settings()).result(PATIENCE) == demo
     # Not even the search's own thread starts.
-    monkeypatch.setattr(choices, "start_thread", fail)
+    monkeypatch.setattr(starting_model, "start_thread", fail)
     assert chosen_model(load_settings()).result(PATIENCE) == demo
 
 

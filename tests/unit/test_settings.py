@@ -13,8 +13,9 @@ from pydantic import SecretStr
 from typer.testing import CliRunner
 
 from mahtab_tui.cli.main import app
+from mahtab_tui.settings.mcp_servers import McpServer
 from mahtab_tui.settings.model import Settings, SettingsError, load_settings
-from mahtab_tui.settings.sources import REMOVED_KEYS, McpServer, find_origin
+from mahtab_tui.settings.sources import REMOVED_KEYS, find_origin
 from mahtab_tui.settings.values import parse_assignments
 from tests.config_files import config_file, toml
 from tests.servers import configure

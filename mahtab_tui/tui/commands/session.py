@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, get_args
 
+from mahtab_tui.settings.files import SettingsError, project_folder
 from mahtab_tui.settings.model import ApprovalMode
-from mahtab_tui.settings.sources import SettingsError, project_folder
 from mahtab_tui.tui.commands.command import CommandContext, command
 
 if TYPE_CHECKING:

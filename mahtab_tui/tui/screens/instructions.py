@@ -10,7 +10,7 @@ from textual.content import Content
 
 from mahtab_tui.bus.escaping import escape_controls
 from mahtab_tui.bus.sanitize import one_line
-from mahtab_tui.settings.sources import SettingsError
+from mahtab_tui.settings.files import SettingsError
 from mahtab_tui.settings.values import trust_values
 from mahtab_tui.tui.screens.dialog import TextDialog, confirm
 

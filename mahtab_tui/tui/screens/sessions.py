@@ -17,8 +17,8 @@ from mahtab_tui.bus import StoreError
 from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.session.background_kernels import stop_detached_kernel, summarize_detached_kernels
+from mahtab_tui.settings.files import project_folder
 from mahtab_tui.settings.model import SettingsError
-from mahtab_tui.settings.sources import project_folder
 from mahtab_tui.store.forks import fork
 from mahtab_tui.store.resume import SessionNotFound, database
 from mahtab_tui.store.session_index import (

@@ -14,8 +14,9 @@ from textual.widgets import Input, Static
 
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.llm.base import ModelError
+from mahtab_tui.settings.files import project_folder
 from mahtab_tui.settings.model import Settings, SettingsError, config_files
-from mahtab_tui.settings.sources import ValueOrigin, project_folder
+from mahtab_tui.settings.sources import ValueOrigin
 from mahtab_tui.settings.values import (
     NOT_SET,
     SettingEntry,
