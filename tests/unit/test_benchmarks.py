@@ -22,10 +22,27 @@ from mahtab_tui.worker.rlm.answers import SearchUsage
 from mahtab_tui.worker.rlm.search import SearchFailed
 from tests.benchmarks.answers.baseline import Baseline
 from tests.benchmarks.answers.dabench import dabench_items, share_right
-from tests.benchmarks.answers.items import DEVELOP, JUDGE, half_of, own_items, select
+from tests.benchmarks.answers.fresh_questions import FRESH_QUESTIONS
+from tests.benchmarks.answers.items import (
+    DEVELOP,
+    FRESH,
+    JUDGE,
+    half_of,
+    items_of,
+    own_items,
+    select,
+)
 from tests.benchmarks.answers.outcome import Outcome
 from tests.benchmarks.answers.program import outcome_of
-from tests.benchmarks.answers.questions import CONVERSATIONS, FOLLOW_UP, KINDS, NO_CODE, Question
+from tests.benchmarks.answers.questions import (
+    CONVERSATIONS,
+    FOLLOW_UP,
+    KINDS,
+    NO_CODE,
+    SINGLE,
+    TWO_STEPS,
+    Question,
+)
 from tests.benchmarks.answers.report import (
     MANUAL_HEADING,
     load,
@@ -48,6 +65,9 @@ from tests.ports import free_port
 from tests.services import Reply, serving
 
 QUESTIONS = [question for conversation in CONVERSATIONS for question in conversation]
+FRESH_ONES = [question for conversation in FRESH_QUESTIONS for question in conversation]
+COMPUTED = [question for question in [*QUESTIONS, *FRESH_ONES] if question.kind != NO_CODE]
+"""Questions whose answers pandas computes."""
 CARS: Tables = {
     "cars": pd.DataFrame(
         {"origin": ["USA", "Japan", "IN"], "name": ["ford pinto", "ford pinto (sw)", "vw"]}
@@ -130,11 +150,31 @@ def test_each_kind_has_enough_questions() -> None:
     assert len({question.name for question in QUESTIONS}) == len(QUESTIONS) >= 48
 
 
-@pytest.mark.parametrize(
-    "question",
-    [candidate for candidate in QUESTIONS if candidate.kind != NO_CODE],
-    ids=lambda candidate: candidate.name,
-)
+def test_fresh_questions_stand_alone_and_share_no_text_or_name_with_the_halves() -> None:
+    assert len(FRESH_ONES) == len(FRESH_QUESTIONS) == 40
+    assert {question.kind for question in FRESH_ONES} == {SINGLE, TWO_STEPS}
+    for field in ("name", "text"):
+        fresh_values = {getattr(question, field) for question in FRESH_ONES}
+        assert len(fresh_values) == len(FRESH_ONES)
+        assert fresh_values.isdisjoint(getattr(question, field) for question in QUESTIONS)
+
+
+def test_fresh_questions_are_asked_only_as_a_set_of_their_own(folder: Path) -> None:
+    names = {
+        question_set: {item.name for talk in items_of(question_set, folder) for item in talk}
+        for question_set in (None, DEVELOP, JUDGE, FRESH)
+    }
+    assert names[FRESH] == {question.name for question in FRESH_ONES}
+    assert names[None] == names[DEVELOP] | names[JUDGE]
+    assert names[None].isdisjoint(names[FRESH])
+
+
+def test_dabench_has_no_fresh_questions(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="no fresh questions"):
+        dabench_items(tmp_path, 1, tmp_path, FRESH)
+
+
+@pytest.mark.parametrize("question", COMPUTED, ids=lambda candidate: candidate.name)
 def test_question_does_not_give_away_its_answer(question: Question, folder: Path) -> None:
     tables = read_tables(write_tables(question.tables, folder))
     expected = question.expected(tables)
@@ -142,6 +182,37 @@ def test_question_does_not_give_away_its_answer(question: Question, folder: Path
     assert not any(pd.isna(value) or value == 0 for value in values)
     assert question.check.states(f"The answer is {', '.join(map(str, values))}.", expected, tables)
     assert not question.check.states(question.text, expected, tables)
+
+
+def near_miss(check: Check, value: Any, tables: Tables) -> Any:
+    """Return a wrong value that is as close to the right one as the check has to tell apart."""
+    match check:
+        case Number(percent=True):
+            return value + 0.02
+        case Number(decimals=None):
+            return value + 1
+        case Number(decimals=int(decimals)):
+            return value + 2 * 10**-decimals
+        case Date(month=is_month):
+            return pd.Timestamp(value) + pd.Timedelta(days=31 if is_month else 1)
+        case Names(column=column):
+            table, _, column_name = column.partition(".")
+            right_names = [value] if isinstance(value, str) else value
+            return next(name for name in tables[table][column_name] if name not in right_names)
+    raise AssertionError(f"no wrong value is known for {check}")
+
+
+@pytest.mark.parametrize("question", COMPUTED, ids=lambda candidate: candidate.name)
+def test_answer_beside_the_right_one_is_refused(question: Question, folder: Path) -> None:
+    tables = read_tables(write_tables(question.tables, folder))
+    expected = question.expected(tables)
+    checks = question.check.checks if isinstance(question.check, All) else [question.check]
+    values = list(expected) if isinstance(question.check, All) else [expected]
+    for index, check in enumerate(checks):
+        stated_values = list(values)
+        stated_values[index] = near_miss(check, values[index], tables)
+        text = f"The answer is {', '.join(map(str, stated_values))}."
+        assert not question.check.states(text, expected, tables), text
 
 
 def test_an_explanation_counts_only_if_no_code_ran(folder: Path) -> None:
@@ -320,7 +391,14 @@ def test_bench_writes_a_row_of_the_manuals_table(
 
 
 @pytest.mark.thorough
-def test_half_to_judge_by_shows_and_keeps_no_answer(
+@pytest.mark.parametrize(
+    ("question_set", "name", "question_text"),
+    [(JUDGE, "models", "How many different"), (FRESH, "station wagons", "marked with")],
+)
+def test_set_to_judge_by_shows_and_keeps_no_answer(
+    question_set: str,
+    name: str,
+    question_text: str,
     server: tuple[str, list[Any]],
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
@@ -331,16 +409,21 @@ def test_half_to_judge_by_shows_and_keeps_no_answer(
     path = tmp_path / "rows.json"
     options = ["--url", server[0], "--program", "baseline", "--verbose"]
 
-    main([*options, "--half", JUDGE, "--only", "models", "--json", str(path)])
+    main([*options, "--half", question_set, "--only", name, "--json", str(path)])
 
-    printed = capsys.readouterr().out
+    # The port of the server may have the digits of the answer.
+    printed = capsys.readouterr().out.replace(server[0], "")
     (row,) = load(path)
     assert not row.right
     assert "1 questions asked" in printed
     assert "0 of 1" in printed
-    for text in (row.name, "How many different", "406"):
+    for text in (row.name, question_text, "406"):
         assert text not in printed
-    for text in ("How many different", "406", "len(cars)"):
+    assert not any((row.question, row.expected, row.answer, row.failure))
+    assert not row.codes
+    assert not row.transcript
+    # Not the answer, whose digits the measured seconds may have.
+    for text in (question_text, "len(cars)"):
         assert text not in path.read_text("utf-8")
     print_changes([row], [row], with_answers=False)
     assert "0 became right, 0 wrong: p = 1.000" in capsys.readouterr().out

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from tests.benchmarks.answers.items import DEVELOP, Half, Item
+from tests.benchmarks.answers.items import DEVELOP, FRESH, Item, QuestionSet
 from tests.benchmarks.answers.outcome import Outcome
 
 _ANSWER = re.compile(r"@(\w+)\[(.*?)\]")
@@ -30,14 +30,19 @@ def _is_equal(stated_value: str, value: str) -> bool:
 
 
 def dabench_items(
-    folder: Path, every: int, work: Path, half: Half | None = None
+    folder: Path, every: int, work: Path, half: QuestionSet | None = None
 ) -> tuple[list[list[Item]], int]:
     """Return every n-th question, and the number of those without a table.
 
     Args:
         work: The folder for the tables.
         half: Questions with even ids are to develop with, the others to judge by; None: all.
+
+    Raises:
+        ValueError: The fresh set is asked for, which has no question of DABench.
     """
+    if half == FRESH:
+        raise ValueError("DABench has no fresh questions; leave out --half or --dabench")
     labelled = _lines(folder / "da-dev-labels.jsonl")
     labels = {
         labelled_question["id"]: dict(labelled_question["common_answers"])

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from tests.benchmarks.answers.fresh_questions import FRESH_QUESTIONS
 from tests.benchmarks.answers.outcome import Outcome
 from tests.benchmarks.answers.questions import CONVERSATIONS, NO_CODE, Conversation, Question
 from tests.benchmarks.answers.tables import read_tables, write_tables
@@ -16,6 +17,12 @@ Half = Literal["develop", "judge"]
 """Half of the questions: one to develop with, and one to judge by, whose failures nobody reads."""
 DEVELOP: Half = "develop"
 JUDGE: Half = "judge"
+QuestionSet = Literal["develop", "judge", "fresh"]
+"""A half, or the third set, which is to judge by as well: what is developed with the halves may fit
+the tables of both."""
+FRESH: QuestionSet = "fresh"
+HIDDEN_SETS: tuple[QuestionSet, ...] = (JUDGE, FRESH)
+"""Sets of which neither questions nor answers are printed or saved."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +56,15 @@ def _item(question: Question, folder: Path) -> Item:
         return float(question.check.states(outcome.answer, expected, tables))
 
     return Item(question.name, question.kind, question.text, files, str(expected), score)
+
+
+def items_of(question_set: QuestionSet | None, folder: Path) -> list[list[Item]]:
+    """Return our own questions of a set; None: of both halves. folder: for their tables."""
+    if question_set is None:
+        return own_items(folder)
+    if question_set == "fresh":
+        return own_items(folder, FRESH_QUESTIONS)
+    return half_of(own_items(folder), question_set)
 
 
 def half_of(conversations: Sequence[list[Item]], half: Half) -> list[list[Item]]:

@@ -92,25 +92,26 @@ def _barley(barley: DataFrame, year: int) -> pd.Series:
     return barley[barley.year == year].groupby("variety")["yield"].mean()
 
 
-def _one(
+def lone_question(
     kind: str, names: str, text: str, check: Check, compute: Callable[..., Any]
 ) -> Conversation:
-    """Make a question. names: the tables and the question's name, as in "airports states: west"."""
+    """Make a conversation of one question. names: the tables and the question's name, as in
+    "airports states: west"."""
     tables, _, name = names.partition(": ")
     return [Question(name, kind, tuple(tables.split()), text, check, compute)]
 
 
-_single = partial(_one, SINGLE)
-_two_steps = partial(_one, TWO_STEPS)
+_single = partial(lone_question, SINGLE)
+_two_steps = partial(lone_question, TWO_STEPS)
 
 
 def _no_code(names: str, text: str, *groups: Sequence[str]) -> Conversation:
-    return _one(NO_CODE, names, text, Words(), lambda *_: groups)
+    return lone_question(NO_CODE, names, text, Words(), lambda *_: groups)
 
 
 def _session(tables: str, *questions: tuple[str, str, Check, Callable[..., Any]]) -> Conversation:
     return [
-        _one(FOLLOW_UP if index else SINGLE, f"{tables}: {name}", text, check, compute)[0]
+        lone_question(FOLLOW_UP if index else SINGLE, f"{tables}: {name}", text, check, compute)[0]
         for index, (name, text, check, compute) in enumerate(questions)
     ]
 

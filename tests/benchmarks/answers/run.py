@@ -20,7 +20,15 @@ from mahtab_tui import __version__
 from tests.benchmarks.answers import report
 from tests.benchmarks.answers.baseline import Baseline
 from tests.benchmarks.answers.dabench import dabench_items
-from tests.benchmarks.answers.items import DEVELOP, JUDGE, Item, half_of, own_items, select
+from tests.benchmarks.answers.items import (
+    DEVELOP,
+    FRESH,
+    HIDDEN_SETS,
+    JUDGE,
+    Item,
+    items_of,
+    select,
+)
 from tests.benchmarks.answers.outcome import Talk
 from tests.benchmarks.answers.program import open_session
 from tests.benchmarks.answers.questions import KINDS
@@ -61,8 +69,11 @@ def _parser() -> argparse.ArgumentParser:
     add("--dabench", type=Path, metavar="FOLDER", help=dabench)
     every_help = "every Nth question of DABench (default: %(default)s)"
     add("--every", type=int, default=8, metavar="N", help=every_help)
-    half = "only the half to develop with, or that to judge by, whose texts are neither printed nor saved"
-    add("--half", choices=[DEVELOP, JUDGE], help=half)
+    half = (
+        "only the half to develop with, that to judge by, or a fresh third set to judge by; "
+        "the texts of the last two are neither printed nor saved"
+    )
+    add("--half", choices=[DEVELOP, JUDGE, FRESH], help=half)
     server_pid = "the server's process, whose memory is then in the row for the manual"
     add("--server-pid", type=int, metavar="PID", help=server_pid)
     add("--verbose", action="store_true", help="print questions and answers")
@@ -116,11 +127,10 @@ def _ask_programs(
     work = folder / "work"
     skipped = 0
     if options.dabench is None:
-        candidates = own_items(work)
-        if options.half is not None:
-            candidates = half_of(candidates, options.half)
+        candidates = items_of(options.half, work)
     else:
         candidates, skipped = dabench_items(options.dabench, options.every, work, options.half)
+    is_hidden = options.half in HIDDEN_SETS
     conversations = select(candidates, kind=options.kind, only=options.only, limit=options.limit)
     if not conversations:
         raise ValueError("no question is chosen")
@@ -130,19 +140,21 @@ def _ask_programs(
     for name in [options.program] if options.program else DEFAULT_PROGRAMS:
         for row in ask_all(name, conversations, options.url, model, options.seconds):
             rows.append(row)
-            if options.half == JUDGE:
+            if is_hidden:
                 print(f"{name}: {len(rows)} questions asked", flush=True)
             else:
                 report.print_row(row, verbose=options.verbose)
             if options.json is not None:
                 # After each answer, because a run takes long and may end early.
-                saved = map(report.without_texts, rows) if options.half == JUDGE else rows
+                saved = map(report.without_texts, rows) if is_hidden else rows
                 report.save(list(saved), options.json)
 
 
 def _row_for_manual(options: argparse.Namespace, model: str, rows: Sequence[ScoredOutcome]) -> str:
     questions = "own" if options.dabench is None else "DABench"
-    if options.half is not None:
+    if options.half == FRESH:
+        questions += ", fresh"
+    elif options.half is not None:
         questions += f", half to {options.half}"
     memory = "-"
     if options.server_pid is not None:
@@ -188,7 +200,7 @@ def main(arguments: Sequence[str]) -> None:
     if rows:
         print(f"\n{model} at {options.url}")
         report.print_report(rows)
-        report.print_changes(earlier, rows, with_answers=options.half != JUDGE)
+        report.print_changes(earlier, rows, with_answers=options.half not in HIDDEN_SETS)
         print("\nFor the manual (mahtab_tui/manual/local.md), with what graphics card there is:")
         print(_row_for_manual(options, model, rows))
     if problem:

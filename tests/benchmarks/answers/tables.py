@@ -1,4 +1,4 @@
-"""Public tables as CSV files, from the package ``vega_datasets``."""
+"""Public tables as CSV files, from the packages ``vega_datasets`` and ``matplotlib``."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
 
+import matplotlib
 import pandas as pd
 import vega_datasets
 
@@ -27,6 +28,27 @@ def _states() -> str:
     return "state,region\n" + "".join(f"{state},{region}\n" for state, region in pairs)
 
 
+def _companies() -> str:
+    return (
+        "symbol,company,state,founded\n"
+        "AAPL,Apple,CA,1976\n"
+        "AMZN,Amazon,WA,1994\n"
+        "GOOG,Google,CA,1998\n"
+        "IBM,International Business Machines,NY,1911\n"
+        "MSFT,Microsoft,WA,1975\n"
+    )
+
+
+def _matplotlib_sample(name: str) -> Callable[[], str]:
+    """Read a sample table of matplotlib, without its comments, which would be rows."""
+
+    def read() -> str:
+        text = (Path(matplotlib.get_data_path()) / "sample_data" / f"{name}.csv").read_text()
+        return "".join(line for line in text.splitlines(True) if not line.startswith("#"))
+
+    return read
+
+
 def _raw(name: str) -> Callable[[], str]:
     return (_DATA / f"{name}.csv").read_text
 
@@ -43,14 +65,18 @@ def _converted(name: str, *columns: str) -> Callable[[], str]:
 
 SOURCES: dict[str, Callable[[], str]] = {
     "airports": _raw("airports"),
+    "anscombe": _converted("anscombe"),
     "antibiotics": _converted("burtin"),
     "barley": _converted("barley"),
     "cars": _converted("cars"),
     "auto_mpg": _converted("cars"),
+    "companies": _companies,
     "crimea": _converted("crimea"),
     "driving": _converted("driving"),
     "iowa_electricity": _raw("iowa-electricity"),
     "iris": _converted("iris"),
+    "microsoft_days": _matplotlib_sample("msft"),
+    "monthly_prices": _matplotlib_sample("Stocks"),
     "prices": _converted("ohlc", "date", "open", "high", "low", "close"),
     "riots": _raw("la-riots"),
     "seattle_temps": _raw("seattle-temps"),
