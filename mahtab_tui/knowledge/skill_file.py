@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mahtab_tui.knowledge.confined_folder import ConfinedFolder, ConfinedFolderError
+from mahtab_tui.worker.walking import walk_folders
 
 SKILL_FILE = "SKILL.md"
 MAX_NAME_CHARS = 64
@@ -178,8 +179,8 @@ def skill_files(skill: Skill) -> list[str]:
     if skill.folder is None:
         return []
     paths: list[str] = []
-    for folder, subfolders, names in os.walk(skill.folder):
-        # `os.walk` goes into those that stay in this list.
+    for folder, subfolders, names in walk_folders(str(skill.folder)):
+        # It goes into those that stay in this list.
         subfolders[:] = sorted(
             name for name in subfolders if not name.startswith(".") and name != "__pycache__"
         )

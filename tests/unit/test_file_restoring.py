@@ -854,3 +854,44 @@ def test_a_file_that_decides_what_runs_is_not_made_of_a_draft(project: Project) 
     remove_drafts(str(drafts_list))
 
     assert os.listdir(project.folder) == [os.path.basename(draft)]
+
+
+def test_a_file_that_had_no_room_for_a_copy_is_copied_by_a_later_cell(
+    far_project: Project,
+) -> None:
+    for name in ("written", "removed"):
+        (far_project.folder / name).write_bytes(b"original")
+        os.utime(far_project.path(name), (1, 1))
+    far_project.copies.max_cell_bytes = 0
+    # They are opened and stay as they are.
+    far_project.cell(lambda: None, written="written removed")
+    far_project.copies.max_cell_bytes = 2**20
+
+    def change() -> None:
+        (far_project.folder / "written").write_bytes(b"by a cell")
+        (far_project.folder / "removed").unlink()
+
+    cell = far_project.cell(change, written="written", removed="removed")
+    assert reasons(far_project.stack.undo(cell)) == {}
+    assert far_project.files() == {"written": b"original", "removed": b"original"}
+
+
+def test_a_name_in_the_folder_that_took_another_name_of_its_file_is_undone(
+    project: Project,
+) -> None:
+    (project.folder / "a").write_bytes(b"original")
+    os.link(project.path("a"), project.path("twin"))
+
+    def change() -> None:
+        step = project.journal.steps[-1]
+        project.journal.note_name(step, project.path("a"))
+        (project.folder / "a").unlink()
+        (project.folder / "a").mkdir()
+        project.journal.note_existing(step, project.path("twin"))
+        project.journal.note_name(step, project.path("a/inner"))
+        os.link(project.path("twin"), project.path("a/inner"))
+
+    cell = project.cell(change)
+    assert reasons(project.stack.undo(cell)) == {}
+    assert project.files() == {"a": b"original", "twin": b"original"}
+    assert (project.folder / "a").samefile(project.folder / "twin")

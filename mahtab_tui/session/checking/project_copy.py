@@ -17,6 +17,7 @@ from typing import NamedTuple
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.environments import environment_kind
 from mahtab_tui.settings.model import home_folder
+from mahtab_tui.worker.walking import remove_folder, walk_folders
 from mahtab_tui.worker.witness.copies import copy_content
 
 MAX_FILES = 100_000
@@ -308,7 +309,7 @@ def _name_paths(paths: list[str]) -> str:
 
 def _remove(folder: str) -> None:
     """Remove a folder, also if folders in it cannot be read or written. The lock goes last."""
-    for path, names, _ in os.walk(folder):
+    for path, names, _ in walk_folders(folder):
         # Before they are walked. What a link leads to is the user's.
         for name in names:
             inner_path = os.path.join(path, name)
@@ -318,5 +319,5 @@ def _remove(folder: str) -> None:
     with suppress(OSError):
         for entry in list(os.scandir(folder)):
             if entry.is_dir(follow_symlinks=False):
-                shutil.rmtree(entry.path, ignore_errors=True)
-    shutil.rmtree(folder, ignore_errors=True)
+                remove_folder(entry.path)
+    remove_folder(folder)

@@ -292,12 +292,15 @@ def _add_readable(
 def _add_entries(result: ReadablePaths, folder: str, private_folders: frozenset[str]) -> None:
     """Add the entries of a folder one by one, because there are private ones in it.
     private_folders: the folder, and those in it, for which this is so."""
-    for entry in sorted(os.listdir(folder))[:MAX_ENTRIES]:
-        path = os.path.join(folder, entry)
-        if path in private_folders:
-            _add_entries(result, path, private_folders)
-        elif not _is_private_entry(path) and not os.path.islink(path):
-            result.whole.append(path)
+    pending_folders = [folder]
+    while pending_folders:
+        folder = pending_folders.pop()
+        for entry in sorted(os.listdir(folder))[:MAX_ENTRIES]:
+            path = os.path.join(folder, entry)
+            if path in private_folders:
+                pending_folders.append(path)
+            elif not _is_private_entry(path) and not os.path.islink(path):
+                result.whole.append(path)
 
 
 class _FolderScan(NamedTuple):

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..sandbox.names import name_problem
+from ..walking import walk_folders
 
 _UTF_16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _SAMPLE_BYTES = 8_192
@@ -278,7 +279,7 @@ def _read_folder(path: Path) -> ContextText:
 
 def _visible_files(path: Path) -> Iterator[Path]:
     """Yield the files in a folder and its subfolders, in order, without hidden ones."""
-    for folder, subfolders, names in os.walk(path):
+    for folder, subfolders, names in walk_folders(str(path)):
         subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
         for name in sorted(names):
             if not name.startswith("."):

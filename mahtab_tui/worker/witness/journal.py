@@ -166,8 +166,14 @@ class FileJournal:
         if node not in step.folders and self._is_full(step, step.nodes):
             step.unnoted.add(state.inode)
         else:
-            step.nodes[node] = NodeChange(node.version, node.count_names(state))
+            self._note_node(step, node, state)
         return node
+
+    @staticmethod
+    def _note_node(step: FileStep, node: Node, state: FileState) -> None:
+        step.nodes[node] = NodeChange(node.version, node.count_names(state))
+        # If an earlier cell could not copy it, there may be room now.
+        node.version.content.reason = ""
 
     def _find_new(self, step: FileStep, name: Name, state: FileState) -> Node:
         """Return what a cell has put in a place, and did not have before."""
@@ -196,7 +202,7 @@ class FileJournal:
             if state.inode != node.inode or self._is_full(step, step.nodes):
                 continue
             self.nodes.sync(node, state, path)
-            step.nodes[node] = NodeChange(node.version, node.count_names(state))
+            self._note_node(step, node, state)
             self._note_write(step, node, path, is_written=True)
 
     # At the end of a cell
@@ -283,6 +289,12 @@ def _path_changes(step: FileStep, nodes: NodeTable) -> Iterator[PathChange]:
 
 def _old_path(name: Name, old_places: dict[Node, Name]) -> str:
     """Return a path as it was before folders were renamed."""
-    place = old_places.get(name.folder)
-    folder = _old_path(place, old_places) if place is not None else name.folder.path
-    return f"{folder}/{name.text}"
+    parts = [name.text]
+    folder = name.folder
+    renamed: set[Node] = set()
+    while folder in old_places and folder not in renamed:
+        renamed.add(folder)
+        place = old_places[folder]
+        parts.append(place.text)
+        folder = place.folder
+    return "/".join((folder.path, *reversed(parts)))

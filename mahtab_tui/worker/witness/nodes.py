@@ -154,16 +154,21 @@ class NodeTable:
         return Name(folder, text) if folder is not None and text else None
 
     def _folder(self, path: str) -> Node | None:
-        if path in ("", "/"):
-            return self._root
-        state = read_state(path)
-        if state.kind != FOLDER:
-            return None
-        node = self.known(state)
-        if node is not None and node.path == path:
-            return node
-        name = self.name(path)
-        return self.identify(name, state) if name is not None else None
+        folder = self._root
+        unknown: list[tuple[str, FileState]] = []
+        while path not in ("", "/"):
+            state = read_state(path)
+            if state.kind != FOLDER:
+                return None
+            node = self.known(state)
+            if node is not None and node.path == path:
+                folder = node
+                break
+            path, text = os.path.split(path)
+            unknown.append((text, state))
+        for text, state in reversed(unknown):
+            folder = self.identify(Name(folder, text), state)
+        return folder
 
     def known(self, state: FileState) -> Node | None:
         """Return the node with a state, if there is one. A link that leads elsewhere is another one, whose

@@ -296,6 +296,10 @@ class UndoPlan:
             bool(self._places[node]) and self._count_other_names(node) > 0
         )
 
+    def removes(self, node: Node) -> bool:
+        """Return whether something that the steps have touched has no name after the undo."""
+        return node in self._places and not self.has_name(node)
+
     def loses_known_names(self, node: Node) -> bool:
         """Return whether something is only at places after the undo that are not known."""
         others = [place for place in self._places[node] if place not in self.final]

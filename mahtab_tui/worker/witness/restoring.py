@@ -193,12 +193,9 @@ class Restorer:
         self._awaited[node] -= 1
         if node is not None and not self._awaited[node]:
             self._wake(node)
-        self._leave_folder(name.folder)
-
-    def _leave_folder(self, folder: Node) -> None:
-        self._pending_in[folder] -= 1
-        if not self._pending_in[folder]:
-            self._wake(folder)
+        self._pending_in[name.folder] -= 1
+        if not self._pending_in[name.folder]:
+            self._wake(name.folder)
 
     def _wait(self, name: Name, nodes: Iterable[Node]) -> None:
         for node in nodes:
@@ -213,12 +210,14 @@ class Restorer:
         node = self._present[name]
         if node is not None and self._is_awaited(node, name):
             self._check(name)
-            path = self._journal.copies.drafts.new_path(name.path, moved_from=name.path)
+            # No folder that is removed can hold it meanwhile.
+            folder = next(folder for folder in name.folders() if not self._plan.removes(folder))
+            aside_path = Name(folder, name.text).path
+            path = self._journal.copies.drafts.new_path(aside_path, moved_from=name.path)
             os.rename(name.path, path)
-            draft = Name(name.folder, os.path.basename(path))
+            draft = Name(folder, os.path.basename(path))
             self._leave(name, node)
             self._moved_aside[node] = draft, name
-            self._pending_in[name.folder] += 1
             node.names[draft] = None
             self._wake(node)
             self._ready.append(name)
@@ -319,8 +318,7 @@ class Restorer:
         if source is not None and is_renamed:
             os.rename(source.path, path)
             self._leave(source, node)
-            if self._moved_aside.pop(node, None) is not None:
-                self._leave_folder(source.folder)
+            self._moved_aside.pop(node, None)
         elif node.kind == FOLDER:
             os.mkdir(path, 0o700)
             self._nodes.assign(node, read_state(path))
