@@ -27,7 +27,7 @@ LANGSMITH_VARIABLES = (
     "LANGSMITH_TRACING",
     "LANGCHAIN_TRACING",
 )
-"""In langsmith's order; the first that is not blank counts."""
+"""The variables in langsmith's order; the first that is not blank counts."""
 RESULT_CHECK_INTERVAL_S = 0.5
 IDLE_THREAD_S = 5.0
 """Seconds for which an idle thread waits for more work."""

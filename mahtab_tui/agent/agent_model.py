@@ -52,7 +52,7 @@ class ModelRequest:
     messages: Sequence[AnyMessage]
     """The conversation, cut to what the model can read."""
     pictures: Mapping[str, EncodedPicture]
-    """By the ids with which the messages name them."""
+    """Pictures by the ids with which the messages name them."""
     options: Mapping[str, Any]
     """Such as the tools that it may call."""
 

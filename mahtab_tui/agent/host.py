@@ -44,7 +44,7 @@ class ExecutionResult(TypedDict):
     cell: int | None
     """Its number as a cell; None if it did not run."""
     code: str
-    """As it ran: the user may have edited it."""
+    """The code as it ran: the user may have edited it."""
     output: str
     is_error: bool
     """Whether it failed."""
@@ -126,7 +126,7 @@ class AgentHost(ModelHost, Protocol):
     hidden: HiddenEntries
     """Entries that the model does not get."""
     pictures: dict[str, EncodedPicture]
-    """By the ids in the attachments."""
+    """Pictures by the ids in the attachments."""
 
     @property
     def party(self) -> str:

@@ -63,7 +63,7 @@ from mahtab_tui.settings.model import LoopMode
 from mahtab_tui.tools import Toolset
 
 _RETRY_TEMPERATURE = 0.7
-"""For a reply that repeated the one before."""
+"""The temperature when a reply repeated the one before."""
 _Activity = Literal["thinking", "reflecting", "max-turns", "stalled"]
 """What a model does, as in `bus.records.Agent`."""
 Update = dict[str, Any]

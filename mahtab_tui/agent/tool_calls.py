@@ -70,7 +70,7 @@ class _RawCall(NamedTuple):
     id: str | None
     name: str | None
     arguments: str
-    """As JSON, which may be incomplete."""
+    """The arguments as JSON, which may be incomplete."""
 
 
 def join_chunks(pieces: Iterable[BaseMessage]) -> JoinedAnswer | None:

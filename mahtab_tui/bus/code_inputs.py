@@ -39,7 +39,7 @@ class CodeInputs:
     definitions: Mapping[str, Definition]
     """Functions and classes that the cell defines, and instances of these, by their names."""
     origins: Mapping[str, Origin]
-    """By a name that the cell binds: where it got its code from, if that is not in the cell."""
+    """Where names that the cell binds got their code from, if that is not in the cell."""
 
 
 _UNKNOWN = CodeInputs(frozenset(), {}, {})
@@ -96,7 +96,7 @@ class _CellReader(ast.NodeVisitor):
         self._read_by_methods: set[str] = set()
         """Names that the functions defined so far read; in a class, only those of its methods."""
         self._magic_depth = 0
-        """In how many magic commands the code is that is being read."""
+        """How many magic commands contain the code that is being read."""
 
     def _read(self, names: Iterable[str]) -> None:
         """Note that code reads names, and what functions among them read."""

@@ -82,7 +82,7 @@ _PLAIN_TYPES: dict[Any, tuple[Callable[[object], bool], str]] = {
     bool: (lambda value: isinstance(value, bool), "neither true nor false"),
     type(None): (lambda value: value is None, "not null"),
 }
-"""For each type: whether a value has it, and what is wrong otherwise."""
+"""For each type a test of a value, and what is wrong if the value fails it."""
 
 
 _Reader = Callable[[Any], Any]

@@ -51,7 +51,7 @@ class Conversation:
         self._last_cell: Cell | None = None
         """The cell that has started last."""
         self._tools: dict[str, ToolUse] = {}
-        """By their keys."""
+        """The uses of tools by their keys."""
         self._hidden_keys: set[str] = set()
         """Keys of entries that the model does not get. More pieces of a hidden answer may still
         arrive."""

@@ -40,7 +40,7 @@ class Entry:
     hidden: bool = False
     """Whether it was streamed, but is not part of the complete answer."""
     key: str = ""
-    """From `Record.entry_name`; empty if the model does not get it."""
+    """The `Record.entry_name`; empty if the model does not get the entry."""
     author: str = ""
     """The name above it, such as "you"."""
     turn: int | None = None
@@ -60,9 +60,9 @@ class AttachmentChip(NamedTuple):
     """An attachment of a question, or why it is missing."""
 
     label: str
-    """As written by the user, such as "@notes.txt"."""
+    """What the user wrote for it, such as "@notes.txt"."""
     size: str
-    """In words, such as "20 lines"."""
+    """Its size in words, such as "20 lines"."""
     problem: str
     """Why it is missing; empty if it is not."""
 

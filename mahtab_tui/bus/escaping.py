@@ -13,7 +13,7 @@ from mahtab_tui.bus.sanitize import CONTROL, SURROGATE
 from mahtab_tui.bus.terminal_screen import MOVES, collapse, unix_line_ends
 
 _CONTROL = rf"{CONTROL}{SURROGATE}\U000e0000-\U000e0fff"
-"""With tag characters and variation selectors."""
+"""Control characters, with tag characters and variation selectors."""
 _UNSEEN = r"\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200d\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb"
 UNSEEN = _CONTROL + _UNSEEN
 """Characters that a model may read over."""

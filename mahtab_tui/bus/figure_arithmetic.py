@@ -16,7 +16,7 @@ _MIN_NEAR_DIGITS = 3
 _MIN_LENGTH_CHANGE_DIGITS = 4
 """The least digits of a figure for a lost or doubled digit to be a slip."""
 _UNIT_FACTORS = (1e3, 1e6, 1e9)
-"""Between units such as s and ms or µs."""
+"""Factors between units such as s and ms or µs."""
 YEAR = re.compile(r"1[5-9]\d\d|20\d\d")
 _LIST_ITEM = re.compile(r"[ \t]*+(?:[-*+•]|\d{1,3}[.)])[ \t]")
 _TABLE_ROW = re.compile(r"[ \t]*+\|")

@@ -20,7 +20,7 @@ _NEGATION_BEFORE = re.compile(
     r"(?!\s(?:more|less|fewer|later|earlier)\sthan)[^.,;:!?\n()]{0,60}$",
     re.IGNORECASE,
 )
-"""Before a figure that is denied, as in "no row above 100"."""
+"""Words before a figure that is denied, as in "no row above 100"."""
 _VERB = (
     r"(?:is|are|was|were|has|have|had|equals?|averages?|rises?|rose|falls?|fell|drops?|dropped"
     r"|becomes?|became|stays?|remains?|reach(?:es|ed)|comes?|came|goes|went|gives?|gave|leaves?|left"
@@ -39,7 +39,7 @@ _NEW_CLAUSE = re.compile(
     r"|\b(?:that|and|but|so|because|since|while)\s(?:the|its|their|these|those|it|they|there|we|i)\b",
     re.IGNORECASE,
 )
-"""After a negation: a clause of its own, which the negation does not deny."""
+"""The start of a clause after a negation that does not deny it."""
 _WITHOUT = re.compile(rf"(?:without\b|with\sno\b).*\b{_VERB}\b", re.IGNORECASE)
 """An adverbial, and the verb of the sentence in which it stands."""
 _LEADING_ADVERBIAL = re.compile(
@@ -47,21 +47,21 @@ _LEADING_ADVERBIAL = re.compile(
     r"(?:,|(?=\s(?:the|its|their|it|they|there|we)\b))",
     re.IGNORECASE,
 )
-"""At the start of a sentence: under which condition the rest holds."""
+"""The start of a sentence that says under which condition the rest holds."""
 _DEFINITE = re.compile(r"\b(?:the|all|these|those)\s\W{0,2}$", re.IGNORECASE)
-"""Before the count of a whole, which a negation does not deny, as in "none of the 406"."""
+"""Words before the count of a whole, which a negation does not deny, as in "none of the 406"."""
 _ABSENCE = re.compile(
     r"\b(?:no|not|none|never|without|missing|absent|lacks?|except|excluding|jumps?|skips?|gaps?)\b"
     r"|n['’]t\b",
     re.IGNORECASE,
 )
-"""In a sentence about something that does not exist."""
+"""Words in a sentence about something that does not exist."""
 _OFFER = re.compile(
     r"[\s>*-]{0,9}(?:if\syou\s(?:want|wish|like|prefer|need)|would\syou|shall\si|should\si|do\syou\swant|want\sme|i\sc(?:an|ould)"
     r"|you\sc(?:an|ould)|let\sme\sknow)\b",
     re.IGNORECASE,
 )
-"""At the start of a sentence that offers more work."""
+"""The start of a sentence that offers more work."""
 _REPORT = re.compile(
     r"[\s>*-]{0,9}(?:i|you)\s(?:could\s(?:only\s)?find\s\W{0,2}(?=\d)|c(?:an|ould)\s(?:\w{1,12}\s){0,2}?(?:"
     # "you can check that the mean is", but not "I can drop that column".
@@ -69,43 +69,43 @@ _REPORT = re.compile(
     r"|(?:see|tell|read|say|notice|observe|confirm|conclude|infer)(?:,|\s(?:here|above|below|in|from|it|there)\b|\W{1,3}(?=\d))))",
     re.IGNORECASE,
 )
-"""At the start of a sentence like an offer, but it tells what is seen in the data."""
+"""The start of a sentence like an offer that tells what is seen in the data."""
 _STATED = re.compile(
     r"\b(?:is|are|was|were|equals?|comes\sto)\s(?:(?:about|only|just|exactly|roughly|around|now|still)\s){0,2}[^\w\s]{0,3}$",
     re.IGNORECASE,
 )
-"""Before a figure that something is said to be."""
+"""Words before a figure that something is said to be."""
 _RELATIVE = re.compile(
     r"\b(?:whose|where|which|who|that|when|if|whether|assum\w+|until|so)\b(?!\s(?:want|need|wish|like|prefer))",
     re.IGNORECASE,
 )
-"""Before a figure that is part of a condition, as in "cars whose power is 100"."""
+"""Words before a figure that is part of a condition, as in "cars whose power is 100"."""
 _GENERAL = re.compile(
     r"\b(?:rules?\sof\sthumb|as\sa\srule|by\sconvention|conventional(?:ly)?|textbook|cut-?off"
     r"|customar(?:y|ily))\b",
     re.IGNORECASE,
 )
-"""In a sentence about what holds in general, and not for this data."""
+"""Words in a sentence about what holds in general, and not for this data."""
 _CONJECTURE = re.compile(
     # Not the month May, and not "you could see that it is".
     r"\b(?:(?-i:may)|might|could)\s(?:(?:well|also)\s)?(?:be|have|lie|equal)\b"
     r"|\b(?:perhaps|presumably|possibly|my\sguess|i\sguess)\b",
     re.IGNORECASE,
 )
-"""In a sentence about what is assumed, and not read from the data."""
+"""Words in a sentence about what is assumed, and not read from the data."""
 _POWER_OF_TEN = re.compile(r"10[0,]*\s?%?|100\s?per\s?cent")
 _UNIT_BASE_BEFORE = re.compile(r"\b(?:per|every|each)\s\W{0,2}$", re.IGNORECASE)
 _UNIT_BASE_AFTER = re.compile(r"\s\w{1,20}\s(?:more|less|fewer|extra)\b", re.IGNORECASE)
-"""With `_UNIT_BASE_BEFORE`: around a base that nobody computes, as in "per 100 people" or "100 cars
-more"."""
+"""This or `_UNIT_BASE_BEFORE` stands at a base that nobody computes, as in "per 100 people" or "100
+cars more"."""
 _YEARLY = re.compile(r"\s(?:a|per|each)\s(?:year|month)\b|\s(?:annual|yearly|monthly)")
-"""After a percentage that is a rate of growth."""
+"""What follows a percentage that is a rate of growth."""
 _TIMES = re.compile(r"[\s-](?:times|fold)\b", re.IGNORECASE)
-"""After a ratio."""
+"""What follows a ratio."""
 _PART_OF = re.compile(r"\sof\s(?:(?:all|the|these|those|its|our|your)\s){0,2}")
-"""Between the count of a part and that of the whole."""
+"""What stands between the count of a part and that of the whole."""
 _QUESTION_AFTER = re.compile(r"[^.!?\n]{0,160}\?")
-"""After a figure in a question."""
+"""What follows a figure in a question."""
 
 
 class FigureContext:

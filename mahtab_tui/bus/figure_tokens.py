@@ -103,7 +103,7 @@ _UNITS_BY_SCALE = {
     1e12: "trillion",
 }
 UNIT_SCALES = {unit: scale for scale, units in _UNITS_BY_SCALE.items() for unit in units.split()}
-"""By unit: what a number with it is multiplied by."""
+"""What a number is multiplied by, by its unit."""
 _MAX_HEDGE_CHARS = 20
 """Characters before a number in which a hedge is looked for."""
 _MAX_QUOTED_SPACES = 5
@@ -113,7 +113,7 @@ _MAX_P_VALUE = 0.1
 _MAX_EXPONENT = 300
 """Powers of ten that a float can hold."""
 _ROUNDING_MARGIN = 1e-9
-"""For the inexactness of floats, relative to the half of a range."""
+"""The inexactness of floats that is allowed for, relative to the half of a range."""
 
 
 class NumberRange(NamedTuple):
@@ -133,7 +133,7 @@ class FigureToken(NamedTuple):
     """Where it begins in the answer, in characters."""
     end: int
     text: str
-    """As it is written, with its unit or quotation marks."""
+    """The figure as it is written, with its unit or quotation marks."""
     ranges: list[NumberRange] | None = None
     """None for a date or a quoted value; empty for 0 and 1, which mean "none" and "one"."""
     quoted: str = ""

@@ -27,7 +27,7 @@ class HiddenEntries:
         """Private variables of each cell."""
 
     def fold(self, record: Record) -> None:
-        """Note what a record says about entries, or that it is one."""
+        """Note what a record says about entries, or the entry that it makes."""
         match record:
             case records.Hide(hidden=True):
                 self._hidden.add(record.entry)
@@ -76,6 +76,7 @@ class HiddenEntries:
         return [entry for entry in entries[first_index:] if entry not in self._replaced]
 
     def _fold_entry(self, record: Record) -> None:
+        """Note the entry that a record makes, if it makes one."""
         entry = record.entry_name
         if not entry:
             return

@@ -30,7 +30,7 @@ _SPAN_ATTRIBUTE = re.compile(r"\b(colspan|rowspan)\s*=\s*[\"']?(\d{1,9})\b", re.
 _LARGE_REFERENCE = re.compile(r"&#(?:\d{8,}|x[0-9a-f]{7,});?", re.IGNORECASE)
 """No characters; `html.unescape` raises on very long ones."""
 _LONG_COUNT = re.compile(r"(?<!\d)[1-9]\d{3,14}(?= (?:rows|columns)\b)", re.ASCII)
-"""In a note of pandas below a table."""
+"""A long number in a note of pandas below a table."""
 _NUMBER = re.compile(
     r"[-+]?[\d.,_ ]*\d[\d.,_]*(?:[eE][-+]?\d+)?%?|NaN|nan|inf|-inf|<NA>|null|\.\.\.|…|"
 )
@@ -113,7 +113,8 @@ class _OpenTable:
     """The last line; None before the first one."""
     line_count: int = 0
     spanning_cells: dict[int, tuple[int, TableCell]] = field(default_factory=dict)
-    """By column: the number of the last line that a cell above spans, and a blank cell for it."""
+    """For each column the number of the last line that a cell above spans, and a blank cell for
+    it."""
 
 
 def _with_separators(count: re.Match[str]) -> str:

@@ -308,7 +308,7 @@ class BusLogger(logging.Logger):
         self._queue: deque[logging.LogRecord] = deque()
         self._is_handling = False
         self._handlers_by_kind: dict[type[Record], list[logging.Handler]] = {}
-        """For each kind of record that was logged: the handlers that get it."""
+        """The handlers that get a record, by each kind that was logged."""
 
     def addHandler(self, hdlr: logging.Handler) -> None:
         super().addHandler(hdlr)

@@ -41,7 +41,7 @@ class CodePart(NamedTuple):
     tree: ast.Module | None
     """None if it cannot be parsed."""
     depth: int
-    """In how many magic commands it is."""
+    """How many magic commands contain it."""
     commands: tuple[str, ...] = ()
     """The shell commands of its magic commands."""
     is_separate: bool = False

@@ -39,4 +39,4 @@ NOTE_READERS: Mapping[type[Record], Callable[[Any], Note]] = {
     records.Restore: _read_quiet,
     records.Branch: _read_quiet,
 }
-"""By the type of a record that becomes a note: what makes it. A note without text is not shown."""
+"""Functions that make notes, by the types of records. A note without text is not shown."""

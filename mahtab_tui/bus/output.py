@@ -35,7 +35,7 @@ class DisplayedValue(NamedTuple):
     """What is printed of it."""
     mime: str
     data: str
-    """In the form that the MIME type names."""
+    """The data in the form that the MIME type names."""
     value: str = ""
     """The key with which the kernel opens it; empty if it cannot."""
 

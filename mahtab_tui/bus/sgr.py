@@ -16,7 +16,7 @@ MAX_SGR_CHARS = 200
 """Characters of a sequence's numbers; a longer one has no effect."""
 _SGR = re.compile(r"\x1b\[([0-9;:]*)m")
 SGR_SWITCHES = {1: "bold", 2: "dim", 3: "italic", 4: "underline", 7: "reverse", 9: "strike"}
-"""By the number that switches a style on."""
+"""Styles by the numbers that switch them on."""
 SGR_RESETS = {
     22: ("bold", "dim"),
     23: ("italic",),
@@ -24,7 +24,7 @@ SGR_RESETS = {
     27: ("reverse",),
     29: ("strike",),
 }
-"""By the number that switches styles off."""
+"""Styles by the numbers that switch them off."""
 SGR_COLOURS = {30: "foreground", 40: "background"}
 """The first of eight codes that set a colour; 60 above are those of the bright colours."""
 

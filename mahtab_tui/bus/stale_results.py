@@ -35,7 +35,7 @@ class StaleResults:
         self._cells_of_turn: dict[int, list[Cell]] = {}
         """Cells that have run for a question."""
         self._answers: dict[int, AnswerText] = {}
-        """By turn: the last words of the newest answer that ends with words."""
+        """The last words of each turn's newest answer that ends with words."""
 
     @property
     def is_behind(self) -> bool:

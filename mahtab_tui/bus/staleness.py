@@ -73,11 +73,11 @@ class _CellUse:
 
     code: str
     made_by: Mapping[str, int]
-    """By the name of an input: the cell that had made it."""
+    """The cells that had made the inputs, by name."""
     changed_inputs: set[str] = field(default_factory=set)
     """Inputs that the cell has changed or deleted itself."""
     stale: dict[str, StaleInput] = field(default_factory=dict)
-    """By the name of an input: how it is different now."""
+    """How inputs are different now, by name."""
     last_run: int | None = None
     """The last cell before it with the same code."""
     next_run: int | None = None
@@ -149,19 +149,20 @@ class Staleness:
 
     def __init__(self) -> None:
         self._makers: dict[str, int] = {}
-        """By variable: the cell that has changed it last; 0 if none has."""
+        """The cell that has changed each variable last; 0 if none has."""
         self._last_makers: dict[str, int] = {}
-        """By variable, also of earlier kernels: the cell that has changed it last."""
+        """The cell that has changed each variable last, also of earlier kernels."""
         self._first_makers: dict[tuple[str, int], int] = {}
-        """By variable and a cell that has changed it: the cell that had made it anew, from which
-        that and all changes between have come. Left out if that is the same cell."""
+        """The cell that had made a variable anew before another cell changed it, by the variable
+        and
+        the cell that changed it. Left out if both are the same cell."""
         self._definitions: dict[tuple[str, int], Definition] = {}
-        """By the name of a function, class or instance, and the cell that has made it."""
+        """Functions, classes and instances by name and the cell that has made them."""
         self._uses: dict[int, _CellUse] = {}
         self._users: defaultdict[str, _Users] = defaultdict(_Users)
-        """By variable."""
+        """The users of each variable."""
         self._latest_run: dict[str, int] = {}
-        """By code: the cell that ran it last."""
+        """The cell that ran each code last."""
         self.undone_cells: set[int] = set()
 
     def inputs_of(self, cell: int) -> tuple[StaleInput, ...]:

@@ -34,7 +34,7 @@ from mahtab_tui.system import find_program
 from mahtab_tui.version import __version__
 
 REPORT_NAME_WIDTH = 12
-"""In columns."""
+"""The width of the names in a report, in columns."""
 DISCOVERY_TIMEOUT_S = 1.0
 MIN_FREE_BYTES = 10 * 2**20
 """`doctor` warns of a disk with less free space."""

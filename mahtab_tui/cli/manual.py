@@ -13,7 +13,7 @@ from mahtab_tui.cli.options import fail_on
 from mahtab_tui.manual import TOPICS, TopicNotFound, page
 
 MAX_MANUAL_WIDTH = 100
-"""In columns."""
+"""The manual is at most this many columns wide."""
 
 
 def help_(

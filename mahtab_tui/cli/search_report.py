@@ -29,9 +29,9 @@ from mahtab_tui.system import start_thread
 
 PROGRESS_INTERVAL_S = 0.1
 LOG_INTERVAL_S = 10.0
-"""Between two progress lines: on a terminal, where the line is rewritten, and elsewhere."""
+"""Seconds between two progress lines: on a terminal, where the line is rewritten, and elsewhere."""
 DEFAULT_COLUMNS = 80
-"""Of a terminal that does not tell its size."""
+"""The width of a terminal that does not tell its size."""
 
 
 class Progress:

@@ -24,7 +24,7 @@ class PythonEnvironment(NamedTuple):
     """The folder of an environment that the user can switch to."""
 
     path: str
-    """As the user would type it."""
+    """The path as the user would type it."""
     prefix: Path
     """The folder itself."""
 
@@ -57,7 +57,7 @@ def find_environments(folder: Path, python: str) -> list[PythonEnvironment]:
     """
     current_prefix = environment_prefix(python)
     environments: dict[str, PythonEnvironment] = {}
-    """By the real path of the folder, because several names may mean the same."""
+    """Environments by the real paths of their folders, because several names may mean the same."""
     for candidate in _environment_candidates(folder):
         with suppress(OSError):
             if not candidate.path.isprintable():

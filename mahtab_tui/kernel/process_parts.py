@@ -63,7 +63,7 @@ class Process(Protocol):
     """A kernel's process, on this machine or another one."""
 
     channel: socket.socket
-    """For frames in both directions."""
+    """The channel for frames in both directions."""
     output: int
     """The descriptor of the pipe for its output."""
     reader: Output

@@ -61,8 +61,9 @@ class Provenance:
     def __init__(self) -> None:
         self._origins: dict[str, _Origin] = {}
         self._earlier_origins: list[tuple[int, dict[str, _Origin]]] = []
-        """For the changes by each cell: its number, and by name the origin before them. The oldest
-        first."""
+        """The numbers of the cells that made changes, the oldest first, each with the origins
+        before
+        them by name."""
 
     def fold(self, cell: int, party: str, changes: Sequence[Change]) -> None:
         """Add the changes by a cell."""

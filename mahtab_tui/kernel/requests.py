@@ -234,7 +234,7 @@ class Answers:
         self._send = send
         self._lock = threading.Lock()
         self._cancel_functions: dict[int, Callable[[], object]] = {}
-        """By the numbers of the open calls."""
+        """Functions that cancel the open calls, by their numbers."""
         self._threads = ReusedThreads("mahtab-call")
 
     def start(self, number: int, call: Callable[[], Any], cancel: Callable[[], object]) -> None:

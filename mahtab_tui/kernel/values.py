@@ -163,7 +163,7 @@ class SaveTarget(NamedTuple):
     folder: str
     """Path of the folder with the files."""
     key: str
-    """In hexadecimal. Signs the files, so that only the user's own are read."""
+    """The key that signs the files, in hexadecimal, so that only the user's own are read."""
     megabytes: int
     """Maximum size of all files."""
 
@@ -232,7 +232,7 @@ class Fingerprint(NamedTuple):
     wire."""
 
     digest: str
-    """In hexadecimal; empty if there is none."""
+    """The digest in hexadecimal; empty if there is none."""
     reason: str
     """Why there is none, as a clause, such as "values of the type socket cannot be compared"."""
 

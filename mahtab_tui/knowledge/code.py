@@ -47,7 +47,7 @@ class Matches(NamedTuple):
     """The result of a search, and why it ended."""
 
     lines: tuple[Match, ...]
-    """In the order of the files; those of a file follow each other."""
+    """Lines in the order of the files; the lines of a file follow each other."""
     ended: Ending
 
     def as_text(self) -> str:

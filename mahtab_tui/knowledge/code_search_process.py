@@ -32,7 +32,7 @@ class SearchRequest(TypedDict):
     pattern: str
     """A regular expression."""
     file_pattern: str
-    """For names or, with a slash, for paths."""
+    """A pattern for names or, with a slash, for paths."""
     context_lines: int
     """Lines before and after each match."""
     ignore_case: bool
@@ -48,7 +48,7 @@ class Match(NamedTuple):
     path: str
     """Relative to the folder, with slashes."""
     line: int
-    """From 1."""
+    """The number of the line, from 1."""
     text: str
     before: tuple[str, ...]
     after: tuple[str, ...]

@@ -48,7 +48,7 @@ class TextCollection:
     """Texts whose vectors are kept, so that only changed ones are sent to the model."""
 
     texts: dict[str, EmbeddedText] = field(default_factory=dict)
-    """By key."""
+    """The texts by their keys."""
     matrix: np.ndarray[Any, Any] | None = None
     """The vectors of `texts` as rows; None if some have changed since it was made."""
 

@@ -15,7 +15,7 @@ SKILL_FILE = "SKILL.md"
 MAX_NAME_CHARS = 64
 MAX_DESCRIPTION_CHARS = 1024
 MAX_FILE_BYTES = 1_000_000
-"""A model should not load more at once."""
+"""A skill's file may have this many bytes: a model should not load more at once."""
 MAX_YAML_DEPTH = 20
 MAX_SKILL_FILES = 50
 _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
@@ -28,12 +28,12 @@ class Skill(NamedTuple):
     name: str
     description: str
     folder: Path | None
-    """None for a single ``NAME.md``."""
+    """The folder of a ``SKILL.md``; None for a single ``NAME.md``."""
     content: str
-    """Without the frontmatter."""
+    """The text of the file without the frontmatter."""
     file: Path
     of_project: bool = False
-    """Anybody may have written it."""
+    """Whether it is in the project, so that anybody may have written it."""
 
 
 class SkillError(Exception):
@@ -44,7 +44,8 @@ def read_skill(path: Path, project: Path | None = None) -> Skill:
     """Read a skill: a ``SKILL.md`` with frontmatter, or a single ``NAME.md``.
 
     Args:
-        project: The project that it belongs to: no link is followed out of it.
+        path: The file.
+        project: The project that the skill belongs to, if it does; no link is followed out of it.
 
     Raises:
         SkillError: The file cannot be used.
@@ -53,9 +54,11 @@ def read_skill(path: Path, project: Path | None = None) -> Skill:
 
 
 def parse_skill(path: Path, text: str, project: Path | None = None) -> Skill:
-    """Return the skill that a text is as the file of this path, which need not exist.
+    """Return the skill of a text.
 
     Args:
+        path: The file of the skill, which need not exist.
+        text: Its content.
         project: As in `read_skill`.
 
     Raises:
@@ -168,6 +171,7 @@ def _parse_fields(path: Path, text: str) -> dict[str, Any]:
 
 
 def _text_field(path: Path, fields: Mapping[str, Any], key: str) -> str:
+    """Return a field; empty if there is none. Raises `SkillError` if it is not text."""
     value = fields.get(key, "")
     if not isinstance(value, str):
         raise SkillError(f"{path}: {key} must be text.")
@@ -175,12 +179,12 @@ def _text_field(path: Path, fields: Mapping[str, Any], key: str) -> str:
 
 
 def skill_files(skill: Skill) -> list[str]:
-    """List the other files by relative path."""
+    """List the files beside a skill's own, by relative path."""
     if skill.folder is None:
         return []
     paths: list[str] = []
     for folder, subfolders, names in walk_folders(str(skill.folder)):
-        # It goes into those that stay in this list.
+        # The walk goes into the folders that stay in this list.
         subfolders[:] = sorted(
             name for name in subfolders if not name.startswith(".") and name != "__pycache__"
         )

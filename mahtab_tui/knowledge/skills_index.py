@@ -28,7 +28,7 @@ class SkillHit(NamedTuple):
     name: str
     description: str
     score: float
-    """From 0 to 1; comparable only within one search."""
+    """How well it fits, from 0 to 1; comparable only within one search."""
 
 
 class SkillsIndex:

@@ -120,7 +120,7 @@ class AnthropicAnswer(ChatAnswer):
         self._call_numbers: dict[int, int] = {}
         """Numbers of the calls by the indexes of their blocks."""
         self._thoughts: dict[int, Thought] = {}
-        """By the indexes of their blocks."""
+        """Thoughts by the indexes of their blocks."""
         self._counts: dict[str, Any] = {}
         """Each count is of the whole answer so far, and not all are repeated."""
 

@@ -32,8 +32,9 @@ class ListedServer(NamedTuple):
     """An MCP server as the model is told about it."""
 
     name: str
-    """In the namespace."""
+    """The name of its object in the namespace."""
     about: str
+    """What the server says that it is for; may be empty."""
     used: Sequence[str]
     """Tools that were called, a line each."""
 

@@ -60,7 +60,7 @@ _BUSY_STATUS_BY_KIND = {
     "api_error": 500,
     "server_error": 500,
 }
-"""By the kind of an error in its body: the status that it stands for."""
+"""The status that an error stands for, by the kind in its body."""
 _FINAL_STATUSES = {
     400: "The service rejected the request",
     402: "The account cannot pay for the answer",

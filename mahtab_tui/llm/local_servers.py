@@ -43,7 +43,7 @@ class _ModelListFormat(NamedTuple):
 
 _OPENAI_FORMAT = _ModelListFormat("/v1/models", "data", "id")
 _OTHER_FORMATS = {"ollama": _ModelListFormat("/api/tags", "models", "name")}
-"""By provider; the other servers use that of OpenAI's protocol."""
+"""Formats by provider; the other servers use that of OpenAI's protocol."""
 
 
 class ModelServer(NamedTuple):

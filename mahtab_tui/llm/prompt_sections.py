@@ -23,7 +23,7 @@ _SECTIONS = (
 )
 """The tags of all sections."""
 MESSAGE_TAGS = {"human": "user", "ai": "assistant", "tool": "tool"}
-"""By the type of a message: the tag that it has in a request for a summary."""
+"""The tags of messages in a request for a summary, by the type of message."""
 SUMMARY_TAGS = ("keep", "earlier-conversation", "conversation", *MESSAGE_TAGS.values())
 """The tags of all elements of a request for a summary."""
 _NOTHING_NOW = "(none now)"

@@ -23,8 +23,11 @@ class ScriptedChatModel(BaseChatModel):
     """A model that streams prepared texts, and can be stopped between two tokens."""
 
     reports_cost: ClassVar[bool] = True
+    """Whether an answer's metadata say what it cost."""
     priced_as: ClassVar[str] = "local"
+    """The name under which prices are looked up."""
     sees: ClassVar[bool] = False
+    """Whether it can be sent pictures."""
 
     _stopped: threading.Event = PrivateAttr(default_factory=threading.Event)
 
@@ -42,7 +45,12 @@ class ScriptedChatModel(BaseChatModel):
     def stream_text(
         self, text: str, tokens_per_second: float | None
     ) -> Iterator[ChatGenerationChunk]:
-        """Yield the text as chunks at a pace (None: at once), until stopped."""
+        """Yield a text as chunks, until stopped.
+
+        Args:
+            text: The text of the answer.
+            tokens_per_second: The pace; None for all at once.
+        """
         self._stopped.clear()
         for token in split_tokens(text):
             if tokens_per_second is not None and self._stopped.wait(1 / tokens_per_second):
@@ -56,7 +64,14 @@ class ScriptedChatModel(BaseChatModel):
 def usage_chunk(
     model: str, read_tokens: int, written_tokens: int, cost: float | None
 ) -> ChatGenerationChunk:
-    """Return the last chunk of an answer. cost: US dollars."""
+    """Return the last chunk of an answer, which says what it took.
+
+    Args:
+        model: The name of the model.
+        read_tokens: Tokens that it read.
+        written_tokens: Tokens that it wrote.
+        cost: What the answer cost in US dollars; None if that is unknown.
+    """
     usage = UsageMetadata(
         input_tokens=read_tokens,
         output_tokens=written_tokens,

@@ -21,7 +21,7 @@ class Service:
 
     dialect: Dialect
     address: str
-    """Without the protocol's own paths."""
+    """The address without the protocol's own paths."""
     model: str
     provider: str
     priced_as: str

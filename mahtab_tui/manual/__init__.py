@@ -13,11 +13,11 @@ TOPICS = tuple(
     "start keys commands python asking rules transcript inspector models local search agents skills"
     " tools mcp sessions checking kernels configuration secrets editors scripting embedding trouble".split()
 )
-"""In the order in which they are listed."""
+"""The topics in the order in which they are listed."""
 FOLDER = Path(__file__).parent
 MAX_SUGGESTED_TOPICS = 2
 MIN_SIMILARITY = 0.5
-"""Of a suggested topic to what was typed, from 0 to 1."""
+"""How similar a suggested topic must be to what was typed, from 0 to 1."""
 
 _COMMENT = re.compile(r"<!--[^<>]*-->\n?")
 _PICTURE = re.compile(r"^!\[.*?\]\(.*?\)\n+", re.MULTILINE)

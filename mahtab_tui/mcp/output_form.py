@@ -14,7 +14,7 @@ from mahtab_tui.settings.model import McpOutputFormat
 ResultPart = Literal["value", "stdout", "traceback"]
 
 _COLOUR_SEQUENCE = re.compile(r"(\x1b\[[0-9;:]{0,64}m)")
-"""In brackets, so that splitting a text at them keeps them."""
+"""Colour sequences; the group keeps them when a text is split at them."""
 _LANGUAGES = {"value": "python", "stdout": "text", "traceback": "pytb"}
 """Names of languages that Markdown and Pygments know."""
 MAX_HIGHLIGHTED_CHARS = 50_000

@@ -25,7 +25,7 @@ ArgumentsT = TypeVar("ArgumentsT", bound=Arguments)
 
 
 class McpToolError(Exception):
-    """The message is a sentence for the agent."""
+    """A tool cannot do what an agent asks; the message is a sentence for the agent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,8 @@ class ToolAnswer:
     """What a tool answers to the agent."""
 
     text: str
-    """There is no structured output, because clients then pass only that to their model."""
+    """The answer. It has no structured form, because clients would pass only that to their
+    model."""
     pictures: Sequence[str] = ()
     """PNG files as base64."""
     failed: bool = False
@@ -47,11 +48,16 @@ class McpTool(Generic[ArgumentsT]):
     title: str
     arguments: type[ArgumentsT]
     serve: Callable[[ArgumentsT, Report], Awaitable[ToolAnswer]]
+    """Does what the tool is for. Its docstring describes the tool to the agent."""
     read_only: bool = False
+    """Whether it changes nothing."""
     destructive: bool = False
+    """Whether it may take something away."""
     idempotent: bool = False
+    """Whether a second call with the same arguments changes nothing more."""
 
     def to_protocol(self) -> types.Tool:
+        """Return the tool as the protocol describes it."""
         import mcp_types as types
 
         return types.Tool(

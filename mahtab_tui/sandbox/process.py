@@ -48,7 +48,7 @@ class ProcessSandboxes:
         self._server: ForkServer | None = None
         self._starting = asyncio.Lock()
         self._text_server: TextServer | None = None
-        """For the newest long text of a whole search."""
+        """Serves the newest long text of a whole search."""
         self._loading = asyncio.Lock()
         self._spare: asyncio.Future[NewProcess] | None = None
         """A process for the next sandbox, made while nothing waits for it."""

@@ -60,7 +60,7 @@ class ChosenModels:
     _secrets: Secrets
     _on_notice: OnNotice
     _models: dict[object, _MadeModel] = field(default_factory=dict)
-    """By the caller's choice: its parts, or their ids, and the options."""
+    """Models by the caller's choice: its parts, or their ids, and the options."""
 
     def get(
         self,

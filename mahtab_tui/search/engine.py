@@ -87,7 +87,7 @@ class Engine:
         # for deeper ones.
         self._exploring: defaultdict[int, Gate] = defaultdict(lambda: Gate(concurrency))
         self._reading = Gate(concurrency)
-        """For plain calls, which hold their text twice."""
+        """The gate for plain calls, which hold their text twice."""
         self._services = TreeServices(events, limits, self.calls, sandboxes, tools, self.ask)
         self._memo = Memo()
 

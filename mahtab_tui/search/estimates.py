@@ -10,7 +10,7 @@ _CHARS_PER_TOKEN = 4
 _ASSUMED_ANSWER_TOKENS = 600
 """Assumed length of an answer before there has been one."""
 _COST_MARGIN = 2.0
-"""By how much a call may be more expensive than those before it."""
+"""How many times as expensive as those before it a call may be."""
 
 
 def estimate_tokens(chars: int) -> int:

@@ -35,7 +35,7 @@ class Gate:
         self._waiting: deque[asyncio.Future[None]] = deque()
         """Done when the call that waits is admitted; the first in line first."""
         self._resume_time = 0.0
-        """On the loop's clock; nothing is admitted before."""
+        """Nothing is admitted before this time on the loop's clock."""
         self._overload_count = 0
         """Overloads since the last success."""
 

@@ -49,7 +49,7 @@ class NumberedLine(NamedTuple):
     """A line of a text."""
 
     number: int
-    """From 1."""
+    """The number of the line, from 1."""
     line: str
 
 

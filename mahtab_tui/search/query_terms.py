@@ -55,7 +55,7 @@ _COMPARISONS = (
 # Columns and dates
 
 WHICH = re.compile(r"which (\w+)\b|who\b", re.IGNORECASE)
-"""At the start of a query that asks for what has an extreme, and not for the extreme."""
+"""The start of a query that asks for what has an extreme, and not for the extreme."""
 _IDENTIFIER = re.compile(r"(?:.*[_ ])?(?:id|no|nr|number|index|key|code|year)", re.IGNORECASE)
 """The name of a column that identifies, such as `order_id`; nobody adds up its numbers."""
 _MONTHS = (

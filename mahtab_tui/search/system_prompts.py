@@ -77,16 +77,16 @@ def system_prompt(
         unsupported_features: what the sandbox's Python lacks.
         tools: the caller's functions.
     """
-    searches = depth + 1 < limits.max_depth
+    may_search = depth + 1 < limits.max_depth
     unsupported = ""
     if unsupported_features:
         unsupported = f"\n- Missing from this Python: {unsupported_features}"
     return _SYSTEM.format(
         first=SEARCH,
         context=_context_lines(text),
-        functions=_function_lines(searches),
+        functions=_function_lines(may_search),
         tools=_tools_section(tools, limits.turn_seconds) if tools else "",
-        sub_calls=_SUB_SEARCHES if searches else "",
+        sub_calls=_SUB_SEARCHES if may_search else "",
         turns=limits.max_turns,
         seconds=limits.turn_seconds,
         shown=MAX_OUTPUT_CHARS,
@@ -114,11 +114,12 @@ def plain_system() -> str:
 
 
 @cache
-def _function_lines(searches: bool) -> str:
-    """Return a line for each function of the sandbox. searches: with those that start searches."""
+def _function_lines(with_searches: bool) -> str:
+    """Return a line for each function of the sandbox. with_searches: also for those that start
+    searches."""
     lines: list[str] = []
     for name in FUNCTIONS:
-        if searches or name not in _SEARCH_FUNCTIONS:
+        if with_searches or name not in _SEARCH_FUNCTIONS:
             doc = inspect.cleandoc(getattr(SandboxFunctions, name).__doc__).split("\n")[0]
             signature = str(SIGNATURES[name]).replace(", *, text=None", "")
             lines.append(f"- {name}{signature}: {doc}")

@@ -18,7 +18,7 @@ MAX_NAME_CHARS = 100
 PREVIEW_CHARS = 500
 """Characters of the text's beginning in the first message; of its end, half as many."""
 MIN_PREVIEW_CHARS = 100
-"""Of one of several contexts."""
+"""The preview of one of several contexts has at least this many characters."""
 
 
 def about_text(text: SearchedText, rows: RowFormat | None) -> list[str]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 _SEPARATORS = (",", ";", "\t", "|")
-"""Of the columns of a table."""
+"""What may separate the columns of a table."""
 _ROW_HEAD_CHARS = 10_000
 """Characters of a text in which rows are looked for."""
 _ROW_HEAD_LINES = 4
@@ -27,7 +27,7 @@ class RowFormat(NamedTuple):
     code: str
     """An expression that reads all rows."""
     separator: str = ""
-    """Between the cells of a row of CSV."""
+    """What separates the cells of a row of CSV."""
 
     def has_cell(self, word: str, text: str) -> bool:
         """Return whether a word is the whole text of a cell."""

@@ -11,16 +11,16 @@ from mahtab_tui.sandbox.searched_text import TextSpan
 from mahtab_tui.worker.cells.capture import shorten
 
 State = Literal["waiting", "thinking", "running", "done", "partial", "error", "stopped"]
-"""Partial: the best answer that there was when a limit was reached."""
+"""How far a call has come. "partial" means that it gave the best answer it had at a limit."""
 
 _END_STATES: tuple[State, ...] = ("done", "partial", "error", "stopped")
 FINISHED = frozenset(_END_STATES)
 STATES: tuple[State, ...] = (*_END_STATES, "running", "thinking", "waiting")
 
 MAX_TEXT_CHARS = 40_000
-"""Most characters of a turn's words, code or output; of longer texts, both ends are kept."""
+"""Maximum characters of a turn's words, code or output; of longer texts, both ends are kept."""
 _LAST_LINE_CHARS = 600
-"""End of a turn's text in which its last line is looked for."""
+"""The last line of a turn is looked for in this many characters at its end."""
 
 
 def shortened(text: str, max_chars: int = MAX_TEXT_CHARS) -> str:
@@ -30,10 +30,12 @@ def shortened(text: str, max_chars: int = MAX_TEXT_CHARS) -> str:
 
 @dataclass(slots=True, eq=False)
 class Turn:
-    """One answer of the model, and what its code did. Times are in seconds."""
+    """One answer of the model, and what its code did."""
 
     number: int
+    """From 1."""
     begun: float = 0.0
+    """When the model was asked, in seconds since the epoch."""
     whole: bool = False
     """Whether the answer has come to its end, so that pieces of it are ignored."""
     cut: bool = False
@@ -47,8 +49,9 @@ class Turn:
     duration: float | None = None
     """Seconds that the code ran; None until it has ended."""
     used: UsageStats = field(default_factory=UsageStats)
+    """What its model calls took."""
     version: int = 0
-    """Grows with each change."""
+    """Grows with each change, so that what was drawn of it can be compared."""
     _pieces: list[str] = field(default_factory=list)
     _length: int = 0
     """Characters of the pieces."""
@@ -105,10 +108,12 @@ class FanOut:
     request: str = ""
     """Id of the question whether it may run."""
     asks: bool = False
-    """Whether the user has not answered that question."""
+    """Whether the user has not answered that question yet."""
     refused: bool = False
+    """Whether the user has answered that it may not run."""
     calls: int = 0
-    """Estimated, like tokens and dollars, if there was a question."""
+    """Estimated number of model calls, if there was a question; tokens and US dollars are
+    estimates, too."""
     tokens: int = 0
     usd: float | None = None
 
@@ -122,36 +127,49 @@ class FanOut:
 
 @dataclass(slots=True, eq=False, repr=False)
 class SearchNode:
-    """One call: a search (``rlm``), or a plain model call (``llm``). Times are in seconds since the
-    epoch; `used` and `alive` count its descendants."""
+    """One call: a search (``rlm``), or a plain model call (``llm``)."""
 
     id: str
     parent: SearchNode | None
     query: str
     kind: str
+    """``rlm`` or ``llm``."""
     depth: int
+    """How many calls are above it; 0 for the root."""
     begun: float
+    """When it began, in seconds since the epoch."""
     model: str = ""
+    """The name of the model that answers."""
     spans: tuple[TextSpan, ...] = ()
     """Places of its text in the root's text; empty if code made the text."""
     chars: int = 0
+    """Characters of its text."""
     batch: FanOut | None = None
+    """The fan-out that starts it; None for the root."""
     index: int = 0
+    """Its number in its fan-out, from 0."""
     state: State = "waiting"
     back_off: float | None = None
-    """When the next try starts; None unless the service is busy."""
+    """When the next try starts, in seconds since the epoch; None unless the service is busy."""
     turn_limit: int = 0
+    """Maximum number of its turns; 0 if that is not known."""
     turns: list[Turn] = field(default_factory=list)
     used: UsageStats = field(default_factory=UsageStats)
+    """What its model calls and those of its descendants took."""
     alive: int = 0
+    """How many of its descendants have not ended."""
     answer: str = ""
     rests_on: tuple[TextSpan, ...] = ()
+    """Places in the root's text that support the answer."""
     duration: float | None = None
+    """Seconds from its begin to its end; None until it has ended."""
     cut: bool = False
     """Whether the search's events ended before it did."""
     children: list[SearchNode] = field(default_factory=list)
     batches: dict[str, FanOut] = field(default_factory=dict)
+    """Its fan-outs by their ids."""
     version: int = 0
+    """Grows with each change, so that what was drawn of it can be compared."""
 
     @property
     def finished(self) -> bool:

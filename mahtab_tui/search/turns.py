@@ -81,7 +81,7 @@ class Exploration:
         """Whether an answer in words is accepted without evidence: the model has been asked for
         code and insists, or has been told to answer in words."""
         self._was_told_of_repetition: dict[str, bool] = {}
-        """By normalized code that has run: whether the model has been told that it repeated it."""
+        """Whether the model has been told that it repeats code, by normalized code that has run."""
         self._printed = ""
         """All output so far, in which the values of an answer in words are looked for."""
         self._too_long = False

@@ -70,7 +70,7 @@ class Connection:
         self._closed = Closed()
         self._start_timeout: asyncio.Timeout | None = None
         self._listed_tools: dict[str, types.Tool] = {}
-        """By their names on the server."""
+        """The tools by their names on the server."""
         self._restarts = 0
         """How often it was started again without an answer in between."""
 

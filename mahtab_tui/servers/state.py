@@ -131,7 +131,7 @@ class ServerState:
         self.stale = False
         """Whether its tools have changed since they were listed."""
         self.tools: Mapping[str, ToolSignature] = {}
-        """By their names on the server."""
+        """The tools by their names on the server."""
         self.revision = 0
         """Grows when its tools change; 0 until they have been listed."""
         self.used: dict[str, None] = {}

@@ -24,20 +24,23 @@ NOT_RUN = CellResult(0, Status.ERROR, "", (), 0.0, ())
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """The answer to an agent's code: a cell that has ended, or still runs after its timeout."""
+    """The answer to an agent's code: about a cell that has ended, or that still runs after its
+    timeout."""
 
     result: CellResult = NOT_RUN
     timed_out: bool = False
+    """Whether the cell was interrupted because its time was up."""
     running: bool = False
-    """Whether it ignored its interrupt; the result has its output so far."""
+    """Whether the cell still runs, because it ignored its interrupt; the result has its output so
+    far."""
     late: str = ""
-    """Output between cells since the last one."""
+    """What threads have printed since the last cell ended."""
     edited: str = ""
-    """The code that ran, if the user edited it."""
+    """The code that ran, if the user edited it; else empty."""
     declined: str = ""
-    """Why the code did not run."""
+    """Why the code did not run; empty if it did."""
     restores: bool = False
-    """Whether saved variables return if the kernel has ended."""
+    """Whether saved variables return when a kernel that has ended starts again."""
     omitted_changes: int = 0
     """Changes of variables that the result leaves out."""
 
@@ -67,7 +70,7 @@ class AgentCell:
     def __post_init__(self) -> None:
         # Partial output cannot be checked for private texts.
         self._sends_output = not self.session.private.names
-        """Whether the agent gets its start and output while it runs."""
+        """Whether the agent gets the cell's start and output while it runs."""
         self._bounded = BoundedCell(
             self.session.kernel,
             self.timeout,
@@ -90,7 +93,8 @@ class AgentCell:
 
         try:
             with self.call.stoppable(stop):
-                self._evaluation.exception()  # waits; `concurrent.futures.wait` costs more
+                # This waits, at less cost than `concurrent.futures.wait`.
+                self._evaluation.exception()
         except AgentCallRefused:
             stop()
             raise
@@ -136,6 +140,7 @@ class AgentCell:
             raise
 
     def _withdraw(self) -> None:
+        """Answer that the user has removed the code from the queue."""
         self._settle(Evaluation(declined="declined: the user removed the code from the queue"))
 
     def _on_unresponsive(self) -> None:
@@ -146,12 +151,14 @@ class AgentCell:
         self._settle(Evaluation(result, self._bounded.timed_out, running=True))
 
     def _settle(self, evaluation: Evaluation) -> None:
+        """Give the agent its answer, unless it has one."""
         self.call.running = False
         # The future already has a result if an unresponsive cell has ended after all.
         with suppress(InvalidStateError):
             self._evaluation.set_result(evaluation)
 
     def _on_begin(self, cell: int) -> None:
+        """Tell the agent that its code begins to run, as the cell of this number."""
         if self.call.is_logged and self._sends_output:
             code = self.session.secrets.mask(self.code)
             self.call.send({"op": "begun", "cell": cell, "code": code})
@@ -159,6 +166,8 @@ class AgentCell:
             self.call.report("runs")
 
     def _on_output(self, kind: OutputKind, text: str) -> None:
+        """Pass a piece of the cell's output on, and keep it for the case that the cell does not
+        end."""
         # A value or a traceback is the end of the output, so the answer with it follows at once.
         if self._sends_output and kind not in ("value", "traceback"):
             self.call.send({"op": "output", "kind": kind, "text": text})

@@ -56,9 +56,9 @@ class OutputRecords(NamedTuple):
     """The classes of records for the output of a cell, by whose cell it is."""
 
     piece: type[records.ReplOutStream]
-    """For a piece of the output."""
+    """The type of the record of a piece of the output."""
     whole: type[ReplOut]
-    """For the whole output, at the end of the cell."""
+    """The type of the record of the whole output, at the end of the cell."""
 
 
 _USER_OUTPUT = OutputRecords(records.UserReplOutStream, records.UserReplOut)

@@ -18,7 +18,7 @@ _CONTEXT_SECTIONS = {
     "attachments": ("Attached texts", "m in the entry's menu"),
     "pictures": ("Pictures", "m in the entry's menu"),
 }
-"""By the key of a section: its name for the user, and how the user can shorten it."""
+"""Each section's name for the user, and how the user can shorten it, by the section's key."""
 
 
 class ContextPart(NamedTuple):

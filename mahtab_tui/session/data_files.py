@@ -75,9 +75,9 @@ class DataFile:
     """The suffix of its content: of `data.csv.gz`, it is `.csv`."""
     packing: Packing
     encoding: TextEncoding
-    """Without a name if it is not a text."""
+    """The encoding; it has no name if the file is not a text."""
     separator: str = ","
-    """Between the fields of a table."""
+    """What separates the fields of a table."""
     decimal_comma: str = ""
     """A number of a table that has a decimal comma; empty if there is none."""
     is_json_lines: bool = False

@@ -16,13 +16,14 @@ from typing import IO, NamedTuple
 HEAD_BYTES = 65_536
 """Bytes to read from the start of a file to recognise its type."""
 COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".xz": "lzma"}
-"""By suffix: the module of the standard library that reads a compressed file."""
+"""The module of the standard library that reads a compressed file, by the file's suffix."""
 _MAX_SHEET_LIST_BYTES = 4_000_000
 _SHEET_LISTS = {
     ".xlsx": ("xl/workbook.xml", re.compile(r'<(?:\w+:)?sheet\s[^>]*?\bname="([^"]*)"')),
     ".ods": ("content.xml", re.compile(r'<table:table\s[^>]*?\btable:name="([^"]*)"')),
 }
-"""By suffix: the member of a workbook's archive that names the sheets, and what to search it for."""
+"""The member of a workbook's archive that names the sheets, and what to search it for, by
+suffix."""
 _MAGIC_BYTES = 8
 _ZIP_MAGIC = b"PK"
 _OLD_WORKBOOK_MAGIC = b"\xd0\xcf\x11\xe0"
@@ -34,8 +35,9 @@ _MAGIC = {
     ".parquet": (b"PAR1", b"PARE"),
     ".feather": (b"ARROW1", b"FEA1"),
 }
-"""By suffix: the bytes with which a file begins; pandas reads each kind of workbook under the suffix
-of another."""
+"""The bytes with which files begin, by suffix; pandas reads each kind of workbook under the suffix
+of
+another."""
 _FORMAT_NAMES = {
     ".xlsx": "a workbook",
     ".xls": "a workbook",

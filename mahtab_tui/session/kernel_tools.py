@@ -28,7 +28,7 @@ class KernelTools:
         self.described: list[DescribedTool] = []
         """What there is to call."""
         self._requests: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
-        """For the kernel; None marks the end."""
+        """Requests for the kernel; None marks the end."""
         self._lock = threading.Lock()
         self._callbacks: dict[int, Callable[[Mapping[str, Any]], None]] = {}
         """Called with the result of each running call, by its number."""

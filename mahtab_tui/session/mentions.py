@@ -91,6 +91,6 @@ class MentionChip(NamedTuple):
 
     label: str
     size: str
-    """In words: a file's size, a variable's type and shape, or why it is missing."""
+    """A file's size, a variable's type and shape, or why it is missing, in words."""
     missing: bool = False
     picture: bool = False

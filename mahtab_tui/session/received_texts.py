@@ -30,7 +30,7 @@ class ReceivedTexts:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._texts: dict[str, ReceivedText] = {}
-        """By the id of the search, oldest first."""
+        """The texts by the ids of their searches, oldest first."""
 
     def add(self, tree: str, piece: str, start: int | None) -> None:
         """Store the next piece of a text.

@@ -85,7 +85,7 @@ class RewindPoints(RecordHandler):
         self._past = past
         """Records that are not followed yet."""
         self._points: dict[str, RewindPoint] = {}
-        """By the entry of each, the oldest first."""
+        """The points by their entries, the oldest first."""
         self._points_by_cell: dict[int, tuple[RewindPoint, ...]] = {}
         """The point of a cell, and that of the question for which it ran."""
         self._answers: set[str] = set()

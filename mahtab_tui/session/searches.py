@@ -52,7 +52,7 @@ class CellSearch(NamedTuple):
     access: Mapping[str, str]
     """Address and key of the model's service, if the cell gives them."""
     limits: Mapping[str, Any]
-    """For `merge_limits`, which checks them."""
+    """The limits that `merge_limits` checks."""
     tools: Sequence[DescribedTool]
     allows_fan_outs: bool
     """Whether it may make any number of sub-calls without asking."""

@@ -56,7 +56,7 @@ class ServerCalls:
         self._agent = agent
         self._numbers = itertools.count(1)
         self._open_calls: dict[str, OpenCall] = {}
-        """By the key that the kernel has given them."""
+        """The open calls by the keys that the kernel has given them."""
         cells.interrupt_listeners.append(self.cancel)
 
     def servers(self) -> Sequence[HostServer]:

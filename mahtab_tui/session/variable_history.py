@@ -19,7 +19,7 @@ class VariableHistory(RecordHandler):
         self.codes: dict[int, str] = {}
         """The code of each cell."""
         self._changes: dict[int, list[Namespace]] = {}
-        """For each cell, the records of its changes."""
+        """The records of each cell's changes."""
         self._undone_cells: set[int] = set()
         for record in past:
             self.fold(record)

@@ -58,7 +58,7 @@ class ValueOrigin(NamedTuple):
     """Where a value comes from."""
 
     text: str
-    """For a message: `COMMAND_LINE`, a variable, a file, or `DEFAULT`."""
+    """The origin for a message: `COMMAND_LINE`, a variable, a file, or `DEFAULT`."""
     file: Path | None = None
 
 

@@ -25,7 +25,7 @@ WRITE_TIMEOUT_S = 0.5
 CREATION_TIMEOUT_MS = 5_000
 """How long to wait while another program creates the tables."""
 LOG_PAUSE_S = 0.01
-"""Between attempts to use the write-ahead log."""
+"""Seconds between attempts to use the write-ahead log."""
 
 _SESSION_TABLES = """
 create table if not exists session (

@@ -36,7 +36,7 @@ MAX_WORD_CHARS = 100
 EXCERPT_CHARS = 160
 """Characters of the record shown for a hit."""
 SEARCH_TIMEOUT_S = 1.0
-"""After which a search ends: a common word may be in a million records."""
+"""A search ends after this many seconds: a common word may be in a million records."""
 ROWS_PER_CLOCK_CHECK = 500
 _EASTERN_LETTERS = "\u3040-\u30ff\u3400-\u9fff"
 """Letters of scripts without spaces; each one is indexed as a word."""

@@ -11,7 +11,7 @@ from mahtab_tui.store.database import decode_text, encode_text
 from mahtab_tui.store.session_file import fetch_rows
 
 ALL_SESSIONS = -1
-"""As a limit: no limit."""
+"""The limit that lists all sessions."""
 YEAR_10000_S = 253_402_300_800.0
 """Dates from then on cannot be displayed. Seconds since the epoch."""
 SESSION_COLUMNS = (
@@ -42,7 +42,7 @@ class SessionRow(NamedTuple):
     first: str
     """The start of the first question, or of the first cell."""
     title: str = ""
-    """From the user."""
+    """The title that the user has given it."""
 
     @property
     def heading(self) -> str:

@@ -25,7 +25,7 @@ from mahtab_tui.store.stored_records import (
 )
 
 ALL_RECORDS = -1
-"""As a limit: no limit."""
+"""The limit that loads all records."""
 DEFAULT_RECORDS = 200
 """Records that are loaded if no limit is given."""
 FIRST_TEXT_CHARS = 80

@@ -82,7 +82,9 @@ REDO = "/redo"
 LONG_CELL_S = 10.0
 """The bell rings when a longer cell ends while the window has no focus."""
 EXIT_NAMES = ("exit", "quit")
-"""With or without parentheses. They are not sent to the kernel, because it may be busy."""
+"""Inputs that leave the program, with or without parentheses. It is not sent to the kernel, which
+may be
+busy."""
 
 
 def style_sheets() -> list[Path]:

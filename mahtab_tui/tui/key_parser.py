@@ -38,11 +38,13 @@ expected."""
 
 # The parts of sequences, as ECMA-48 defines them.
 _MOUSE_REPORT_START = r"\x1b\[<[-+.;\da-ln-zA-LN-Z]{0,32}"
-"""Without its end, which is M or m. Some terminals send "NaN", "undefined" or "1e5" for a number."""
+"""A mouse report without its end, which is M or m. Some terminals send "NaN", "undefined" or "1e5"
+for
+a number."""
 _CSI_START = r"\x1b\[[0-?]*[ -/]*"
 """A control sequence, as most keys are, without its final character."""
 _STRING_TEXT = r"[^\x00-\x1f\x7f\x9c]*"
-"""Of OSC, DCS, SOS, PM or APC, as replies of the terminal are."""
+"""The text of OSC, DCS, SOS, PM or APC, as replies of the terminal are."""
 
 _SEQUENCE = re.compile(
     r"(?P<outdated_focus>(?:\x1b\[[IO])+)(?=\x1b\[[IO])"  # only the last of several reports of the focus counts
@@ -85,8 +87,8 @@ _REST_OF_SEQUENCE = {
     "\x1bP": re.compile(r">\||!\||[01][+$]r"),
     "\x1b_": re.compile(r"Gi="),
 }
-"""By the start of a sequence that was already read as a key: how the rest begins. Typed characters do
-not match, because they arrive one by one, and the rest of a sequence arrives at once."""
+"""How the rest of a sequence begins whose start was already read as a key, by that start. Typed
+characters do not match: they arrive one by one, and the rest of a sequence arrives at once."""
 _ALT_START_KEYS = {
     "\x1b]": "alt+right_square_bracket",
     "\x1b^": "alt+circumflex_accent",

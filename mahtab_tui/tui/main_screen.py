@@ -43,7 +43,8 @@ TINY_SCREEN_LINES = 8
 """On a screen with fewer lines, styles leave out more and more."""
 
 NAMESPACE_PERCENT = 55
-"""Of the side's height, above the searches, if the user has not moved the splitter."""
+"""The namespace's share of the side, if there are searches and the user has not moved the
+splitter."""
 
 JUMP_SELECTORS = {"t": "#transcript", "e": "#editor", "n": "#namespace", "r": "#recursion"}
 PROMPT_ROWS = ("ApprovalRow", "ReviewRow", "FanOutRow", "InputRow")

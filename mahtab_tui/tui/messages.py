@@ -190,7 +190,7 @@ class MentionInQuestion(Message):
     """Begin a question about something."""
 
     target: str
-    """As it is typed: ``@cell:3``."""
+    """The target as it is typed: ``@cell:3``."""
 
 
 @dataclass

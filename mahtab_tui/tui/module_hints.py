@@ -20,7 +20,7 @@ MESSAGE_SEARCH_CHARS = 2_000
 """The message of an exception is looked for in this many characters at the end of its traceback."""
 MISSING_MODULE = re.compile(r"^ModuleNotFoundError: No module named '([A-Za-z_]\w*)", re.MULTILINE)
 PACKAGE_NAMES = {"PIL": "pillow", "sklearn": "scikit-learn", "yaml": "pyyaml"}
-"""By the name of the module, where the two differ."""
+"""Names of packages by the names of their modules, where the two differ."""
 
 
 class MissingModuleHints:

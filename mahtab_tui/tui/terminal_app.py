@@ -61,11 +61,11 @@ SWITCH_INTERVAL_S = 0.001
 """After this time, a thread that computes lets another one run. A key needs about ten turns until it
 is drawn, and Python's own interval is five times as long."""
 FRAME_S = 1 / 30
-"""Between two frames."""
+"""Seconds between two frames."""
 MAX_WORK_SHARE = 1 / 4
 """While the main thread has worked for a larger share of the time, records wait."""
 MIN_DELAY_S = 0.9 * FRAME_S
-"""Before records are passed on again."""
+"""At least this many seconds pass before records are passed on again."""
 MAX_DELAY_S = 0.2
 """After this time records are passed on, however busy the main thread is."""
 # Modules that are imported once the screen is drawn, so that it appears sooner: first those that a

@@ -58,9 +58,9 @@ _TERMINATION_NAMES = "HUP INT QUIT ABRT ALRM TERM USR1 USR2 XCPU IO PWR STKFLT".
 _TERMINATION_NUMBERS = (getattr(signal, f"SIG{name}", None) for name in _TERMINATION_NAMES)
 TERMINATION_SIGNALS = tuple(number for number in _TERMINATION_NUMBERS if number is not None)
 SAVE_TIMEOUT_S = 5.0
-"""For saving data when a signal ends the program."""
+"""Seconds for saving data when a signal ends the program."""
 WRITE_TIMEOUT_S = 1.0
-"""For each write to the terminal when a signal ends the program."""
+"""Seconds for each write to the terminal when a signal ends the program."""
 _RESTORE_SEQUENCE = "".join(
     (
         # End any truncated sequence.

@@ -139,12 +139,12 @@ class Palette:
     hairline: Style
     """Rules and bars."""
     muted: Style
-    """What one may skip."""
+    """Text that one may skip."""
     text: Style
     surface: Style
-    """Behind code."""
+    """The background of code."""
     panel: Style
-    """Behind what is marked, and code in a sentence."""
+    """The background of what is marked, and of code in a sentence."""
     agents: tuple[Style, ...] = ()
     """What the agents have written that joined the session, in the order in which they joined."""
 

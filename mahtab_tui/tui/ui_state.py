@@ -12,7 +12,7 @@ from mahtab_tui.settings.model import SettingsError, home_folder
 from mahtab_tui.tui.pane_layout import PaneLayout
 
 MAX_REMEMBERED_NAMES = 12
-"""Of models, and of kernels."""
+"""This many models are remembered, and as many kernels."""
 
 
 class UiState(BaseModel):

@@ -117,7 +117,7 @@ class Helper:
         """
         self._shell = shell
         self._builtins = dict(builtins.__dict__)
-        """As they were before."""
+        """The builtins as they were before."""
         self._watch = Watch(shell)
         self._tree: ast.Module | None = None
         """The code of the cell that runs."""

@@ -24,9 +24,9 @@ class UserAttachment(Record, tag="user-attachment"):
 
     turn: int | None = None
     label: str = ""
-    """As written by the user, such as "@notes.txt:1-20"."""
+    """What the user wrote for it, such as "@notes.txt:1-20"."""
     size: str = ""
-    """In words, such as "20 lines"."""
+    """Its size in words, such as "20 lines"."""
     problem: str = ""
     """Why it could not be attached; empty if it was."""
     picture: Word | None = None
@@ -77,7 +77,7 @@ class AssistantChat(ModelRecord, tag="assistant-chat", in_prompt=True, indexed=I
     cut: Flag = False
     """Whether the program was killed before the answer ended."""
     figures: tuple[AnswerFigure, ...] | None = None
-    """From `bus.figures`, without duplicates; None if they were not looked up."""
+    """What `bus.figures` found, without duplicates; None if they were not looked up."""
 
     @property
     def entry_name(self) -> str:
@@ -111,7 +111,7 @@ class AssistantReading(ModelRecord, tag="assistant-reading", in_store=False):
     """How much of the prompt the model has read, of services that report it."""
 
     share: float = 0.0
-    """From 0 to 1."""
+    """The share of the window that is used, from 0 to 1."""
 
 
 class AssistantTool(
@@ -120,7 +120,7 @@ class AssistantTool(
     """A tool call by the model. Text: the result, or why there is none."""
 
     call: Word | None = None
-    """For example, "2.0.1" is the second call of the answer 2.0."""
+    """The number of the call: "2.0.1" is the second one of the answer 2.0."""
     name: Name = ""
     arguments: str = ""
     state: Word = ""

@@ -19,13 +19,13 @@ class CellRecord(Record):
     party: Word | None = None
     """The author: "you", the model's short name, or an agent's name."""
     turn: int | None = None
-    """For code of the model: the number of the question, from 1."""
+    """The number of the question for which the model runs the code, from 1."""
     step: int | None = None
     """The answer to that question to which the code belongs, from 0."""
     block: int | None = None
     """The code block of that answer, from 0."""
     guest: int | None = None
-    """For code of a joined agent: the number of its colour, from 0."""
+    """The number of the colour of the joined agent whose code it is, from 0."""
     call: Word | None = None
     """The tool call that runs the code, such as "2.0.1"; None if no tool does."""
     position: int | None = None

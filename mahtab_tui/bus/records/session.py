@@ -31,7 +31,7 @@ class KernelRecord(Record, tag="kernel"):
     host: str | None = None
     """The machine, or the command that connects to the kernel; None for this machine."""
     address: str | None = None
-    """As for ``--kernel``, without a token; None for this machine."""
+    """The address as ``--kernel`` takes it, without a token; None for this machine."""
     next_try: float | None = None
     """While the kernel is not connected: the next attempt, in seconds since the epoch."""
 

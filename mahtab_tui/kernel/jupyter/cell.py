@@ -18,7 +18,7 @@ from mahtab_tui.worker.link.frames import Frame
 
 Channel = Literal["shell", "iopub", "stdin", "control"]
 Message = Mapping[str, Any]
-"""With ``header``, ``parent_header`` and ``content``."""
+"""A message with ``header``, ``parent_header`` and ``content``."""
 
 OnMessage = Callable[[Channel, Message], None]
 

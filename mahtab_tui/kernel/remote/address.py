@@ -30,7 +30,7 @@ class Address(NamedTuple):
     """Where a kernel runs."""
 
     text: str
-    """As for ``--kernel``."""
+    """The address as ``--kernel`` takes it."""
     label: str
     """The machine or the command, for the user."""
     argv: tuple[str, ...]

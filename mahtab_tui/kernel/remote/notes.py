@@ -23,7 +23,7 @@ class Station(NamedTuple):
     """The process on another machine that keeps a kernel."""
 
     address: str
-    """As for ``--kernel``."""
+    """The address as ``--kernel`` takes it."""
     label: str
     """The address for the user."""
     name: str

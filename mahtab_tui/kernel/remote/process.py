@@ -87,9 +87,9 @@ class RemoteProcess:
         self.ready = connected.ready
         self._link = Link()
         self._exit_code: Future[int] = Future()
-        """As the session gets it: it may be assumed."""
+        """The exit code that the session gets; it may be assumed."""
         self._reported_code: int | None = None
-        """As the station has reported it."""
+        """The exit code that the station has reported."""
         # Pairs of sockets: the other threads have the first one, the connection's thread the second.
         self.channel, self._inner_channel = socket.socketpair()
         self.lifeline, self._inner_lifeline = socket.socketpair()

@@ -31,7 +31,7 @@ MAX_FINISH_TIMEOUT_S = 10.0
 """Seconds for a connection to end, so that the other machine learns that we know of an end."""
 
 _VERSION = re.compile(r"([0-9]{1,4})\.([0-9]{1,4})(?![0-9])")
-"""Of Python on the other machine."""
+"""The version of Python on the other machine."""
 _MAX_VERSION_CHARS = 20
 _MAX_ERROR_CHARS = 4_000
 _MAX_REASON_CHARS = 300

@@ -84,7 +84,7 @@ class _Host(KernelHost):
         self.refusals: list[str] = []
         """Clauses about the running cell."""
         self.outputs: dict[int, str] = {}
-        """By cell."""
+        """The outputs by cell."""
 
     def functions(self) -> Sequence[HostFunction]:
         # They have to exist, so that a cell that calls them says so instead of failing.
@@ -111,7 +111,7 @@ class FreshRun:
     """What the cells have shown in a fresh kernel, and its variables."""
 
     outcomes: dict[int, CellOutcome] = field(default_factory=dict)
-    """By cell."""
+    """The outcomes by cell."""
     unknown_reasons: dict[int, str] = field(default_factory=dict)
     """Why the outcome of a cell means nothing, as a clause, by cell."""
     failures: dict[int, str] = field(default_factory=dict)

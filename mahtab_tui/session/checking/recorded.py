@@ -33,7 +33,7 @@ class CellOutcome(NamedTuple):
     """What a cell has shown, in a form that can be compared."""
 
     text: str
-    """Without colours; of a traceback, only the exception."""
+    """The text without colours; of a traceback, only the exception."""
     displays: tuple[tuple[str, str], ...] = ()
     """MIME type and data of pictures and formatted texts."""
     has_failed: bool = False
@@ -51,7 +51,7 @@ class VariableChange(NamedTuple):
 
 
 UNCHANGED = VariableChange(0, 0.0)
-"""Of a variable that no cell has changed."""
+"""The last change of a variable that no cell has changed."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class Recording:
     staleness: Staleness | None = None
     """Knows which cells use what others have made; None if that is not known."""
     last_changes: Mapping[str, VariableChange] = field(default_factory=dict)
-    """By variable."""
+    """The last change of each variable."""
     unavailable_reason: str = ""
     """Why it cannot be checked, as a sentence; empty if it can."""
 

@@ -33,7 +33,7 @@ class TypedCommand(NamedTuple):
     """A command as it was typed."""
 
     name: str
-    """Without the slash; there need not be such a command."""
+    """The name without the slash; there need not be such a command."""
     argument: str
     """Empty if nothing follows the name."""
 

@@ -18,7 +18,7 @@ class PaneCommand:
     """A command of a pane or screen, which is one of its actions."""
 
     id: str
-    """By which the user's key map names it."""
+    """The name that it has in the user's key map."""
     action: str
     """The action as Textual writes it, such as ``walk(-1)``."""
     keys: str

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 MAX_VISIBLE_ITEMS = 8
 MAX_LABEL_WIDTH = 36
-"""In cells, like the other widths."""
+"""The maximum width of a label, in cells, like the other widths."""
 KIND_WIDTH = 8
 MAX_LIST_WIDTH = 90
 _GAPS_WIDTH = 6
-"""Of the spaces around a row's label, kind and documentation."""
+"""The width of the spaces around a row's label, kind and documentation."""
 
 
 class CompletionList(Widget):

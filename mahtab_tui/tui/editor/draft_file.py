@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 MAX_DRAFT_CHARS = 100_000
 """A longer text is not saved."""
 DRAFT_DELAY_S = 1.0
-"""After the last change until the text in the editor is saved."""
+"""Seconds after the last change until the text in the editor is saved."""
 
 
 class SavedDraft(BaseModel):

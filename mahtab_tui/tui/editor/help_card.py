@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 MAX_CARD_WIDTH = 90
 """In cells, with the border."""
 MAX_CARD_HEIGHT = 16
-"""In lines, with the border."""
+"""The maximum height in lines, with the border."""
 _BORDER_LINES = 2
 _BORDER_AND_PADDING = 4
 """Cells of a line that hold no text."""

@@ -86,7 +86,7 @@ class OpenCode(NamedTuple):
     """The last statement of a text, and its open brackets."""
 
     bracket_indents: list[int]
-    """For each open bracket, the columns by which its line is indented; the innermost is last."""
+    """The columns by which the line of each open bracket is indented; the innermost is last."""
     first_line: str
     """The first line of the statement, without strings and comments."""
     last_line: str

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from mahtab_tui.tui.editor.input_help import InputHelp
 
 CLOSE_TIMEOUT_S = 1.0
-"""To wait for the inputs that are still to be written."""
+"""Seconds to wait for the inputs that are still to be written."""
 
 
 class HistoryCursor(NamedTuple):

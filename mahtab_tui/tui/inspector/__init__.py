@@ -40,7 +40,7 @@ class Excerpt(NamedTuple):
     opened: InspectedObject
     """Its `expression` is code for this part."""
     description: str = ""
-    """For example "40 of 100 rows"; empty for the whole object."""
+    """What part is shown, such as "40 of 100 rows"; empty for the whole object."""
 
 
 @ignores_removed

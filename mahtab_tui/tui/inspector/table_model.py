@@ -30,8 +30,8 @@ MAX_CACHED_BLOCKS = 24
 PREFETCHED_COLUMNS = 2
 """Columns fetched on each side of the visible ones."""
 _RANKS = ("1st", "2nd", "3rd", "4th")
-"""Before the most common values of a text column, which stand beside the labels of other
-statistics."""
+"""The labels of the most common values of a text column, which stand where other columns have
+statistics with labels."""
 
 
 def ranked_values(top: Sequence[str]) -> list[str]:
@@ -103,7 +103,7 @@ class TableModel:
         self._widths: dict[int, int] = {}
         """They only grow, so that nothing jumps while scrolling."""
         self._blocks: dict[int, RowBlock] = {}
-        """In the order in which they were fetched."""
+        """The blocks in the order in which they were fetched."""
         self.arrangement = TableArrangement()
         self.busy = ""
         """What the kernel is doing to the table, such as ``sorting …``."""

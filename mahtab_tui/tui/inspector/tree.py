@@ -22,7 +22,8 @@ from mahtab_tui.tui.theme import BOLD, Palette
 PAGE_CHILDREN = 100
 """Children are fetched in pages."""
 MAX_CHILDREN = 1_000_000_000
-"""Of a branch: a range may have more than a screen can scroll over."""
+"""A branch shows at most this many children: a range may have more than a screen can scroll
+over."""
 MAX_SEARCHED_LINES = 20_000
 MAX_LABEL_WIDTH = 44
 MAX_TYPE_WIDTH = 20

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from mahtab_tui.session import Session
 
 PREVIEW_WIDTH = 140
-"""From this width of the screen, the free part of the pane previews a variable."""
+"""On a screen of at least this width, the free part of the pane previews a variable."""
 PREVIEW_DELAY_S = 0.1
 """The cursor must rest so long on a variable before it is read."""
 _MIN_PREVIEW_LINES = 5

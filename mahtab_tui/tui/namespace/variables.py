@@ -179,7 +179,7 @@ class VariableRows:
 
     def __init__(self, *, opens: bool = True) -> None:
         self._rows: dict[str, VariableRow] = {}
-        """By name; the variable that was changed last is the last one."""
+        """The rows by name; the variable that was changed last is the last one."""
         self._waiting: deque[Namespace | Private] = deque()
         """Records that are not folded yet, because there were very many changes."""
         self._folded_changes = 0

@@ -13,9 +13,9 @@ from mahtab_tui.tui.pictures.picture import SizedPicture
 from mahtab_tui.tui.workers import Fetcher
 
 ROW_PAUSE_S = 0.001
-"""Between two rows, so that the thread that reads keys can run."""
+"""Seconds between two rows, so that the thread that reads keys can run."""
 MAX_CACHED_CELLS = 20_000
-"""Of all cached pictures, unless more are visible."""
+"""All cached pictures have at most this many cells, unless more are visible."""
 
 
 def draw_blocks(picture: SizedPicture) -> list[Strip]:

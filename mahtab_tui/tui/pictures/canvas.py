@@ -20,7 +20,7 @@ class Canvas:
     ground: Style
     """The style of an empty cell."""
     cells: list[list[Cell]] = field(init=False)
-    """By row and column. The cell after a character of two columns has an empty text."""
+    """The cells by row and column. The cell after a character of two columns has an empty text."""
 
     def __post_init__(self) -> None:
         self.cells = [[(" ", self.ground)] * self.columns for _ in range(self.rows)]

@@ -31,7 +31,7 @@ class AxisTick:
     """A mark on an axis."""
 
     position: float
-    """From 0 to 1, from the left or from the top."""
+    """Where it is: from 0 to 1, from the left or from the top."""
     label: str
 
 

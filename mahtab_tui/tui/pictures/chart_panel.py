@@ -27,7 +27,7 @@ COLOUR_SCALE_CELLS = 3
 DEFAULT_GROUND: Rgb = (18, 22, 42)
 """Used if the theme has no colour for the ground."""
 _ALPHA_CURVE = [0 if alpha < 48 else min(255, alpha * 2) for alpha in range(256)]
-"""By the alpha of a pixel; makes thin lines bright and their edges sharp."""
+"""New alphas of pixels by their alpha; they make thin lines bright and their edges sharp."""
 
 
 class _SideWidths(NamedTuple):

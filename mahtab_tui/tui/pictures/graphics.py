@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mahtab_tui.tui.terminal_driver import GraphicsProtocol
 
 _CHUNK_CHARS = 4096
-"""Of base64 in one Kitty sequence."""
+"""Characters of base64 in one Kitty sequence."""
 _SAMPLE_PIXELS = 60_000
 """The palette of a picture is computed from about this number of pixels."""
 _SIXEL_TIMEOUT_S = 60.0
@@ -46,7 +46,7 @@ class EncodedGraphics(NamedTuple):
     """A picture in the terminal's memory, or a part as Sixel; neither if encoding failed."""
 
     number: int = 0
-    """By which Kitty's protocol knows the picture; 0 if it is not in the terminal's memory."""
+    """The picture's number in Kitty's protocol; 0 if it is not in the terminal's memory."""
     sixel: str = ""
     """The sequence that draws the part."""
 

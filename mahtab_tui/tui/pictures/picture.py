@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mahtab_tui.tui.theme import Palette
 
 HEADER_CHARS = 262_144
-"""Of base64, in which the size of a picture is found."""
+"""The size of a picture is found in this many characters of its base64."""
 
 
 def open_picture(data: str, max_pixels: int) -> Image:

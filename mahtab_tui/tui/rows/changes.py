@@ -15,9 +15,9 @@ MAX_OLD_SUMMARY_CHARS = 24
 """A longer summary of the earlier value is cut."""
 MAX_LISTED_CHANGES = 200
 _DIFF_STYLES = {"+": "$good", "-": "$bad"}
-"""By the first character of a line of a diff."""
+"""Styles of the lines of a diff, by their first character."""
 _CHANGE_STYLES = {"added": "$good", "perhaps": "$muted", "deleted": "$bad"}
-"""By kind of change; other kinds are highlighted."""
+"""Styles by kind of change; other kinds are highlighted."""
 
 
 def describe_change(change: Change) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 MAX_CODE_LINES = 400
-"""Of longer code, only the two ends are drawn."""
+"""Of code with more lines, only the two ends are drawn."""
 MAX_LINE_CHARS = 10_000
 """Of a longer line, only the two ends are drawn."""
 MAX_TEXT_HEAD_CHARS = 30_000

@@ -26,7 +26,7 @@ _INLINE_STYLES = {"strong": BOLD, "em": ITALIC, "s": STRIKE}
 COLUMN_GAP = 2
 MIN_COLUMN_WIDTH = 6
 FIGURE_KEY = "figure"
-"""In the `meta` of a style: the number of the cell that printed a figure."""
+"""The key, in the `meta` of a style, of the number of the cell that printed a figure."""
 READING_WIDTH = 100
 """In cells; wider rows of prose are hard to read."""
 MIN_TEXT_WIDTH = 8
@@ -36,7 +36,7 @@ MAX_HIGHLIGHTED_CHARS = 20_000
 _PARSER = MarkdownIt("commonmark", {"html": False, "maxNesting": 20})
 _PARSER.enable(["table", "strikethrough"]).disable(["code", "reference"])
 _LINK_MIDDLE = "]("
-"""In the middle of each link and picture."""
+"""What stands in the middle of each link and picture."""
 Block = SyntaxTreeNode
 
 

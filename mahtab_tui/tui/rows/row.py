@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from mahtab_tui.tui.pictures.picture import SizedPicture
 
 FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
-"""Of a spinner."""
+"""The frames of a spinner."""
 FRAME_RATE = 10
 """Frames a second."""
 Span = tuple[str, Style]
@@ -39,7 +39,7 @@ one; and the spaces after these."""
 MARGIN = 1
 BAR = "▌"
 MARK = "▐"
-"""In the margin of a marked entry."""
+"""The sign in the margin of a marked entry."""
 EDGE = MARGIN + 2
 RIGHT = 1
 CURSOR_KEYS = tuple(
@@ -73,7 +73,7 @@ class Row(NamedTuple):
     indent: int = 0
     """Characters of a soft row that are not copied."""
     right: Sequence[Span] = ()
-    """At the right edge; not copied."""
+    """The text at the right edge, which is not copied."""
     picture: tuple[SizedPicture, int] | None = None
     """A picture, and the row's number in it."""
 

@@ -28,10 +28,10 @@ from mahtab_tui.tui.widgets.options import Options
 from mahtab_tui.worker.cells.tracebacks import CELL
 
 MAX_SOURCE_BYTES = 10_000_000
-"""As much of a frame's file is read."""
+"""At most this much of a frame's file is read."""
 MAX_CELL_DIGITS = 9
 MAX_FRAME_ROWS = 8
-"""Of the list of frames, which scrolls."""
+"""The list of frames shows at most this many rows; it scrolls."""
 
 
 class FrameCode(NamedTuple):

@@ -30,7 +30,7 @@ KEYS = "keys"
 
 KEYS_WIDTH = 18
 MIN_TEXT_WIDTH = 20
-"""In columns, like `KEYS_WIDTH`."""
+"""The minimum width of the texts in columns, as `KEYS_WIDTH` is in columns."""
 
 
 class HelpRow(NamedTuple):

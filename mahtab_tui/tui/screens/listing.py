@@ -64,7 +64,7 @@ class ListScreen(Dialog[ScreenResultType], Generic[ScreenResultType, Row]):
         self._options = Options(compact=True, markup=False)
         self._options.can_focus = False
         self.companion: Widget | None = None
-        """Beside the list, such as a preview."""
+        """The widget beside the list, such as a preview."""
         self.below: Widget = Static(classes="listing-about", markup=False)
 
     def compose(self) -> ComposeResult:

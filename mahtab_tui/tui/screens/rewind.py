@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 LABEL_WIDTH = 10
 AUTHOR_WIDTH = 9
 MAX_TEXT_LINES = 3
-"""Of the input that a rewind brings back."""
+"""At most this many lines are shown of the input that a rewind brings back."""
 MAX_NAMED_VARIABLES = 12
 _COLUMNS = ("vars", "files", "entries")
 _COLUMN_GAP = 2

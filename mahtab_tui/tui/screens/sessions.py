@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 
 MAX_SESSIONS = 100
-"""In the list."""
+"""The list has at most this many sessions."""
 INDEXING_TIMEOUT_S = 0.2
 """How long a search may index new records, so that results come while much is still to read."""
 

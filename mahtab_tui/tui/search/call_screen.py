@@ -33,7 +33,7 @@ from mahtab_tui.tui.search.text_pane import TextPane
 from mahtab_tui.tui.widgets.bars import KeyLine, short_number
 
 SIDE_BY_SIDE_MIN_WIDTH = 130
-"""From this width of the screen, the text is shown next to the call."""
+"""On a screen of at least this width, the text is shown next to the call."""
 
 
 def heading(node: SearchNode, now: float) -> Content:

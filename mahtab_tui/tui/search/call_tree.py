@@ -22,7 +22,7 @@ class TreeBranchMarks(NamedTuple):
 
     own: str
     below: str
-    """Before the lines of what is below it."""
+    """What stands before the lines of the calls below it."""
 
 
 _BRANCH = TreeBranchMarks("├ ", "│ ")

@@ -20,9 +20,9 @@ from mahtab_tui.tui.transcript.output import FOLD_ABOVE_LINES, FOLDED_HEAD_LINES
 from mahtab_tui.tui.transcript.picture_rows import DEFAULT_SPACE, PictureSpace
 
 MAX_FRAME_CHARS = 10_000
-"""Of tables that are drawn in one frame; of Markdown, fewer."""
+"""Tables of about this many characters are drawn in one frame, or less Markdown."""
 MAX_DISPLAY_CHARS = 30_000
-"""Of a table that is drawn in a frame, and not on a thread."""
+"""A table with more characters is drawn on a thread, and not in a frame."""
 MAX_CHANGES = 12
 CHANGES_INDENT = "  "
 EXPLAIN_HINT = "Alt+X asks the model about this error"

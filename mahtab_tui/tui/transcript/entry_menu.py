@@ -10,7 +10,7 @@ from mahtab_tui.tui.commands.declarations import TRANSCRIPT_COMMANDS, PaneComman
 from mahtab_tui.tui.transcript.layout import is_text_drawn_whole
 
 MAX_FIGURES = 4
-"""In the menu of an answer."""
+"""The menu of an answer has at most this many figures."""
 MAX_FIGURE_CHARS = 24
 
 

@@ -22,7 +22,7 @@ from mahtab_tui.tui.transcript.activities import Activities, Activity
 MAX_LONG_OUTPUTS_CHARS = 32_000_000
 """Kept of all long outputs and pictures."""
 LONG_OUTPUT_CHARS = 100_000
-"""From this size on, an output is long."""
+"""An output with at least this many characters is long."""
 MAX_FOLDED_CHANGES = 10_000
 """Changes of variables that are folded at once, so that keys are not held up."""
 KEPT_END_LINES = 20
@@ -31,7 +31,7 @@ _NO_MORE_CODE_REASONS = {
     "max-turns": "its steps are used up",
     "stalled": "its last steps brought nothing new",
 }
-"""By the state in a record."""
+"""Why no more code comes, by the state in a record."""
 MAX_NOTEBOOK_TEXT_CHARS = 20_000
 _BACKTICKS = re.compile("`+")
 

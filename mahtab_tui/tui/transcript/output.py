@@ -28,7 +28,7 @@ MAX_MARKDOWN_CHARS = 20_000
 MARKDOWN_COST = 10
 """How much longer it takes to draw a character of Markdown than one of a table."""
 FOLD_ABOVE_LINES = 50
-"""Of a longer printed text or value, the first and last lines are drawn."""
+"""Of a printed text or value with more lines, the first and last lines are drawn."""
 FOLDED_HEAD_LINES = 20
 FOLDED_TAIL_LINES = 10
 """Last printed lines, which show how far a running cell is."""
@@ -37,16 +37,16 @@ _UNDRAWN = ("undrawn",)
 CODE_LEAD = "code"
 """The lead of a value's lines that are coloured as code."""
 CODE_PREFIX_CHARS = 1_000
-"""Of a line, which tell whether it is code."""
+"""This many characters of a line tell whether it is code."""
 _CODE_START = re.compile(r"[\[{(]|[bru]{0,2}[\'\"]|[^\W\d][\w.]*[(\[{]|<\w+[ .][^>]*>$")
 """A bracket, a string, a call, or a repr such as ``<Figure size 640x480>``."""
 _CODE_ENDS = ("]", ")", "}", "'", '"', ">")
 _NUMBER_OR_CONSTANT = re.compile(r"-?[\d.]+(?:e[-+]?\d+)?j?|True|False|None")
 _MORE_ENTRIES = re.compile(r"… [\d,]+ more")
 FRAME_KEY = "frame"
-"""In the `meta` of a style: the index of a traceback's frame."""
+"""The key, in the `meta` of a style, of the index of a traceback's frame."""
 VALUE_KEY = "value"
-"""In the `meta` of a style: the key of a table's value."""
+"""The key, in the `meta` of a style, of the key of a table's value."""
 TAB_CELLS = 8
 _STYLE_SEQUENCE = re.compile(r"(\x1b\[[\d;:]*m)")
 

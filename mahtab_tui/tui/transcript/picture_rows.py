@@ -14,7 +14,7 @@ from mahtab_tui.tui.theme import Palette
 MAX_PICTURE_COLUMNS = 100
 MAX_PICTURE_ROWS = 24
 MIN_CHART_ROWS = 8
-"""Of a figure that is drawn for the cells, even on a low screen."""
+"""A figure that is drawn for the cells has at least this many rows, even on a low screen."""
 MIN_CELL_PIXELS = 8
 """Pixels across a cell, so that small pictures stay small."""
 MAX_PICTURE_PIXELS = 12_000_000

@@ -52,7 +52,7 @@ _RULE_HINTS = {
     True: "runs code in a locked copy of the kernel that can read but not change anything; code that needs more asks",
     False: "runs exactly this call with these arguments without asking, whatever it does",
 }
-"""By whether the rule allows read-only code."""
+"""Hints by whether the rule allows read-only code."""
 _HINTS = {
     "reason": "say why, or nothing · Enter skips · Esc back",
     "rules": "Enter writes to ~/.mahtab/config.toml, and runs the code · Esc back",

@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 NARROW_HEADER_WIDTH = 100
 """In a narrower header, the session's name and details are left out."""
 HELP_ID = "help"
-"""Of the command whose key is always shown."""
+"""The id of the command whose key is always shown."""
 TRANSCRIPT_TAB_TEXT = "transcript    "
 
 TIME_INTERVAL_S = 0.1
-"""Between two drawings of the header while a time goes on."""
+"""Seconds between two drawings of the header while a time goes on."""
 WINDOW_WARNING_SHARE = 0.8
-"""From this share of the model's window, the header warns."""
+"""The header warns when at least this share of the model's window is used."""
 
 _STATES = {
     "starting": ("◌", "$highlight"),

@@ -14,7 +14,7 @@ from mahtab_tui.bus.records import Record, SearchFanOut, SearchFinal
 from mahtab_tui.tui.widgets.prompt_row import Chip, PromptRow
 
 MIN_TOKENS_IN_MILLIONS = 100_000
-"""From this number on, tokens are given in millions."""
+"""At least this many tokens are given in millions."""
 
 
 def estimate(request: SearchFanOut) -> str:

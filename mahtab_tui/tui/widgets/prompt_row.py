@@ -27,7 +27,7 @@ CHIP_GAP = 2
 """Cells between two chips."""
 PART_CLASS = "prompt-part"
 ANSWER_KEY = "answer"
-"""In the style of a chip: its answer, for clicks."""
+"""The key, in the style of a chip, of the answer that a click on it gives."""
 TYPING_GAP_S = 0.25
 """A letter answers after this time without another key, if the row took the focus itself."""
 Request = TypeVar("Request", Approval, Review, SearchFanOut)

@@ -23,7 +23,7 @@ VISIBLE_ITEMS = 4
 """Rows of the queue."""
 _CROSS = " ✕ "
 _ACTION_KEY = "queue-action"
-"""In the style of a part of an input's line: the action of a click on it."""
+"""The key, in the style of a part of an input's line, of the action of a click on it."""
 
 
 class QueueRow(Widget, can_focus=True):

@@ -155,7 +155,7 @@ class Executor:
         self.tracker = NamespaceTracker(namespace)
         self.undo: UndoHistory | None = None
         self.state_recorder: StateRecorder | None = None
-        """In a locked fork, instead of `undo`."""
+        """Records states in a locked fork, where there is no `undo`."""
         self.attribution = CellAttribution()
         self.loop = loop
         """Runs coroutines; a fork must replace it."""

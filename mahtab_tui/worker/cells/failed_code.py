@@ -17,7 +17,7 @@ from .tracebacks import OUR_FOLDER, library_name
 _TRACEBACK = BaseException.__dict__["__traceback__"]
 """Bypasses attributes of the exception's own class."""
 _MAX_PARSED_LINES = 10_000
-"""Of a longer file, only the failed line is parsed."""
+"""Of a file with more lines, only the failed line is parsed."""
 
 
 class FailedFrame(NamedTuple):

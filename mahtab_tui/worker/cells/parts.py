@@ -24,9 +24,10 @@ NAMED_PARTS = 3
 MAX_KEYS = 100
 """Keys of a dict that are compared."""
 MAX_COMPARED_CHARS = 10_000
-"""Of a text in a dict; another object counts as a change of a longer one."""
+"""Characters of a text in a dict that are compared; of a longer text, another object is a
+change."""
 SAMPLED_ROWS = 16
-"""Of each column. A column is said to have changed only if one of these values did."""
+"""Rows of each column that are compared. Only if one of these values changed, the column did."""
 
 
 class ComparedPart(NamedTuple):

@@ -59,7 +59,7 @@ class NamespaceTracker:
         self._before: MutationDetector | None = None
         self._kinds: Kinds | None = None
         self._max_new_names: int | None = None
-        """In a locked fork: with more new names, nothing is compared."""
+        """With more new names than this, nothing is compared in a locked fork."""
 
     def use_in_fork(self, max_new_names: int) -> None:
         """Only find out which names changed, without describing them. With more new names, find

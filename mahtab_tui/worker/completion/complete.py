@@ -101,7 +101,7 @@ class _Rank(NamedTuple):
     lower_label: str
     label: str
     number: int
-    """Of several with the same label, the first one counts."""
+    """Its number; of several completions with the same label, the first one counts."""
 
 
 def _list_best(candidates: Iterable[Candidate], stem: str, start: int) -> dict[str, Any]:
@@ -220,7 +220,7 @@ class _Quote(NamedTuple):
     """How a string is opened."""
 
     prefix: str
-    """In lower case."""
+    """The prefix in lower case."""
     marks: str
     """One quotation mark, or three."""
 

@@ -13,10 +13,12 @@ from .instances import Instance
 from .resolve import resolve
 
 _SEQUENCES = Classes(list, tuple)
+"""Sequences whose first item tells what a loop over them binds."""
 _MAX_LINES = 200
-"""Lines above the cursor that are read."""
+"""At most this many lines above the cursor are read."""
 _MAX_LINE_CHARS = 500
 """Longer lines are left out."""
+# Statements that bind names: their groups are what they bind, and the expression with the value.
 _ASSIGNMENT = re.compile(r"(\w+(?:\s*,\s*\w+)*)\s*(?::[^=]+)?=(?!=)\s*(\S.*)")
 _WITH_STATEMENT = re.compile(r"(?:async\s+)?with\b(.*)\bas\s+(\w+)\s*:")
 _FOR_LOOP = re.compile(r"(?:async\s+)?for\s+(\w+)\s+in\b(.*):")
@@ -33,7 +35,7 @@ class NamesAtCursor(NamedTuple):
 
 
 def names_at(namespace: dict[str, object], code: str) -> NamesAtCursor:
-    """Return the namespace at the end of code, before the last line, which is being written."""
+    """Return the namespace after all lines of code but the last one, which is being written."""
     values: dict[str, Any] = {}
     names = NamesAtCursor(ChainMap(values, namespace), {})
     for line in code.rsplit("\n", _MAX_LINES + 1)[-_MAX_LINES - 1 : -1]:

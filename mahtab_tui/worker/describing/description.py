@@ -113,7 +113,7 @@ class Describer:
         self._version: int | None = None
         """The version to which the descriptions belong."""
         self._descriptions: dict[tuple[str, int, int], str] = {}
-        """By name, limit and the address of the object."""
+        """Descriptions by name, limit and the address of the object."""
 
     def describe(self, names: Sequence[str], limit: int) -> dict[str, str]:
         """As the function `describe`."""

@@ -15,7 +15,7 @@ from ..values.summaries import variable_kind
 from .table_description import text_columns
 
 _TIMEOUT_S = 1.0
-"""For all tables together."""
+"""Seconds for all tables together."""
 _MAX_QUESTION_CHARS = 4_000
 """The rest of a longer question is not read."""
 _MAX_TEXTS = 20_000

@@ -17,7 +17,7 @@ FIRST_ITEMS = 10
 """First values of an array or an index that are shown."""
 _MAX_SHORT_ROW_CHARS = 100
 _MAX_SHORTEST_ROW_CHARS = 60
-"""For tables with many columns, whose facts say more than their first rows."""
+"""Characters of the first row of a table with many columns, whose facts say more than its rows."""
 _DIGIT_SIZE = 3
 """Many models read each digit as a token of its own, and three other characters as one."""
 _PREFERRED_TABLE_SIZE = 700
@@ -25,7 +25,7 @@ _PREFERRED_TABLE_SIZE = 700
 _MAX_TABLE_SIZE = 1_350
 """Size of a description with the least details."""
 _SEPARATOR = " | "
-"""Between the cells of the first rows."""
+"""What separates the cells of the first rows."""
 
 
 class DescribedTable(NamedTuple):

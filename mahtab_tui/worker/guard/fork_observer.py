@@ -73,7 +73,7 @@ _MAX_LABEL_CHARS = 100
 """Characters of a setting's or a lost variable's name."""
 _MAX_ERROR_CHARS = 200
 TOO_LARGE = "makes values that are too large to be brought back"
-"""As a clause."""
+"""What code does whose report is too large, as a clause."""
 _PIECE_KINDS = ("stdout", "value", "traceback")
 
 
@@ -118,7 +118,7 @@ class ForkObserver:
         self._ready = False
         """Whether the lock has been tried, and the code may run."""
         self._deadline = 0.0
-        """On the clock of `time.monotonic`, in seconds."""
+        """When it has to end, in seconds on the clock of `time.monotonic`."""
         self._refusal = ""
         """The first action that the system refused to the code, as a clause."""
 

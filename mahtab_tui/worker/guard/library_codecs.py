@@ -302,4 +302,4 @@ _CODECS: dict[str, dict[str, Codec]] = {
     "pandas._libs.tslibs.nattype": {"NaTType": Codec("NaT", _encode_constant, _decode_not_a_time)},
     "pandas._libs.missing": {"NAType": Codec("NA", _encode_constant, _decode_not_available)},
 }
-"""By the module and the name of the class that they are for."""
+"""Codecs by the module and the name of the class that they are for."""

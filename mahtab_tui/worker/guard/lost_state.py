@@ -34,7 +34,7 @@ _SETTING_WORDS: dict[str, tuple[str, ...]] = {
         ("add_type", "init", "_map", "common_types", "_db", "attr", "dict", "vars"),
     ),
 }
-"""By label: code that has none of these words changes the state only by using it. Nobody minds that
+"""Words by label. Code without any of them changes the state only by using it: nobody minds that
 random numbers come again."""
 
 

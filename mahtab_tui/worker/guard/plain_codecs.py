@@ -22,7 +22,7 @@ class Codec(NamedTuple):
     """Turns objects of one class into plain data and back."""
 
     name: str
-    """By which the receiver finds the codec."""
+    """The name by which the receiver finds the codec."""
     encode: Callable[[Any], tuple[object, ...] | None]
     """Return the parts of an object: builtins, or objects that have a codec. None if it cannot be
     recreated. May raise `NotTransferableError`, or what the code of the user's classes raises."""

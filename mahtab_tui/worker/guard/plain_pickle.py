@@ -28,7 +28,7 @@ _ARGUMENT_SIZES = {
 }
 """Bytes that follow an opcode of plain data."""
 _STEPS = [1 + _ARGUMENT_SIZES[opcode] if opcode in _ARGUMENT_SIZES else 0 for opcode in range(256)]
-"""From each such opcode to the next."""
+"""Bytes from each such opcode to the next."""
 _SIZE_BYTES = {
     **dict.fromkeys(b"C\x8a\x8c", 1),
     **dict.fromkeys(b"BX\x8b", 4),

@@ -32,7 +32,7 @@ _PRIVATE_IN_SYSTEM = ("/proc", "/sys", "/dev", "/run", "/etc/shadow", "/etc/ssh"
 _CHANGING_PLACES = ("/proc", "/dev")
 """Links in them depend on the process: its working folder and its open files."""
 _USERS_FOLDERS = ("/home", "/Users", "/root")
-"""In them, only the user's own folder is read."""
+"""Folders in which only the user's own folder is read."""
 _PRIVATE_ANYWHERE = frozenset(
     (
         *(".ssh", ".gnupg", ".aws", ".azure", ".kube", ".password-store"),

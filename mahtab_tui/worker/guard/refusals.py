@@ -233,7 +233,7 @@ class RefusalListener:
         self._pid = pid
         is_x86 = os.uname().machine == allowed_calls.X86_64
         self._calls = {call.x86_64 if is_x86 else call.aarch64: call for call in _CALLS}
-        """By their numbers on this processor."""
+        """The calls by their numbers on this processor."""
 
     def answer(self) -> str:
         """Answer the next call. Return what it wanted and did not get, as a clause; empty if the user

@@ -134,7 +134,7 @@ _EFFECTS: dict[str, _EffectKind] = {
     "os.fork": _EffectKind(_first_argument, "make a process"),
     "os.forkpty": _EffectKind(_first_argument, "make a process"),
 }
-"""By the names of audit events."""
+"""Effects by the names of audit events."""
 EVENTS = frozenset(_EFFECTS)
 """The audit events for `read_side_effect`."""
 _FOLDER_INDEXES = {
@@ -149,8 +149,9 @@ _FOLDER_INDEXES = {
     "os.chmod": 2,
     "os.utime": 3,
 }
-"""By events that change files: the index of the argument with the descriptor of the folder in which
-the path begins; beyond the last one if there is none."""
+"""The index of the argument with the descriptor of the folder in which a path begins, by events
+that
+change files; beyond the last argument if there is none."""
 
 _FOLLOWING_EVENTS = frozenset(("open", "os.truncate", "os.chmod", "os.utime"))
 """Events that change what a link leads to, not the link."""

@@ -106,7 +106,7 @@ class Inspection:
         self._namespace = namespace
         self._lock = threading.Lock()
         self._numbers = itertools.count(1)
-        """For requests and computed values."""
+        """Counts requests and computed values."""
         self._newest: dict[tuple[str, str], int] = {}
         """The number of the newest request by client and slot."""
         self._computed: dict[str, dict[int, ComputedValue]] = {}

@@ -10,7 +10,7 @@ from ..values.objects import TimeLimitError, run_with_timeout
 from ..values.summaries import one_line, type_name
 
 USER_CODE_TIMEOUT_S = 2.0
-"""For an object's own code, run at the user's request."""
+"""Seconds for an object's own code, run at the user's request."""
 _MAX_ERROR_CHARS = 500
 
 

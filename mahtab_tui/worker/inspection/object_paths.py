@@ -30,7 +30,7 @@ from .limits import InspectionError
 from .tables import as_table
 
 _MAX_KEY_CHARS = 1000
-"""Of a key that is written in code."""
+"""A key that is written in code has at most this many characters."""
 _LITERALS = Classes(str, bytes, type(None))
 """Types of keys that, like numbers, can be written in code."""
 

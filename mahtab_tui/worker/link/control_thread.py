@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from ..worker import Worker
 
 FLUSH_INTERVAL_MS = 50
-"""Between two flushes of the output while a cell or a thread runs."""
+"""Milliseconds between two flushes of the output while a cell or a thread runs."""
 _EXPIRY_CHECK_INTERVAL_MS = 1000
-"""Between two looks at whether a kernel without a host has to end."""
+"""Milliseconds between two looks at whether a kernel without a host has to end."""
 
 
 class ControlThread:

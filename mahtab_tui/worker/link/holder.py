@@ -107,7 +107,7 @@ class _Holder:
         self._host: socket.socket | None = socket.socket(fileno=settings.lifeline)
         """Ends when the host does; None if there is no host."""
         self._visitors: dict[int, _Visitor] = {}
-        """By the descriptor of their connection, the oldest first."""
+        """The visitors by the descriptors of their connections, the oldest first."""
         self._ends_at = 0.0
         """When (`time.monotonic`) the kernel is killed; 0 if it may live."""
         self._printing = True

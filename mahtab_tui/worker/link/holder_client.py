@@ -72,9 +72,9 @@ class HolderClient:
         self._max_absence_s = settings.max_absence_hours * 3600
         # By `time.monotonic`:
         self._absent_since: float | None = None
-        """Since when there is no host; None if there is one."""
+        """When the host went away; None if there is one."""
         self._idle_since: float | None = None
-        """Since when nothing runs either; None if something does."""
+        """Since when nothing runs without a host; None if something does."""
         self._interrupted_at: float | None = None
         """When a cell was interrupted because its host has been away for too long."""
         # In a forked child, because the holder must notice the kernel's end.

@@ -23,7 +23,7 @@ class Reloader:
 
     def __init__(self, *, automatic: bool = True) -> None:
         self._modified_ns: dict[str, int] = {}
-        """By a module's name: when its file was modified, in nanoseconds."""
+        """When the files of modules were modified, in nanoseconds, by the module's name."""
         self.automatic = automatic
 
     def note(self) -> None:

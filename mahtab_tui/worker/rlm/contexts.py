@@ -46,7 +46,7 @@ _SECRET = re.compile(
 _MAX_SECRET_CHARS = 500
 """Longer values are texts."""
 _TEXT_KEYS = ("page_content", "text", "content")
-"""Under these, documents of libraries have their text."""
+"""The keys under which documents of libraries have their text."""
 
 _DocumentSpan = tuple[str, int, int]
 """The name of a document, and its start and end in the text, in characters."""

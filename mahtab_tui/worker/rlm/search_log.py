@@ -16,7 +16,7 @@ _TURN_FIELDS = {"rlm-chat": "words", "rlm-repl-in": "code", "rlm-repl-out": "out
 _MAX_SHORT_CHARS = 60
 """Characters of a query or an answer in a line."""
 _COMPRESSION_LEVEL = 1
-"""Of zlib: logs are packed while a search waits."""
+"""The level of zlib: a low one, because logs are packed while a search waits."""
 
 
 class Span(tuple[int, int]):

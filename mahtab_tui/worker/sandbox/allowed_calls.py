@@ -154,7 +154,7 @@ ALLOWED = (
     # Without new limits.
     *_calls("prlimit64 302 261", (_OWN, ArgumentCheck(2, _WHOLE, (0,)))),
 )
-"""For processes that have all they need, such as sandboxes."""
+"""The calls of processes that have all they need, such as sandboxes."""
 
 # On files opened for reading, these are only shared locks.
 _FILE_LOCKS = (ArgumentCheck(1, _INT, (5, 6, 7, 36, 37, 38)),)
@@ -169,7 +169,7 @@ _READING = (
 )
 # Of a call in both tables, the second one has more alternatives.
 READING = tuple({call.name: call for call in (*ALLOWED, *_READING)}.values())
-"""For processes that also read files, such as locked forks."""
+"""The calls of processes that also read files, such as locked forks."""
 
 
 def is_thread(clone_flags: int) -> bool:

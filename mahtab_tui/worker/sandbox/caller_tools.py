@@ -79,7 +79,7 @@ class DescribedTool(NamedTuple):
 
     name: str
     signature: str
-    """As after its name: "(city, year=2026)"."""
+    """What stands after its name: "(city, year=2026)"."""
     doc: str
 
 

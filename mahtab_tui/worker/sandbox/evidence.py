@@ -17,7 +17,7 @@ from .line_search import line_end
 from .pieces import MAX_SENT_SPANS, Part, Piece, to_plain_str
 
 MAX_ANSWER_SPANS = 1_000
-"""As many spans of an answer are sent."""
+"""At most this many spans of an answer are sent."""
 
 _HEAD_CHARS = 16
 """A quoted part is recognised by this many of its first characters."""
@@ -61,7 +61,7 @@ class EvidenceFinder:
         self._lock = threading.RLock()
         self._parts: deque[Part] = deque(maxlen=_MAX_REMEMBERED_PARTS)
         self._quotations: _QuotationFinder | None = None
-        """For all of these parts; None if there are new ones."""
+        """The quotations of all these parts; None if there are new parts."""
         self._quoting_chars = _MAX_QUOTING_CHARS
         """Characters that may still be searched for quoted parts."""
 

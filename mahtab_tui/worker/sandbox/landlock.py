@@ -20,7 +20,7 @@ _READ_DIR = 1 << 3
 
 _TRUNCATE = 1 << 14
 _CHANGES = sum(1 << bit for bit in (1, *range(4, 15)))
-"""To write and truncate files; to make, remove and move anything."""
+"""The rights to write and truncate files, and to make, remove and move anything."""
 
 MIN_CHANGES_VERSION = 3
 """Earlier versions (before Linux 6.2) do not know the right to truncate."""
@@ -29,7 +29,7 @@ _FILE_RIGHTS = ((1, 13), (2, 14), (3, 15), (5, 16))
 """Versions of the interface, and how many rights for files each has."""
 _NETWORK_VERSION = 4
 _NETWORK_RIGHTS = 0b11
-"""To bind and to connect."""
+"""The rights to bind and to connect."""
 _SCOPES_VERSION = 6
 _SCOPES = 0b11
 """Abstract sockets and signals."""

@@ -67,7 +67,7 @@ def pickle_variables(
     output = _Output(max_bytes)
     files: set[str] = set()
     harmless_classes: dict[int, type] = {}
-    """By `id`; kept alive, so that no other class gets the id of one."""
+    """Classes by `id`, kept alive so that no other class gets the id of one."""
 
     class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         def persistent_id(self, value: Any) -> str | None:

@@ -82,7 +82,7 @@ class Writer:
         self._cloudpickle: object = None
         self._folder: SaveFolder
         self._earlier_files: dict[str, dict[str, Any]] = {}
-        """By digest."""
+        """The earlier files by digest."""
 
     def write(self) -> dict[str, Any]:
         """Save, and return size, counts and what is not saved, or an error."""

@@ -23,7 +23,7 @@ DOTS_PER_INCH = 86
 """The dpi at which a line of text is as high as a cell."""
 MIN_LINE_PIXELS = 5.0
 MANY_LINES = 3
-"""From this number on, lines in the same axes are thinner, because they would hide each other."""
+"""At least this many lines in the same axes are thinner, because they would hide each other."""
 MIN_PIXELS_OF_MANY_LINES = 3.0
 NEUTRAL_RGB = (0.55, 0.58, 0.65)
 """Replaces black and white lines, which cannot be seen in a dark or in a light theme."""

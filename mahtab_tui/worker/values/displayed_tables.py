@@ -15,7 +15,7 @@ _MAX_KEPT_TABLE_BYTES = 5_000_000
 
 
 _displayed_tables: dict[str, Callable[[], Any]] = {}
-"""By random keys, so that no other kernel has the same."""
+"""Tables by random keys, so that no other kernel has the same."""
 
 
 def displayed_table(key: str) -> object:

@@ -23,7 +23,7 @@ _MAX_FIGURE_CHARS = 3_000
 """Characters that describe a figure in words."""
 
 _CELL_MARK = "\x1f"
-"""Between the cells of a styled table, which contain no control characters."""
+"""Separates the cells of a styled table, which contain no control characters."""
 
 
 class Display(NamedTuple):
@@ -37,9 +37,9 @@ class Display(NamedTuple):
     text: str
     """The value as text, for readers without the rich representation; ends with a line break."""
     table_key: str = ""
-    """By which the table can be opened, as with `displayed_table`; empty for other values."""
+    """The key with which `displayed_table` opens the table; empty for other values."""
     name: str = ""
-    """By which it is updated."""
+    """The name by which it is updated."""
     action: Literal["", "update", "clear", "clear later"] = ""
     """`update`: in the place of the display with this name. `clear`: remove the cell's output so
     far; `clear later`: before its next output."""

@@ -54,7 +54,7 @@ class FloatFormat:
     """How `%precision` says that floats are written."""
 
     pattern: ClassVar[str] = ""
-    """For `%`; empty for Python's repr."""
+    """The format for `%`; empty for Python's repr."""
 
 
 class _Node(NamedTuple):

@@ -11,7 +11,7 @@ HIDDEN_VALUE = "••••••••"
 """Stands for the value of a secret."""
 
 _MAX_NAME_CHARS = 200
-"""As much of a name is read."""
+"""At most this many characters of a name are read."""
 _HINT = re.compile("pass|pw|secret|token|key|cred|bearer|auth", re.IGNORECASE)
 """A quick test that most names fail."""
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")

@@ -18,7 +18,7 @@ SEQUENCES = Classes(list, tuple, set, frozenset, collections.deque)
 SAMPLED_CHILDREN = 100
 """The size of this sample."""
 LABEL_CHARS = 80
-"""Of a key or an attribute."""
+"""A key or an attribute has at most this many characters."""
 
 _MAX_ITEMS = 8
 """Items of a container, or keys of its dicts, that are written."""
@@ -29,7 +29,7 @@ _MAX_TYPES = 3
 _MAX_FIELDS = 6
 """Attributes of an object that are written."""
 _FIELD_CHARS = 24
-"""Of an attribute's name, and of its value."""
+"""An attribute's name has at most this many characters, and so has its value."""
 _COMPUTED = Classes(property, types.GetSetDescriptorType)
 """Only code can compute their values."""
 
