@@ -23,14 +23,15 @@ DEPTH = sys.getrecursionlimit() + 100
 @pytest.fixture
 def deep_folder() -> Iterator[Path]:
     """A folder in which the innermost of very many folders has a file. Its path is short."""
-    top = Path(tempfile.mkdtemp(dir="/tmp"))
+    top = Path(tempfile.mkdtemp(dir="/tmp"), "deep")
+    top.mkdir()
     folder = str(top)
     for _ in range(DEPTH):
         folder += "/d"
         os.mkdir(folder)
     Path(folder, "file.txt").write_text("deep")
     yield top
-    remove_folder(str(top))
+    remove_folder(str(top.parent))
 
 
 def test_each_folder_and_file_is_found(deep_folder: Path) -> None:
@@ -59,7 +60,7 @@ def test_a_text_in_a_deep_folder_is_searched(deep_folder: Path) -> None:
 
 def test_the_files_of_a_deep_skill_are_listed(deep_folder: Path) -> None:
     (deep_folder / "SKILL.md").write_text(
-        f"---\nname: {deep_folder.name}\ndescription: deep\n---\nText.\n"
+        "---\nname: deep\ndescription: deep\n---\nText.\n"
     )
     files = skill_files(read_skill(deep_folder / "SKILL.md"))
     assert [os.path.basename(file) for file in files] == ["file.txt"]
