@@ -98,7 +98,7 @@ def _drop_oldest(
         question_index: The index of the question that is being answered.
         max_tokens: Tokens that all messages may have.
     """
-    earlier = list(messages[:question_index])
+    earlier_messages = list(messages[:question_index])
     last_question = messages[question_index]
     question = str(last_question.text)
     steps = list(messages[question_index + 1 :])
@@ -106,19 +106,21 @@ def _drop_oldest(
     available_tokens = max_tokens - estimate_message_tokens([question, *notes])
 
     # Whole questions with their answers are dropped, so that the first message is the user's.
-    while earlier and estimate_size([*earlier, *steps]) > available_tokens:
-        del earlier[0]
-        while earlier and earlier[0].type != "human":
-            del earlier[0]
-    if not earlier and question_index > 0:
+    while earlier_messages and estimate_size([*earlier_messages, *steps]) > available_tokens:
+        del earlier_messages[0]
+        while earlier_messages and earlier_messages[0].type != "human":
+            del earlier_messages[0]
+    if not earlier_messages and question_index > 0:
         question = f"{prompts.BEGINNING_OMITTED}\n\n{question}"
-    elif len(earlier) < question_index:
-        earlier[0] = HumanMessage(f"{prompts.BEGINNING_OMITTED}\n\n{earlier[0].text}")
+    elif len(earlier_messages) < question_index:
+        earlier_messages[0] = HumanMessage(
+            f"{prompts.BEGINNING_OMITTED}\n\n{earlier_messages[0].text}"
+        )
 
     # A step is an answer and its results; the newest one is kept.
-    step_messages = len(steps)
+    step_message_count = len(steps)
     while len(steps) > 2 and estimate_size(steps) > available_tokens:
         del steps[:2]
-    if len(steps) < step_messages:
+    if len(steps) < step_message_count:
         question = f"{question}\n\n{prompts.STEPS_OMITTED}"
-    return [*earlier, last_question.model_copy(update={"content": question}), *steps]
+    return [*earlier_messages, last_question.model_copy(update={"content": question}), *steps]

@@ -38,7 +38,7 @@ class Launcher(Protocol):
         ...
 
     def start(
-        self, executable: str, cwd: str, size: tuple[int, int], wire: ConnectionState
+        self, executable: str, cwd: str, size: tuple[int, int], state: ConnectionState
     ) -> Process:
         """Start the worker, on a thread that lives as long as it does. Raises `OSError`,
         `ValueError` and `KernelError`."""
@@ -62,7 +62,7 @@ class LocalLauncher:
         return find_interpreter(python)
 
     def start(
-        self, executable: str, cwd: str, size: tuple[int, int], wire: ConnectionState
+        self, executable: str, cwd: str, size: tuple[int, int], state: ConnectionState
     ) -> Process:
         return spawn(executable, cwd, environment(*size), witness=self.watches_files)
 

@@ -50,7 +50,9 @@ END_TIMEOUT_S = 1.0
 BACKLOG_TIMEOUT_S = 5.0
 """Seconds for what the kernel kept while it had no host."""
 RECEIVE_BYTES = 65_536
+"""Bytes that are read from the connection at once."""
 SEAL_BYTES = 16
+"""Random bytes by which the end of a cell proves that the worker has sent it, and not the cell."""
 
 CLAIMED = "The other terminal now has the kernel and its variables."
 
@@ -63,6 +65,7 @@ class ProcessEnd(NamedTuple):
 
     status: Status
     sentence: str
+    """How they have ended, for the user."""
 
 
 class WorkerProcess:
@@ -93,6 +96,7 @@ class WorkerProcess:
                 host has attached to it, and its cells have their results.
         """
         self.hello = KernelReady("", executable, cwd, 0)
+        """The worker's first message, once it has come."""
         self.cwd = cwd
         self._program = program
         self._start = start
@@ -109,18 +113,20 @@ class WorkerProcess:
         self._process: Process | None = None
         self._detach_handle: DetachHandle | None = None
         self.over = False
+        """Whether the process has ended."""
         self.claimed = False
         """Whether another host has attached to the process."""
         self._intended_end: ProcessEnd | None = None
         """What cells are told if we end the process."""
         self._cells = RunningCells()
         self._last_seal = ""
+        """The seal of the cell that has ended last."""
         self._restoring: RunningCell | None = None
         """The file that is being restored, as if it were a cell."""
-        self._leaving = False
+        self._is_detaching = False
         """Whether this host detaches the process."""
-        self._left = False
-        """Whether the process belongs to no host or to another one, so it gets no signals."""
+        self._is_released = False
+        """Whether the process has no host any more, or another one, so that it gets no signals from us."""
         self._seekable: SeekableOutput | None = None
         """The output, if the kernel can outlive this host."""
         self._output_ends: dict[int, int] = {}
@@ -219,10 +225,12 @@ class WorkerProcess:
 
     @property
     def can_detach(self) -> bool:
+        """Whether the process can go on without this host."""
         return self._detach_handle is not None and not self.over
 
     @property
     def was_reattached(self) -> bool:
+        """Whether the process began under an earlier host."""
         return self._detach_handle is not None and self._detach_handle.was_reattached
 
     # Messages without a reply. They are lost if the kernel does not read.
@@ -266,6 +274,7 @@ class WorkerProcess:
         self._send("servers", servers=servers)
 
     def _send(self, op: str, **fields: Any) -> None:
+        """Send a message that has no reply."""
         with contextlib.suppress(OutgoingFullError):
             self._outbox.send(encode({"op": op, **fields}))
 
@@ -335,8 +344,8 @@ class WorkerProcess:
         if on_purpose:
             self._send("stay")
         with self._printing, self._lock:
-            self._leaving = True
-            self._left = True
+            self._is_detaching = True
+            self._is_released = True
         with contextlib.suppress(OSError):
             process.channel.shutdown(socket.SHUT_RDWR)
         self._thread.join(END_TIMEOUT_S)
@@ -357,7 +366,7 @@ class WorkerProcess:
     def _signal(self, number: int) -> None:
         """Send a signal, unless the process has ended or is left."""
         with self._lock:
-            if self._process is not None and not self.over and not self._left:
+            if self._process is not None and not self.over and not self._is_released:
                 self._process.signal(number)
 
     # The reader thread
@@ -393,7 +402,7 @@ class WorkerProcess:
         except Exception as error:  # code in the kernel may have written anything there
             reason = str(error) or type(error).__name__
             self._break(f"something outside the session wrote to its connection ({reason})")
-        if handle is not None and (is_claimed or self._left):
+        if handle is not None and (is_claimed or self._is_released):
             self._finish_left(process, handle)
         else:
             self._finish_ended(process, output)
@@ -401,8 +410,8 @@ class WorkerProcess:
     def _finish_left(self, process: Process, handle: DetachHandle) -> None:
         """Close the connection to a process that continues, without a host or with another one."""
         with self._lock:
-            self._left = True
-        self.claimed = not self._leaving
+            self._is_released = True
+        self.claimed = not self._is_detaching
         self._outbox.close()
         os.close(process.output)
         handle.leave()
@@ -432,7 +441,7 @@ class WorkerProcess:
         self._requests.end(sentence)
         if not self._backlog.recorded.done():
             self._backlog.recorded.set_exception(KernelError(sentence))
-        if self._leaving:
+        if self._is_detaching:
             return
         with self._lock:
             cells = self._cells.pop_all()
@@ -451,9 +460,8 @@ class WorkerProcess:
             Whether another host has attached to the process.
         """
         frames = FrameReader(token=process.token)
-        if self._detach_handle is None:
-            lifeline = None
-        else:
+        lifeline: socket.socket | None = None
+        if self._detach_handle is not None:
             lifeline = self._detach_handle.lifeline
         with selectors.DefaultSelector() as selector:
             selector.register(process.channel, selectors.EVENT_READ)
@@ -465,6 +473,7 @@ class WorkerProcess:
             while True:
                 ready = {key.fileobj for key, _events in selector.select(self._chunks.wait())}
 
+                # The lifeline brings a byte when another host attaches; otherwise it only ends.
                 if lifeline is not None and lifeline in ready:
                     if lifeline.recv(1):
                         return True
@@ -497,8 +506,8 @@ class WorkerProcess:
         data = output.read()
         if data:
             self._chunks.feed(data)
-        # None: there is nothing to read now.
-        return data is None or bool(data)
+        has_nothing_now = data is None
+        return has_nothing_now or bool(data)
 
     def _reap(self, process: Process) -> int:
         """Return the exit code. A process that closed its connection but lives on is killed,
@@ -527,6 +536,7 @@ class WorkerProcess:
                     self._send("stored", stored=(), heard=self._seekable.position)
 
     def _on_ready(self, hello: KernelReady) -> None:
+        """Take the worker's first message, with which the process is ready."""
         self.hello = hello
         self.cwd = hello.cwd or self.cwd
         if isinstance(self._process, LocalProcess) and self._process.has_witness:
@@ -576,6 +586,7 @@ class WorkerProcess:
         cell.done(cell_end)
 
     def _on_display(self, display: Mapping[str, Any]) -> None:
+        """Pass a displayed value on to the innermost cell; without one, report its text."""
         cell = self._cells.innermost()
         if cell is None:
             self._host.background_output(display["text"])

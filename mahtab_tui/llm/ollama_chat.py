@@ -47,6 +47,7 @@ def _ollama_message(message: Message, names_by_call: Mapping[str, str]) -> dict[
 
 
 def _ollama_call(function: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a call of a function in Ollama's form, which has the arguments as an object."""
     arguments = json.loads(function["arguments"])
     return {"function": {"name": function["name"], "arguments": arguments}}
 
@@ -69,7 +70,8 @@ class OllamaAnswer(ChatAnswer):
         body: dict[str, Any] = {"model": model, "messages": ollama_messages, "stream": True}
         if "max_tokens" in options:
             options["num_predict"] = options.pop("max_tokens")
-        if options.pop("tool_choice", "auto") == "none":  # it has no such option
+        # Ollama has no such option; without tools, none is called.
+        if options.pop("tool_choice", "auto") == "none":
             options.pop("tools", None)
         for name in ("tools", "format", "think", "keep_alive"):
             if options.get(name):
@@ -107,6 +109,7 @@ class OllamaAnswer(ChatAnswer):
                 self.usage = TokenUsage(read_tokens, written_tokens, 0)
 
     def _read_call(self, call: Mapping[str, Any]) -> ToolCallPiece:
+        """Return a call of a tool, which Ollama sends whole and without an id."""
         function = require_object(call.get("function"))
         name = str(function.get("name") or "")
         arguments = json.dumps(function.get("arguments") or {})

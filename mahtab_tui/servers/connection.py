@@ -65,7 +65,7 @@ class Connection:
         self._starting = asyncio.Lock()
         self._run_task: asyncio.Task[None] | None = None
         self._started: asyncio.Future[None]
-        """Belongs to the newest run; done when it is ready."""
+        """Done when the newest run is ready, or has failed to start."""
         self._client: Client | None = None
         self._closed = Closed()
         self._start_timeout: asyncio.Timeout | None = None
@@ -126,23 +126,23 @@ class Connection:
             run_task.cancel()
             await asyncio.gather(run_task, return_exceptions=True)
 
-    async def prepare(self, wire: str, arguments: Mapping[str, Any]) -> ToolSignature:
+    async def prepare(self, wire_name: str, arguments: Mapping[str, Any]) -> ToolSignature:
         """Start the server, and check a call's arguments.
 
         Args:
-            wire: the tool's name on the server.
+            wire_name: the tool's name on the server.
             arguments: the arguments by their names there.
 
         Raises:
             ServerError: The server did not start, has no such tool, or an argument is wrong.
         """
         await self.ready()
-        if wire not in self._listed_tools:
-            raise ServerError(f"The server {self._state.name} has no tool {wire!r}.")
+        if wire_name not in self._listed_tools:
+            raise ServerError(f"The server {self._state.name} has no tool {wire_name!r}.")
 
-        signature = self._state.tools[wire]
+        signature = self._state.tools[wire_name]
         try:
-            check_arguments(arguments, self._listed_tools[wire].input_schema)
+            check_arguments(arguments, self._listed_tools[wire_name].input_schema)
             json.dumps(arguments, ensure_ascii=False).encode()
             return signature
         except ArgumentsError as error:
@@ -151,23 +151,28 @@ class Connection:
             problem = ": a text cannot be encoded as UTF-8."
         raise ServerError(f"{self._state.python}.{signature.name} was not called{problem}")
 
-    async def call(self, wire: str, arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Call a tool; returns the parts of its result. Raises `ServerError`."""
-        await self.prepare(wire, arguments)
+    async def call(self, wire_name: str, arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Call a tool, and return the parts of its result. Raises `ServerError`.
+
+        Args:
+            wire_name: the tool's name on the server.
+            arguments: the arguments by their names there.
+        """
+        await self.prepare(wire_name, arguments)
         client = self._client
-        tool = self._listed_tools[wire]
+        tool = self._listed_tools[wire_name]
         if client is None:
             raise ServerError(f"The server {self._state.name} has just ended.")
 
-        self._state.used.setdefault(wire)
+        self._state.used.setdefault(wire_name)
         try:
-            result = await call_tool(client.session, wire, arguments)
+            result = await call_tool(client.session, wire_name, arguments)
         except _FAILURES as error:
             raise ServerError(await self._describe_failure(error)) from None
         self._restarts = 0
         if result.is_error:
             raise ServerError(
-                error_text(result) or f"{wire} failed, and the server does not say why."
+                error_text(result) or f"{wire_name} failed, and the server does not say why."
             )
         return result_parts(result, tool.output_schema)
 
@@ -233,6 +238,7 @@ class Connection:
             self._note_end(closed, started)
 
     def _make_client(self, closed: Closed) -> Client:
+        """Return a client of the SDK, which connects when it is entered."""
         return Client(
             self._open_transport(closed),
             client_info=types.Implementation(name="mahtab-tui", version=__version__),
@@ -258,6 +264,7 @@ class Connection:
             started.set_exception(ServerError(text))
 
     def _open_transport(self, closed: Closed) -> AbstractAsyncContextManager[Streams]:
+        """Return the way to the server: a process's pipes, or HTTP with a login if that is needed."""
         server = self._server
         messages = self._state.messages
         if server.url is None:
@@ -268,7 +275,8 @@ class Connection:
         return http_transport(server, login, messages)
 
     def _ask_to_log_in(self, url: str) -> None:
-        """Ask the user to visit an address; "" ends that."""
+        """Ask the user to visit an address, and give the start the time for that. url: empty when the
+        user has done so."""
         self._state.login = url
         if self._start_timeout is not None:
             seconds = LOGIN_TIMEOUT_S + _LOGIN_MARGIN_S if url else self._surroundings.start_seconds
@@ -298,21 +306,22 @@ class Connection:
         self._state.set_tools(_make_signatures(self._listed_tools))
 
     async def _on_message(self, message: object) -> None:
+        """Note that the server has other tools now."""
         if isinstance(message, types.ToolListChangedNotification):
             self._state.stale = True
 
 
 def _make_signatures(tools: Mapping[str, types.Tool]) -> dict[str, ToolSignature]:
-    """Return the signatures of tools; both are by the names on the server."""
+    """Return the signatures of tools. tools: by their names on the server, as the result."""
     signatures: dict[str, ToolSignature] = {}
     names: set[str] = set()
-    for wire, tool in tools.items():
-        name = identifier(wire, names)
+    for wire_name, tool in tools.items():
+        name = identifier(wire_name, names)
         names.add(name)
         is_read_only = tool.annotations is not None and tool.annotations.read_only_hint is True
         description = tool.description or tool.title or ""
-        signatures[wire] = build_signature(
-            wire, tool.input_schema, description, read_only=is_read_only, name=name
+        signatures[wire_name] = build_signature(
+            wire_name, tool.input_schema, description, read_only=is_read_only, name=name
         )
     return signatures
 
@@ -326,6 +335,7 @@ def _describe_server(client: Client) -> str:
 
 
 def _describe_error(error: BaseException) -> str:
+    """Return an error as a clause without its full stop."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     if isinstance(error, ValidationError):

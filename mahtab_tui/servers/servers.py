@@ -73,17 +73,17 @@ class Servers:
         return self._submit(python, lambda connection: connection.restart())
 
     def prepare(
-        self, python: str, wire: str, arguments: Mapping[str, Any]
+        self, python: str, wire_name: str, arguments: Mapping[str, Any]
     ) -> Future[ToolSignature]:
         """Start a server and check a call's arguments. The future may have `ServerError`."""
-        return self._submit(python, lambda connection: connection.prepare(wire, arguments))
+        return self._submit(python, lambda connection: connection.prepare(wire_name, arguments))
 
     def call(
-        self, python: str, wire: str, arguments: Mapping[str, Any]
+        self, python: str, wire_name: str, arguments: Mapping[str, Any]
     ) -> Future[list[dict[str, Any]]]:
         """Call a tool. The future has the parts of the result, or `ServerError`; cancelling it cancels the
         call."""
-        return self._submit(python, lambda connection: connection.call(wire, arguments))
+        return self._submit(python, lambda connection: connection.call(wire_name, arguments))
 
     def close(self) -> None:
         """End all servers; waits a few seconds for them."""

@@ -147,8 +147,8 @@ class ServerState:
     def used_tools(self) -> list[str]:
         """Return one line for each of the tools that were called last."""
         lines: list[str] = []
-        for wire in list(self.used)[-_MAX_LISTED_TOOLS:]:
-            tool = self.tools.get(wire)
+        for wire_name in list(self.used)[-_MAX_LISTED_TOOLS:]:
+            tool = self.tools.get(wire_name)
             if tool is not None:
                 line = f"{tool.name}{tool.written}: {tool.summary}"
                 lines.append(line[:_MAX_TOOL_LINE_CHARS])

@@ -67,10 +67,10 @@ def _rank_tools(
 
     scores: dict[str, int] = {}
     for name, tool in tools.items():
-        wire = tool.wire.lower()
+        wire_name = tool.wire.lower()
         doc = tool.doc.lower()
         # A word in the tool's name counts as much as three in its description.
-        scores[name] = sum(3 * (word in wire) + (word in doc) for word in query_words)
+        scores[name] = sum(3 * (word in wire_name) + (word in doc) for word in query_words)
 
     names = [name for name, score in scores.items() if score]
     names.sort(key=lambda name: -scores[name])

@@ -32,7 +32,10 @@ _OPEN_KEYWORDS = frozenset(
 
 
 class ToolParameter(NamedTuple):
+    """A parameter of a tool."""
+
     name: str
+    """Its name in Python."""
     wire: str
     """Its name on the server."""
     annotation: str
@@ -45,16 +48,19 @@ class ToolSignature(NamedTuple):
     """How a tool is called from Python."""
 
     name: str
+    """Its name in Python."""
     wire: str
     """Its name on the server."""
     parameters: tuple[ToolParameter, ...]
-    """The required ones first."""
+    """Its parameters, the required ones first."""
     open: bool
     """Whether it may take other arguments, too."""
     doc: str
+    """The server's description of it and of its parameters."""
     summary: str
     """The first line of its description."""
     read_only: bool
+    """Whether the server says that it changes nothing."""
 
     @property
     def written(self) -> str:
@@ -105,12 +111,12 @@ def with_required(schema: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def build_signature(
-    wire: str, schema: Any, description: str, *, read_only: bool, name: str
+    wire_name: str, schema: Any, description: str, *, read_only: bool, name: str
 ) -> ToolSignature:
     """Make the Python signature of a tool.
 
     Args:
-        wire: the tool's name on the server.
+        wire_name: the tool's name on the server.
         schema: the JSON schema of its arguments.
         description: the server's words about it.
         read_only: whether the server says that it changes nothing.
@@ -133,27 +139,27 @@ def build_signature(
 
     parameters: dict[str, ToolParameter] = {}
     parameter_docs: list[str] = []
-    for parameter_wire, about in properties.items():
+    for parameter_wire_name, about in properties.items():
         if not isinstance(about, Mapping):
             about = {}
-        parameter_name = identifier(str(parameter_wire), parameters, private="argument")
+        parameter_name = identifier(str(parameter_wire_name), parameters, private="argument")
         default = about.get("default")
         parameters[parameter_name] = ToolParameter(
             parameter_name,
-            str(parameter_wire),
+            str(parameter_wire_name),
             _annotation(about),
-            required=parameter_wire in required_names,
+            required=parameter_wire_name in required_names,
             default=default if _is_plain(default) else None,
         )
         parameter_doc = _describe_parameter(about)
         if parameter_doc:
             parameter_docs.append(f"{parameter_name}: {parameter_doc}")
 
-    words = description.strip() or f"The tool {wire} has no description."
+    words = description.strip() or f"The tool {wire_name} has no description."
     doc = "\n".join([words[:MAX_DOC_CHARS], "", *parameter_docs])
     return ToolSignature(
         name,
-        wire,
+        wire_name,
         tuple(sorted(parameters.values(), key=lambda parameter: not parameter.required)),
         open=not is_closed,
         doc=doc[: 2 * MAX_DOC_CHARS].rstrip(),

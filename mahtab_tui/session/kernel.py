@@ -119,7 +119,7 @@ class LocalDetachable(LocalLauncher):
         self.will_reattach = reattached is not None
 
     def start(
-        self, executable: str, cwd: str, size: tuple[int, int], wire: ConnectionState
+        self, executable: str, cwd: str, size: tuple[int, int], state: ConnectionState
     ) -> Process:
         if self._reattached is not None:
             process = self._reattached

@@ -61,7 +61,7 @@ class RemoteLauncher:
         return python or ""
 
     def start(
-        self, executable: str, cwd: str, size: tuple[int, int], wire: ConnectionState
+        self, executable: str, cwd: str, size: tuple[int, int], state: ConnectionState
     ) -> RemoteProcess:
         """Start a kernel, or return the waiting one. Raises `KernelError`.
 
@@ -69,12 +69,12 @@ class RemoteLauncher:
             executable: The interpreter; empty for any.
             cwd: The working directory.
             size: Columns and lines of the screen.
-            wire: Is told of the state of the connection.
+            state: Is told of the state of the connection.
         """
         reattached = self._reattached
         self._reattached = None
         if reattached is not None:
-            return RemoteProcess(reattached, wire)
+            return RemoteProcess(reattached, state)
 
         address = self._address
         host_id = secrets.token_hex(HOST_ID_BYTES)
@@ -94,12 +94,12 @@ class RemoteLauncher:
             "kernel_token": token.hex(),
         }
         request = {**station.request(host_id), "received": 0, "start": start_settings}
-        transport = Transport(address, request, wire.ask, wire.given_up)
+        transport = Transport(address, request, state.ask, state.given_up)
 
         note = save_note(self._session, station) if self._session else None
         if self._session and note is None:
             self.problem = "This kernel ends with its screen, because mahtab-tui's folder `run` cannot be used."
-        return RemoteProcess(ConnectedKernel(station, host_id, transport, token, note=note), wire)
+        return RemoteProcess(ConnectedKernel(station, host_id, transport, token, note=note), state)
 
     def keep_settings(self, target: SaveTarget) -> dict[str, Any]:
         """Save in the home folder there, with a separate key, so that the user's key stays here."""

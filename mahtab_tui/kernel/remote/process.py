@@ -71,17 +71,17 @@ class RemoteProcess:
 
     shares_clock = False
 
-    def __init__(self, connected: ConnectedKernel, wire: ConnectionState) -> None:
+    def __init__(self, connected: ConnectedKernel, state: ConnectionState) -> None:
         """
         Args:
             connected: The kernel, and the connection to it.
-            wire: Is told when the connection is lost and when it is back.
+            state: Is told when the connection is lost and when it is back.
         """
         self._address = parse_address(connected.station.address)
         self._request = connected.station.request(connected.host_id)
         self._note = connected.note
         self.detach_handle: DetachHandle | None = None if self._note is None else self
-        self._wire = wire
+        self._connection_state = state
         self.token = connected.token
         self.was_reattached = connected.was_reattached
         self.ready = connected.ready
@@ -119,7 +119,7 @@ class RemoteProcess:
             self._killed = True
             if not self._connected:
                 self._ended(-number)
-            elif self._wire.given_up.is_set():
+            elif self._connection_state.given_up.is_set():
                 timer = threading.Timer(FINISH_TIMEOUT_S, self._ended, (-number,))
                 timer.daemon = True
                 timer.start()
@@ -210,19 +210,21 @@ class RemoteProcess:
             if self._exit_code.done():
                 self._remaining_tries -= 1
             pause = next(pauses)
-            self._wire.lost(time.time() + pause, reason)
+            self._connection_state.lost(time.time() + pause, reason)
             if self._leaving.wait(pause):
                 return None
             request = {**self._request, "received": self._link.received_number}
             try:
-                transport = Transport(self._address, request, self._wire.ask, self._leaving)
+                transport = Transport(
+                    self._address, request, self._connection_state.ask, self._leaving
+                )
             except (KernelGone, KernelClaimed):
                 raise
             except KernelError as error:
                 reason = str(error)
                 continue
             self._connected = True
-            self._wire.back()
+            self._connection_state.back()
             return transport
         return None
 

@@ -69,7 +69,7 @@ class _Launcher(LocalLauncher):
         self._temporary = temporary
 
     def start(
-        self, executable: str, cwd: str, size: tuple[int, int], wire: ConnectionState
+        self, executable: str, cwd: str, size: tuple[int, int], state: ConnectionState
     ) -> Process:
         variables = {**environment(*size), "TMPDIR": self._temporary}
         return spawn(executable, cwd, variables)

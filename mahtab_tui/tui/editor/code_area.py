@@ -106,12 +106,16 @@ class CodeArea(TextArea):
 
     @dataclass
     class Submitted(Message):
+        """The user wants the text to be run or asked."""
+
         text: str
         python: bool
 
     def __init__(self, id: str) -> None:
         self.typing = False
+        """Whether the user is changing the text, so that the selection moves with it."""
         self._blink_count = 0
+        """How often the cursor has changed since the last key."""
         self._killed = KilledText("", "", (0, 0))
         super().__init__(
             language="python",
@@ -124,6 +128,7 @@ class CodeArea(TextArea):
 
     @property
     def python(self) -> bool:
+        """Whether the text is Python; else it is plain text."""
         return self.language == "python"
 
     @python.setter
@@ -139,6 +144,7 @@ class CodeArea(TextArea):
         self.app.theme_changed_signal.subscribe(self, lambda theme: self._apply_theme_colours())
 
     def _apply_theme_colours(self) -> None:
+        """Give code the colours of the application's theme."""
         variables = {**self.app.get_theme_variable_defaults(), **self.app.theme_variables}
         styles: dict[str, Style] = {}
         for role, captures in _CAPTURES_BY_ROLE.items():
@@ -198,6 +204,7 @@ class CodeArea(TextArea):
         self.selection = Selection((row, start), (row, end))
 
     def may_run(self) -> bool:
+        """Return whether Enter submits the text: it is complete, and the cursor is at its end."""
         from mahtab_tui.tui.editor.pasting import is_complete
 
         at_end = not self.get_text_range(self.cursor_location, self.document.end).strip()
@@ -205,14 +212,17 @@ class CodeArea(TextArea):
 
     @property
     def whole_text(self) -> str:
+        """The text, with all of what `collapse_paste` has collapsed."""
         return self.text
 
     @property
     def cursor_index(self) -> int:
+        """The number of characters before the cursor."""
         return len(self.get_text_range((0, 0), self.cursor_location))
 
     @contextmanager
     def as_typed(self) -> Iterator[None]:
+        """Count changes within the block as typed by the user."""
         self.typing = True
         try:
             yield
@@ -277,6 +287,7 @@ class CodeArea(TextArea):
         return super()._replace_via_keyboard(insert, start, end)
 
     def _shift_lines(self, shift: Callable[[str], str]) -> None:
+        """Indent or dedent the selected lines, and select them whole."""
         first_row, last_row = self._selected_rows
         lines = [self.document.get_line(row) for row in range(first_row, last_row + 1)]
         self.replace("\n".join(map(shift, lines)), (first_row, 0), (last_row, len(lines[-1])))
@@ -426,6 +437,7 @@ class CodeArea(TextArea):
         self._replace_via_keyboard(self.collapse_paste(text), *self.selection)
 
     def collapse_paste(self, text: str) -> str:
+        """Return what is inserted for a pasted text."""
         return text
 
     # Workarounds for Textual; see `tui.textual_fixes`.

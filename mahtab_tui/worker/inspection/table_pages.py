@@ -50,7 +50,7 @@ def page(
         start: The first position to return.
         stop: The position after the last one.
         columns: The columns to return.
-        deadline: Ends it.
+        deadline: When reading has to end.
 
     Returns:
         The number of rows in order (`rows`) and in all (`of`), the number of columns, the numbers
@@ -66,6 +66,7 @@ def page(
         try:
             cells.append(table.column(column).texts(page_rows))
         except InspectionError:
+            # The type of the column is not supported.
             cells.append(["?"] * len(page_rows))
     return {
         "rows": len(ordered_rows),
@@ -129,8 +130,8 @@ def rows_of(
 def _intersect(
     rows: Sequence[int], other_rows: Sequence[int], row_count: int, deadline: Deadline
 ) -> list[int]:
-    """Return the numbers that are in both sequences, in the order of the second. row_count: of the
-    table."""
+    """Return the numbers that are in both sequences, in the order of the second. row_count: the number
+    of rows of the table."""
     # A set of ten million rows would take a gigabyte.
     is_in_rows = bytearray(row_count)
     for row in rows:

@@ -2,7 +2,8 @@
 
 A search in all of the text at once is ten times as fast as one in each line, but some patterns then
 match differently: ``\\s`` may match a line break, ``\\A`` matches only once. All positions count
-characters.
+characters. Texts may be a subclass of `str` whose methods return pieces with their place, so those of
+`str` itself are called.
 """
 
 from __future__ import annotations
@@ -119,10 +120,11 @@ def _around_matches(
     start = -1
     end = -1
     for match in pattern.finditer(text, line_start, end_of_line):
+        is_first = end < 0
         is_far_from_last = match.start() - _CONTEXT_CHARS > end
-        if end < 0 or is_far_from_last:
-            if end >= 0:
-                yield start, end
+        if is_far_from_last and not is_first:
+            yield start, end
+        if is_first or is_far_from_last:
             start = max(line_start, match.start() - _CONTEXT_CHARS)
         end = min(end_of_line, match.end() + _CONTEXT_CHARS)
     if end >= 0:
@@ -130,6 +132,7 @@ def _around_matches(
 
 
 def _search_whole(text: str, pattern: Pattern[str]) -> Iterator[tuple[int, int]]:
+    """Yield the matching lines by one search in all of the text."""
     offset = 0
     while offset < len(text):
         match = pattern.search(text, offset)
@@ -145,6 +148,7 @@ def _search_whole(text: str, pattern: Pattern[str]) -> Iterator[tuple[int, int]]
 
 
 def _search_each_line(text: str, pattern: Pattern[str]) -> Iterator[tuple[int, int]]:
+    """Yield the matching lines by a search in each of them."""
     start = 0
     while start < len(text):
         end = line_end(text, start)
