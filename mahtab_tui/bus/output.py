@@ -12,15 +12,17 @@ from mahtab_tui.bus.pens import Pen, read_pen
 from mahtab_tui.bus.terminal_screen import HEIGHT, Screen, collapse, leaves_line, split_unfinished
 
 HEAD_LINES = 200
+"""Lines to keep at the start."""
 TAIL_LINES = 800
-"""Lines to keep at the start and at the end."""
+"""Lines to keep at the end."""
 LINE_HEAD_CHARS = 3_000
+"""Characters to keep at the start of a line."""
 LINE_TAIL_CHARS = 1_000
-"""Characters of a line to keep at its start and end."""
+"""Characters to keep at the end of a line."""
 MAX_HELP_CHARS = 20_000
-"""Characters of a displayed text, such as help."""
+"""Characters to keep of a displayed text, such as help."""
 MAX_RICH_DISPLAYS = 40
-"""Tables, pictures and Markdown texts of one output at most."""
+"""An output keeps at most this many tables, pictures and Markdown texts."""
 MAX_EMULATED_CHARS = 50_000
 """Characters at a piece's end whose cursor movements are emulated."""
 
@@ -73,7 +75,7 @@ class OutputLine:
         self.text = text
 
     def replace(self, text: str) -> None:
-        """Put the text there that the line has after the cursor has moved over it."""
+        """Give the line the text that it has after the cursor has moved over it."""
         self._forget_erased(text)
         self.text = ""
         self.extend(text)
@@ -89,7 +91,7 @@ class DisplayLine(OutputLine):
     """A picture, table or Markdown text."""
 
     mime: str = ""
-    """Empty if only the text is left."""
+    """The MIME type of the data; empty if only the text is left."""
     data: str = ""
     value: str = ""
     """The key with which the kernel opens a table; empty if it cannot."""
@@ -127,11 +129,12 @@ class OutputBuffer:
     _open_line: OutputLine | None = None
     """The line to which the next text is added."""
     _pen: Pen = ""
+    """The colours and styles in which the next text is printed."""
     _kind: str = ""
     """The kind of the last piece; empty if there was none."""
     _lines_below_cursor: int = 0
     _column: int | None = None
-    """The cursor's; None for the end of the line."""
+    """The column of the cursor; None for the end of the line."""
     _unfinished: str = ""
     """A sequence whose end has not arrived yet."""
 
@@ -201,6 +204,7 @@ class OutputBuffer:
                     return
 
     def _trim(self) -> None:
+        """Leave out lines between head and tail, if there are too many."""
         excess_lines = len(self.tail) - TAIL_LINES
         if excess_lines > 0:
             del self.tail[:excess_lines]
@@ -232,12 +236,13 @@ class OutputBuffer:
             return self.head[len(self) - count]
         return None
 
-    def shrink(self, lines: int) -> None:
-        """Keep only that many lines at each end, and only the plain text of displayed values."""
-        self.omitted_lines += max(0, len(self) - 2 * lines)
+    def shrink(self, end_lines: int) -> None:
+        """Keep only the plain text of displayed values, and some lines at each end. end_lines: how
+        many."""
+        self.omitted_lines += max(0, len(self) - 2 * end_lines)
         all_lines = list(self)
-        self.head = all_lines[:lines]
-        self.tail = all_lines[lines:][-lines:]
+        self.head = all_lines[:end_lines]
+        self.tail = all_lines[end_lines:][-end_lines:]
         for line in self:
             if isinstance(line, DisplayLine):
                 line.drop_value()
@@ -260,6 +265,7 @@ class OutputBuffer:
         return first_lines, middle[tail_start + 1 :]
 
     def _write(self, kind: str, text: str) -> None:
+        """Add text without line breaks to the open line, or to a new one."""
         if self._open_line is None:
             self._open_line = OutputLine(kind, self._pen)
             self._append(self._open_line)
@@ -271,11 +277,13 @@ class OutputBuffer:
         self._end_line()
 
     def _end_line(self) -> None:
+        """Begin a new line with the next text, with the cursor at its end."""
         self._open_line = None
         self._lines_below_cursor = 0
         self._column = None
 
     def _end_prints(self) -> None:
+        """End the line that is printed, because something else follows."""
         self._end_line()
         self._unfinished = ""
 
@@ -335,13 +343,14 @@ class OutputBuffer:
                 line = OutputLine("stdout", "")
             if row != line.text:
                 line.replace(row)
-            # They were behind the lines that are left out.
+            # The lines were behind those that are left out.
             if self.omitted_lines:
                 self.tail.append(line)
             else:
                 self._append(line)
 
     def _append(self, line: OutputLine) -> None:
+        """Add a line to the head; once that is full, to the tail."""
         if len(self.head) < HEAD_LINES and not self.tail:
             self.head.append(line)
         else:
@@ -349,6 +358,7 @@ class OutputBuffer:
 
 
 def _display_line(text: str, mime: str, data: str, value: str) -> DisplayLine:
+    """Return the line of a `DisplayedValue`, with the beginning of a long text."""
     text = text.rstrip("\n")
     max_chars = LINE_HEAD_CHARS
     if mime == "text/plain":

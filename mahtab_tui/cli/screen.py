@@ -142,7 +142,7 @@ def _open_unsaved_session(
     result = open_screen(
         settings, backend, collector=collector, files=files, notebook=notebook, no_trace=True
     )
-    return result.code
+    return result.exit_code
 
 
 class _SessionStart(NamedTuple):
@@ -215,7 +215,7 @@ def _open_saved_sessions(settings: Settings, collector: Collector, start: _Sessi
             resumed=start.is_resumed,
             cell=result.running_cell,
         )
-    return result.code
+    return result.exit_code
 
 
 def _resume_session(settings: Settings, start: _SessionStart) -> _ReadySession:

@@ -10,6 +10,8 @@ from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.export.entries import ANNOTATIONS, ExportedConversation, has_run
 
 MAX_TITLE_CHARS = 300
+_MAX_FIRST_LINE_CHARS = 100
+"""A title has at most this many characters of a question's or a cell's first line."""
 
 
 def to_title(text: str) -> str:
@@ -27,7 +29,7 @@ def find_title(entries: Sequence[Entry]) -> str:
     first_text = next(questions, None) or next(codes, "")
     for line in first_text.splitlines():
         if line.strip():
-            return line.strip()[:100]
+            return line.strip()[:_MAX_FIRST_LINE_CHARS]
     return ""
 
 

@@ -14,7 +14,7 @@ from mahtab_tui.kernel.values import OutputKind
 from mahtab_tui.worker.cells.capture import omission
 
 MAX_HEAD_CHARS = 25_000_000
-"""Characters to keep of the beginning of the output, and of its end."""
+"""Characters to keep of the beginning of the output, and as many of its end."""
 MAX_REACHABLE_CHARS = 128_000
 """Characters at the end of plain text that the cursor may still reach."""
 MIN_BULK_CHARS = 4_000

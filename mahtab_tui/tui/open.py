@@ -35,7 +35,9 @@ if TYPE_CHECKING:
     from mahtab_tui.session.sharing import ShareServer
 
 INDEXING_PAUSE_S = 4.0
+"""Seconds before the records of sessions are read for searches."""
 MIN_SCREEN_SIZE = (20, 5)
+"""Columns and lines that the screen needs."""
 ASK_HINT = ' Without one, use: mahtab-tui ask "question".'
 
 
@@ -47,10 +49,19 @@ class ScreenFrontend:
 
     def __init__(self) -> None:
         self.app: MahtabApp | None = None
+        """The application; None before it is made."""
 
     def run_in_terminal(self, argv: Sequence[str], cwd: str) -> int:
-        """Give the terminal to a program, and return its exit code. Waits; called on a thread. Raises
-        `RuntimeError` with a sentence."""
+        """Give the terminal to a program, wait until it ends, and return its exit code. Not for the
+        main thread.
+
+        Args:
+            argv: The program and its arguments.
+            cwd: The folder in which it runs.
+
+        Raises:
+            RuntimeError: There is no screen; the message is a sentence.
+        """
         app = self.app
         if app is None or not app.is_running:
             raise RuntimeError("This needs a terminal, and the screen is not open.")
@@ -103,8 +114,7 @@ def end_with_terminal() -> None:
 class ScreenResult(NamedTuple):
     """How the screen was left."""
 
-    code: int
-    """The exit code."""
+    exit_code: int
     next_session: str
     """The session to open next; empty to end."""
     running_cell: int = 0
@@ -176,7 +186,8 @@ class _SessionOnScreen:
             backend.get().release()
 
     def close(self, *, hurry: bool = False) -> None:
-        """Close the session, and note what could not be saved."""
+        """Close the session, and note what could not be saved. hurry: save nothing that takes long,
+        because the program is about to be killed."""
         # Only a thread that was started can be joined.
         if self._sharing.ident is not None:
             self._sharing.join()
@@ -216,10 +227,11 @@ def open_screen(
 
     Args:
         settings: The settings of the session.
-        backend: Created after the first picture.
+        backend: The kernel and the store, created after the first picture.
         name: The name of the session; by default that of the folder.
         past: The records of a session that is resumed.
-        collector: None if the process is not ours.
+        collector: Keeps garbage collection off until the first picture; None if the process is not
+            ours.
         kernel_notice: What to say about the kernel at first.
         keeps_namespace: Whether the variables are saved with the session.
         no_trace: Whether nothing is saved.
@@ -243,22 +255,31 @@ def open_screen(
         notebook=notebook,
         no_trace=no_trace,
     )
-    run = _SessionOnScreen(session, frontend, kernel_notice=kernel_notice, no_trace=no_trace)
+    shown_session = _SessionOnScreen(
+        session, frontend, kernel_notice=kernel_notice, no_trace=no_trace
+    )
     try:
-        with StdioRedirect(run.add_line) as guard, report_thread_failures(run.add_line):
+        with (
+            StdioRedirect(shown_session.add_line) as guard,
+            report_thread_failures(shown_session.add_line),
+        ):
             app = MahtabApp(
-                session, guard, run.history, collector=collector, keeps_namespace=keeps_namespace
+                session,
+                guard,
+                shown_session.history,
+                collector=collector,
+                keeps_namespace=keeps_namespace,
             )
             frontend.app = app
-            run.start_late_work(app, share=settings.share)
-            with SignalHandler(app, partial(run.save_for_signal, app, backend)):
+            shown_session.start_late_work(app, share=settings.share)
+            with SignalHandler(app, partial(shown_session.save_for_signal, app, backend)):
                 app.run()
             if not no_trace:
                 app.ui_state.save()
     finally:
-        run.close()
-        if run.closing_lines:
-            print(plain("\n".join(run.closing_lines)), file=sys.stderr)
+        shown_session.close()
+        if shown_session.closing_lines:
+            print(plain("\n".join(shown_session.closing_lines)), file=sys.stderr)
 
     advice = ""
     is_saved = backend.made and backend.get().store is not None and not no_trace

@@ -59,9 +59,7 @@ def test_a_text_in_a_deep_folder_is_searched(deep_folder: Path) -> None:
 
 
 def test_the_files_of_a_deep_skill_are_listed(deep_folder: Path) -> None:
-    (deep_folder / "SKILL.md").write_text(
-        "---\nname: deep\ndescription: deep\n---\nText.\n"
-    )
+    (deep_folder / "SKILL.md").write_text("---\nname: deep\ndescription: deep\n---\nText.\n")
     files = skill_files(read_skill(deep_folder / "SKILL.md"))
     assert [os.path.basename(file) for file in files] == ["file.txt"]
 

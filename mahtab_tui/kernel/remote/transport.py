@@ -24,7 +24,7 @@ from mahtab_tui.kernel.remote.bundle import bundle
 from mahtab_tui.worker.link.station_link import LINK_PIECE_BYTES, MAGIC
 
 CONNECT_TIMEOUT_S = 60.0
-"""Seconds: a host may wake up, a container may be downloaded, a password may be typed."""
+"""Seconds for an answer: a host may wake up, a container may be downloaded."""
 FINISH_TIMEOUT_S = 1.0
 """Seconds for a connection to end, if nothing depends on it."""
 MAX_FINISH_TIMEOUT_S = 10.0
@@ -33,13 +33,18 @@ MAX_FINISH_TIMEOUT_S = 10.0
 _VERSION = re.compile(r"([0-9]{1,4})\.([0-9]{1,4})(?![0-9])")
 """The version of Python on the other machine."""
 _MAX_VERSION_CHARS = 20
+"""Characters of what the other machine calls its version, in a message."""
 _MAX_ERROR_CHARS = 4_000
+"""Characters that are kept of the command's errors."""
 _MAX_REASON_CHARS = 300
 _MAX_REFUSAL_CHARS = 200
+"""Characters of the other machine's words in a message."""
 _MAX_BANNER_BYTES = 2**20
 """Bytes that may arrive before Python answers."""
 _MAX_BANNER_LINES = 3
+"""Lines that are kept of what is printed before Python answers."""
 _POLL_INTERVAL_S = 0.2
+"""Seconds between two looks at whether anybody still waits."""
 _ENDED_GRACE_S = 2.0
 """Seconds without an answer after the command has ended; what it started may hold its output
 open."""
@@ -104,6 +109,8 @@ class Transport:
         """What was printed before Python answered, by a shell or a wrapper."""
         self.buffered = b""
         """Data after the station's answer."""
+        self.answer: dict[str, Any] = {}
+        """The station's answer to the request."""
         try:
             self._questions = AskpassServer(ask)
         except OSError as error:
@@ -121,6 +128,7 @@ class Transport:
             os.set_blocking(descriptor, False)
         try:
             self.received_number = self._connect(request)
+            """The number of the last message that the station has received."""
         except BaseException:
             self.close()
             raise
@@ -128,7 +136,7 @@ class Transport:
             self._questions.close()
 
     def read_stderr(self) -> bool:
-        """Read what has arrived on stderr; returns False at its end."""
+        """Read what has arrived on stderr; return False at its end."""
         try:
             data = os.read(self.stderr, LINK_PIECE_BYTES)
         except BlockingIOError:
@@ -166,8 +174,14 @@ class Transport:
                 file.close()
 
     def _connect(self, request: Mapping[str, Any]) -> int:
-        """Exchange the first lines with the loader and the station; returns the number of the last
-        message that the station has received. Raises `KernelError`."""
+        """Exchange the first lines with the loader and the station.
+
+        Returns:
+            The number of the last message that the station has received.
+
+        Raises:
+            KernelError: There is no such answer.
+        """
         packed_files = bundle()
         deadline = time.monotonic() + CONNECT_TIMEOUT_S
         description = {
@@ -198,13 +212,14 @@ class Transport:
                 raise KernelGone(f"{self._label} was reached, but {refusal}.")
             if "taken" in answer:
                 raise KernelClaimed(f"The kernel on {self._label} is now open in another terminal.")
-            self.answer: dict[str, Any] = dict(answer)
+            self.answer = dict(answer)
             return int(answer["received"])
         except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
             raise KernelError(f"{self._label} does not respond like a kernel.") from None
 
     def _read_greeting(self, deadline: float) -> list[str]:
-        """Read the loader's first line, after what a shell may print; returns its words."""
+        """Read the loader's first line, after what a shell may print, and return the words in it.
+        Raises `KernelError`."""
         read_bytes = 0
         while True:
             line = self._read_line(deadline)
@@ -218,6 +233,7 @@ class Transport:
                 raise KernelError(f"{self._label} prints something, but does not run Python.")
 
     def _read_line(self, deadline: float) -> bytes:
+        """Return the next line, without its end. Raises `KernelError`."""
         while b"\n" not in self.buffered:
             data = self._read(deadline)
             if len(self.buffered) > _MAX_BANNER_BYTES:
@@ -227,6 +243,7 @@ class Transport:
         return line.rstrip(b"\r")
 
     def _read(self, deadline: float) -> bytes:
+        """Return the next data. Raises `KernelError` when there is no more."""
         while True:
             self._wait(select.POLLIN, self.stdout, deadline)
             with contextlib.suppress(BlockingIOError):
@@ -258,6 +275,7 @@ class Transport:
         self._write(json.dumps(message).encode() + b"\n", deadline)
 
     def _write(self, data: bytes, deadline: float) -> None:
+        """Send data. Raises `KernelError`."""
         unwritten = memoryview(data)
         while unwritten:
             try:
@@ -268,7 +286,16 @@ class Transport:
                 raise KernelError(self._failure()) from None
 
     def _wait(self, event: int, descriptor: int, deadline: float) -> None:
-        """Wait until a descriptor is ready, reading errors meanwhile. Raises `KernelError`."""
+        """Wait until a descriptor is ready, and read errors meanwhile.
+
+        Args:
+            event: `select.POLLIN` or `select.POLLOUT`.
+            descriptor: The descriptor to wait for.
+            deadline: When to give up, as monotonic time.
+
+        Raises:
+            KernelError: The time is up, the command has ended, or nobody waits any more.
+        """
         poll = select.poll()
         poll.register(descriptor, event)
         poll.register(self.stderr, select.POLLIN)

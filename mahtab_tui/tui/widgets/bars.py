@@ -43,6 +43,7 @@ _STATES = {
     "busy": ("●", "$highlight"),
     "dead": ("✗", "$bad"),
 }
+"""The sign and the colour of each state of the kernel."""
 _APPROVAL_TEXTS = {
     "ask": "ask first",
     "review": "review changes",
@@ -100,18 +101,24 @@ class HeaderBar(Widget):
     model: reactive[str] = reactive("")
     approval: reactive[str] = reactive("ask")
     tokens: reactive[int] = reactive(0)
+    """Tokens that the session's models have read and written."""
     cost: reactive[float | None] = reactive(None)
+    """US dollars; None if no price is known."""
     unpriced: reactive[bool] = reactive(False)
+    """Whether the cost lacks calls whose price is unknown."""
     window: reactive[Window | None] = reactive(None)
     """How full the model's window is; None if unknown."""
     waits: reactive[bool] = reactive(False)
+    """Whether something waits for the user."""
     kernel: reactive[KernelRecord | None] = reactive(None, always_update=True)
 
     def __init__(self, langsmith: str = "", *, id: str | None = None) -> None:
-        """langsmith: the environment variable that sends everything there, or empty."""
+        """langsmith: the environment variable that sends everything to LangSmith; empty if none is
+        set."""
         super().__init__(id=id)
         self._langsmith = langsmith
         self._busy_since = 0.0
+        """When the kernel began what it does, in seconds since the epoch."""
         self._created = time.time()
         self._folds: HeaderFolds | None = None
 
@@ -165,12 +172,13 @@ class HeaderBar(Widget):
 
     @property
     def _state(self) -> str:
+        """The state of the kernel."""
         if self.kernel is None:
             return "starting"
         return self.kernel.state or "starting"
 
     def _activity(self) -> HeaderActivity:
-        """Return what is most urgent."""
+        """Return the most urgent of what is done or waits."""
         if self._folds is None:
             return HeaderActivity("starting", None)
         activities, pending = self._folds
@@ -264,18 +272,22 @@ class FooterKey(NamedTuple):
     """A key in the line of keys."""
 
     key: str
+    """Textual's name of the key."""
     display: str
+    """The key as the user reads it."""
     description: str
+    """What it does, in a word or two."""
     enabled: bool
     is_help: bool
 
     @property
     def texts(self) -> tuple[str, str]:
+        """What is drawn: the key, and what it does."""
         return f" {self.display} ", f"{self.description} "
 
     @property
     def width(self) -> int:
-        """In cells."""
+        """The width of its texts, in cells."""
         return cell_len("".join(self.texts))
 
 
@@ -310,6 +322,7 @@ class KeyLine(Widget):
     """
 
     keys: tuple[FooterKey, ...] = ()
+    """The keys that do something now, also those that do not fit."""
 
     def on_mount(self) -> None:
         self.screen.bindings_updated_signal.subscribe(self, self._find_keys)
@@ -360,6 +373,7 @@ class KeyLine(Widget):
         return Strip(segments).adjust_cell_length(self.size.width, self.rich_style)
 
     def on_mouse_down(self, event: MouseDown) -> None:
+        """Do what the key under the mouse does."""
         end = 0
         for key in self._fitting_keys:
             end += key.width
@@ -416,6 +430,8 @@ class Splitter(Widget):
 
     @dataclass
     class Dragged(Message):
+        """Posted when the user drags a splitter to a cell of the screen."""
+
         splitter: Splitter
         x: int
         y: int

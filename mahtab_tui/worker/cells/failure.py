@@ -1,5 +1,5 @@
-"""An error of a cell and the objects that it is about, without running the user's code.
-`failed_code.py` finds the code, and `hints.py` writes what helps."""
+"""Finds out about an error of a cell and the objects that it is about, without running the user's
+code. `failed_code.py` finds the code, and `hints.py` writes what helps."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from .suggestions import nearest
 _ARGS = BaseException.__dict__["args"]
 """Bypasses attributes of the exception's own class."""
 _MAX_FRAMES = 200
-"""Frames that are looked at, the innermost ones."""
+"""At most this many frames are looked at, the innermost ones."""
 _MAX_MESSAGE_CHARS = 2_000
 """Characters of an error's message that are read."""
 _MAX_SUGGESTED_TABLES = 5
 TRACEBACK_END_CHARS = 1_000
-"""The end of a formatted traceback, in which Python's own suggestion stands."""
+"""Python's own suggestion stands in this many characters at the end of a formatted traceback."""
 _SUBJECT_NAMES = ("self", "obj", "arg", "data", "left", "right", "other", "frame", "df", "X")
 """Variables of library functions that may contain the object that the error is about."""
 _TABLE_TYPES = (("pandas", "DataFrame"), ("polars", "DataFrame"), ("pyarrow", "Table"))
@@ -41,11 +41,14 @@ class Failure:
         self.error = error
         self.traceback_text = traceback_text
         self.kind = name_of(type(error))
+        """The name of the error's class."""
         arguments = _ARGS.__get__(error)
+        # The first argument, such as a message or a missing key.
         self.argument: Any = arguments[0] if arguments else None
         if type(self.argument) is str:
             self.argument = self.argument[:_MAX_MESSAGE_CHARS]
         self.message = self.argument if type(self.argument) is str else ""
+        """The argument, if it is a text; else empty."""
 
         self.user_frame: FailedFrame | None = None
         """The innermost frame of the user's own code; None if there is none."""
@@ -65,6 +68,7 @@ class Failure:
             self.names.update(copy_locals(self.user_frame.frame) or {})
 
     def is_a(self, kind: type[BaseException]) -> bool:
+        """Return whether the error is of a class or of one derived from it."""
         return is_subclass(type(self.error), kind)
 
     @property

@@ -22,6 +22,7 @@ class Reloader:
     """Reloads modules of the user whose files have changed."""
 
     def __init__(self, *, automatic: bool = True) -> None:
+        """automatic: whether modules are reloaded before each cell."""
         self._modified_ns: dict[str, int] = {}
         """When the files of modules were modified, in nanoseconds, by the module's name."""
         self.automatic = automatic
@@ -47,6 +48,7 @@ class Reloader:
                     print(f"{name} has changed and was reloaded")
 
     def _modules(self) -> Iterator[tuple[str, ModuleType, str]]:
+        """Yield the names, modules and files of the user's modules."""
         for name, module in list(sys.modules.items()):
             if name == "__main__" or not is_module(module):
                 continue

@@ -30,10 +30,11 @@ _NUMBER = re.compile(
     r"(?<![\w.,-])-?\d{1,3}(?:,\d{3})+(?:\.\d+)?(?!\w)|(?<![\w.,-])-?\d+(?:\.\d+)?(?![\w,])"
 )
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+"""Control characters, and those that change the direction of text."""
 _AROUND_CHOICES = " \n.'\"`"
 """Characters around the name of a choice that are not part of it."""
 _MAX_QUOTED_CHARS = 100
-"""Characters of wrong data that the model is shown."""
+"""The model is shown at most this many characters of wrong data."""
 
 
 def read_as(form: object, text: str, *, raw: bool = False) -> object:
@@ -109,6 +110,7 @@ def _only_value(form: object, text: str) -> str | None:
 
 
 def _stands_in(name: str, text: str) -> bool:
+    """Return whether a name is a word of a text, in any case."""
     return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text, re.IGNORECASE) is not None
 
 
@@ -143,7 +145,7 @@ def _quote(data: object) -> str:
 
 
 def _convert(form: object, data: Any, path: str) -> object:
-    """As `_read`, but may also raise `READ_ERRORS` for data of another form."""
+    """Convert data as `_read` does, but also raise `READ_ERRORS` for data of another form."""
     bare_form = strip_annotations(form)
     if bare_form is not form:
         return _check_constraints(form, _read(bare_form, data, path), path)
@@ -163,7 +165,8 @@ def _convert(form: object, data: Any, path: str) -> object:
 
 
 def _check_constraints(form: object, value: object, path: str) -> object:
-    """Return a value as the constraints of an annotation make it."""
+    """Return a value that fulfils the constraints of an annotation. Raises `WrongForm` if it does
+    not."""
     # Constraints need pydantic to be declared.
     if get_origin(form) is not Annotated or "pydantic" not in sys.modules:
         return value
@@ -172,6 +175,8 @@ def _check_constraints(form: object, value: object, path: str) -> object:
 
 
 def _read_union(forms: Sequence[object], data: object, path: str) -> object:
+    """Read data as the first of several forms that it has. Raises `ValueError` if it has none."""
+
     def is_another_type(form: object) -> bool:
         return type(data) is not strip_annotations(form)
 
@@ -183,7 +188,8 @@ def _read_union(forms: Sequence[object], data: object, path: str) -> object:
 
 
 def _choose(choices: dict[Any, list[Any]], data: object) -> object:
-    """Return the choice that data names, exactly or, as the only one, in another spelling."""
+    """Return the choice that data names: exactly, or in another spelling if only one choice has it.
+    Raises `ValueError` for other data."""
     for choice, names in choices.items():
         if any(type(name) is type(data) and name == data for name in names):
             return choice
@@ -197,6 +203,7 @@ def _choose(choices: dict[Any, list[Any]], data: object) -> object:
 
 
 def _read_items(form: object, data: Any, path: str) -> list[object]:
+    """Read the items of a list, a tuple or a set."""
     if not isinstance(data, LIST_DATA):
         raise TypeError
     inner_forms = get_args(form)
@@ -213,6 +220,7 @@ def _read_items(form: object, data: Any, path: str) -> list[object]:
 
 
 def _read_dict(form: object, data: Any, path: str) -> dict[object, object]:
+    """Read the keys and values of a dict."""
     key_form, value_form = get_args(form) or (Any, Any)
     return {
         _read(key_form, key, f"{path}, a key"): _read(value_form, value, f"{path}[{key!r}]")
