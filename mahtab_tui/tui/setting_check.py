@@ -10,7 +10,7 @@ from mahtab_tui.kernel.launch import find_interpreter
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.names import full_name, split_spec
 from mahtab_tui.settings.model import SettingsError
-from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY
+from mahtab_tui.tui.theme import OUR_THEMES
 
 
 def check_setting(
@@ -51,7 +51,7 @@ def theme_names() -> list[str]:
     """Return the names of all themes, ours first."""
     from textual.theme import BUILTIN_THEMES
 
-    return [MAHTAB.name, MAHTAB_DAY.name, *BUILTIN_THEMES]
+    return [*(theme.name for theme in OUR_THEMES), *BUILTIN_THEMES]
 
 
 def _check_name(key: str, name: str, names: Collection[str], noun: str) -> None:

@@ -34,7 +34,7 @@ from mahtab_tui.tui.terminal_driver import (
     TextOnly,
     ignore_signal_keys,
 )
-from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY, role_variables
+from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY, OUR_THEMES, role_variables
 
 if TYPE_CHECKING:
     import logging
@@ -241,7 +241,7 @@ class TerminalApp(App[T]):
         self, *, theme: str = "", guard: StdioRedirect | None = None, **options: Any
     ) -> None:
         super().__init__(**options)
-        for own_theme in (MAHTAB, MAHTAB_DAY):
+        for own_theme in OUR_THEMES:
             self.register_theme(own_theme)
         self.set_theme(theme)
         self.guard = guard

@@ -1,4 +1,7 @@
-"""Our two themes, with colours by role."""
+"""Our themes, with colours by role.
+
+`tests/tui/contrast.py` computes how well each pair of colours that a screen shows can be read.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,11 @@ from typing import Any
 
 from pygments.token import Comment, Keyword, Name, Number, Operator, Punctuation, String
 from pygments.token import _TokenType as TokenType
+from rich.segment import Segment
 from rich.style import Style
 from textual.app import App
 from textual.color import Color
+from textual.strip import Strip
 from textual.theme import Theme
 
 _DARK_COLOURS = {
@@ -21,7 +26,9 @@ _DARK_COLOURS = {
     "good": "#8fd6a4",
     "bad": "#f08a8a",
     "hairline": "#242b47",
-    "muted": "#6b7596",
+    "edge": "#606a8e",
+    "selected-row": "#293a57",
+    "muted": "#7f88a4",
     "agent-1": "#6fd0c4",
     "agent-2": "#f0a878",
     "agent-3": "#e79ac8",
@@ -30,23 +37,45 @@ _DARK_COLOURS = {
 _LIGHT_COLOURS = {
     "person": "#0b62a8",
     "model": "#7138b8",
-    "highlight": "#8a5a00",
-    "good": "#1f7a3d",
+    "highlight": "#855700",
+    "good": "#1c6e37",
     "bad": "#b3261e",
     "hairline": "#cfd4e4",
-    "muted": "#626b86",
-    "agent-1": "#0f6f68",
+    "edge": "#7b839b",
+    "selected-row": "#c8def5",
+    "muted": "#5e6680",
+    "agent-1": "#0f6c65",
     "agent-2": "#9a4a0a",
     "agent-3": "#a12d70",
     "agent-4": "#56651a",
 }
+_CONTRAST_COLOURS = {
+    "person": "#a8e4ff",
+    "model": "#e6d5ff",
+    "highlight": "#ffe27a",
+    "good": "#a6f5b6",
+    "bad": "#ffcccc",
+    "hairline": "#8a8d9c",
+    "edge": "#b8bac8",
+    "selected-row": "#0058bb",
+    "muted": "#d4d6e0",
+    "agent-1": "#8ff0e4",
+    "agent-2": "#ffd2b0",
+    "agent-3": "#ffcceb",
+    "agent-4": "#dcf08c",
+}
 ROLES = tuple(_DARK_COLOURS)
-"""Names of Textual variables that themes define."""
+"""Names of Textual variables that themes define. `hairline` is for lines that only part what space
+parts already; `edge`, for borders and the thumbs of scrollbars, can be seen on every background."""
 AGENT_COLOURS = tuple(role for role in ROLES if role.startswith("agent-"))
 """The roles of agents that join a session; from the fifth agent on, they repeat."""
-_TEXT_ROLES = tuple(role for role in ROLES if role not in AGENT_COLOURS)
+_SHEET_ROLES = ("edge", "selected-row")
+"""The roles that only style sheets use."""
+_TEXT_ROLES = tuple(role for role in ROLES if role not in (*AGENT_COLOURS, *_SHEET_ROLES))
 _PALETTE_VARIABLES = (*_TEXT_ROLES, "foreground", "surface", "panel", *AGENT_COLOURS)
 """The variables that a palette is made of."""
+SELECTED_ROW_SHARE = 0.3
+"""Of a theme's colour in the background of a selected row, in themes that are not ours."""
 MAX_CACHED_PALETTES = 4
 BOLD = Style(bold=True)
 ITALIC = Style(italic=True)
@@ -56,18 +85,17 @@ REVERSE = Style(reverse=True)
 _NAME_TOKENS = (Name.Function, Name.Class, Name.Builtin, Name.Decorator)
 
 
-def _make_theme(name: str, roles: dict[str, str], selection: str, **colours: str) -> Theme:
+def _make_theme(name: str, roles: dict[str, str], **colours: str) -> Theme:
     """Return a theme.
 
     Args:
         name: The name by which the user chooses it.
         roles: The colour of each role.
-        selection: Behind selected text; with an opacity.
         **colours: Textual's other colours of a theme.
     """
     return Theme(
         name=name,
-        dark=roles is _DARK_COLOURS,
+        dark=roles is not _LIGHT_COLOURS,
         primary=roles["person"],
         secondary=roles["model"],
         accent=roles["highlight"],
@@ -76,9 +104,14 @@ def _make_theme(name: str, roles: dict[str, str], selection: str, **colours: str
         success=roles["good"],
         variables={
             **roles,
-            "block-cursor-text-style": "none",
+            "block-cursor-foreground": colours["foreground"],
+            "block-cursor-background": roles["selected-row"],
+            "block-cursor-text-style": "bold",
+            "block-cursor-blurred-foreground": colours["foreground"],
+            "block-cursor-blurred-background": roles["selected-row"],
+            "block-cursor-blurred-text-style": "bold",
             "footer-key-foreground": roles["highlight"],
-            "input-selection-background": selection,
+            "input-selection-background": roles["selected-row"],
         },
         **colours,  # type: ignore[arg-type]
     )
@@ -87,7 +120,6 @@ def _make_theme(name: str, roles: dict[str, str], selection: str, **colours: str
 MAHTAB = _make_theme(
     "mahtab",
     _DARK_COLOURS,
-    "#7cc7ff 30%",
     foreground="#cfd6ee",
     background="#0d1020",
     surface="#12162a",
@@ -96,12 +128,20 @@ MAHTAB = _make_theme(
 MAHTAB_DAY = _make_theme(
     "mahtab-day",
     _LIGHT_COLOURS,
-    "#0b62a8 25%",
     foreground="#1d2338",
     background="#f7f8fc",
     surface="#eef0f7",
     panel="#e2e6f2",
 )
+MAHTAB_CONTRAST = _make_theme(
+    "mahtab-contrast",
+    _CONTRAST_COLOURS,
+    foreground="#ffffff",
+    background="#000000",
+    surface="#07070a",
+    panel="#0b0b10",
+)
+OUR_THEMES = (MAHTAB, MAHTAB_DAY, MAHTAB_CONTRAST)
 
 
 def role_variables(theme: Theme) -> dict[str, str]:
@@ -114,6 +154,8 @@ def role_variables(theme: Theme) -> dict[str, str]:
         "good": theme.success or theme.primary,
         "bad": theme.error or theme.primary,
         "hairline": theme.panel or theme.surface or theme.primary,
+        "edge": our_colours["muted"],
+        "selected-row": _selected_row(theme),
     }
     for role in ("muted", *AGENT_COLOURS):
         variables[role] = our_colours[role]
@@ -121,6 +163,15 @@ def role_variables(theme: Theme) -> dict[str, str]:
         if role in theme.variables:
             variables[role] = theme.variables[role]
     return variables
+
+
+def _selected_row(theme: Theme) -> str:
+    """Return a background for the selected row of a list, between that of lists and the colour of the
+    theme."""
+    panel = Color.parse(
+        theme.panel or theme.surface or theme.background or _DARK_COLOURS["hairline"]
+    )
+    return panel.blend(Color.parse(theme.primary), SELECTED_ROW_SHARE).hex
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +250,24 @@ class Palette:
         if token in Operator:
             return self.person
         return self.text
+
+
+def unmute(strip: Strip, palette: Palette, background: Style) -> Strip:
+    """Return a line in which muted text has the usual colour of text where the background would make
+    it hard to read.
+
+    Args:
+        strip: The line.
+        palette: That of the application's present theme.
+        background: Its colour behind the text is that of a selection or of a selected row.
+    """
+    segments = []
+    for text, style, _ in strip:
+        is_muted = style is not None and style.color == palette.muted.color
+        if style is not None and is_muted and style.bgcolor == background.bgcolor:
+            style += palette.text
+        segments.append(Segment(text, style))
+    return Strip(segments, strip.cell_length)
 
 
 def get_palette(app: App[Any]) -> Palette:

@@ -8,7 +8,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ import pytest
 from textual import strip
 from textual._compositor import Compositor
 from textual._context import visible_screen_stack
+from textual.app import App
 from textual.css.model import RuleSet
 from textual.css.stylesheet import Stylesheet
 from textual.filter import LineFilter
@@ -30,6 +31,7 @@ from mahtab_tui.settings.model import load_settings
 from mahtab_tui.store.input_history import History
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.terminal_driver import StdioRedirect, TextOnly
+from tests.tui.contrast import find_faults
 from tests.tui.inspecting import Inspect, looking_at
 from tests.tui.screens_app import SessionScreensApp
 from tests.tui.story import MakeApp, ScriptedSession
@@ -121,6 +123,28 @@ def lines_only(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(Compositor, "render_update", render_update)
     monkeypatch.setattr(Widget, "get_line_filters", get_line_filters)
+
+
+@pytest.fixture
+def snap_compare(snap_compare: Callable[..., bool]) -> Callable[..., bool]:
+    """Compare pictures as the plugin does. Each screen must be readable in all of our themes, too."""
+    compare_picture = snap_compare
+
+    def compare(
+        app: App[Any], *, run_before: Callable[..., Any] | None = None, **options: Any
+    ) -> bool:
+        faults: list[str] = []
+
+        async def read_screen(pilot: Pilot[Any]) -> None:
+            if run_before is not None:
+                await run_before(pilot)
+            faults.extend(await find_faults(pilot))
+
+        is_same = compare_picture(app, run_before=read_screen, **options)
+        assert not faults, "\n".join(faults)
+        return is_same
+
+    return compare
 
 
 @pytest.fixture

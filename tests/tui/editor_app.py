@@ -27,7 +27,7 @@ from mahtab_tui.tui.editor import EditorPane
 from mahtab_tui.tui.editor.prompt_area import PromptArea
 from mahtab_tui.tui.messages import OpenMenu
 from mahtab_tui.tui.screens.dialog import ActionMenu, ask
-from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY, role_variables
+from mahtab_tui.tui.theme import MAHTAB, OUR_THEMES, role_variables
 from mahtab_tui.tui.widgets.approval_row import ApprovalRow
 from mahtab_tui.tui.widgets.input_row import InputRow
 from mahtab_tui.tui.widgets.queue_row import QueueRow
@@ -52,7 +52,7 @@ def no_completions(text: str, cursor: int) -> Completions:
 class ThemedApp(App[None]):
     def __init__(self, theme: str = MAHTAB.name, css_path: Sequence[Path] | None = None) -> None:
         super().__init__(css_path=None if css_path is None else list(css_path))
-        for own_theme in (MAHTAB, MAHTAB_DAY):
+        for own_theme in OUR_THEMES:
             self.register_theme(own_theme)
         self.theme = theme
 

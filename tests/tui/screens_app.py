@@ -6,13 +6,13 @@ from mahtab_tui.session import Session
 from mahtab_tui.tui.app import style_sheets
 from mahtab_tui.tui.messages import RunCode
 from mahtab_tui.tui.terminal_app import TerminalApp
-from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY, role_variables
+from mahtab_tui.tui.theme import MAHTAB, OUR_THEMES, role_variables
 
 
 class ScreensApp(TerminalApp[int]):
     def __init__(self) -> None:
         super().__init__(css_path=list(style_sheets()))
-        for theme in (MAHTAB, MAHTAB_DAY):
+        for theme in OUR_THEMES:
             self.register_theme(theme)
         self.theme = MAHTAB.name
 

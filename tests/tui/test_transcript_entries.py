@@ -251,7 +251,8 @@ async def test_rewound_entry_stays_hidden_with_a_note() -> None:
         rows = [app.pane.render_line(y) for y in range(first_row, app.pane.size.height)]
         bars = [segment.style for row in rows for segment in row if segment.text == BAR]
         assert len(bars) > 5
-        assert all(bar is not None and bar.dim for bar in bars)
+        muted = PALETTES[0].muted
+        assert all(bar is not None and bar.color == muted.color for bar in bars)
         await press(pilot, "enter", "m")
         assert app.calls == [("refused", "This entry was rewound, so the model does not see it.")]
 

@@ -17,6 +17,7 @@ from textual.document._syntax_aware_document import SyntaxAwareDocument
 from textual.events import Click, Key, Paste
 from textual.geometry import Region, Size
 from textual.message import Message
+from textual.strip import Strip
 from textual.widgets import TextArea
 from textual.widgets.text_area import TextAreaTheme
 from tree_sitter import Language, Query
@@ -24,7 +25,7 @@ from tree_sitter import Language, Query
 from mahtab_tui.tui.editor import line_editing
 from mahtab_tui.tui.editor.line_editing import INDENT
 from mahtab_tui.tui.textual_fixes import run_own_binding
-from mahtab_tui.tui.theme import ITALIC
+from mahtab_tui.tui.theme import ITALIC, get_palette, unmute
 
 CLOSING_BRACKETS = (")", "]", "}")
 
@@ -154,6 +155,14 @@ class CodeArea(TextArea):
         self.register_theme(TextAreaTheme(name="roles", syntax_styles=styles))
         self.theme = "roles"
         self.notify_style_update()
+
+    def render_line(self, y: int) -> Strip:
+        """Draw selected comments in the usual colour of text: Textual keeps the colours of code."""
+        strip = super().render_line(y)
+        if self.selection.is_empty:
+            return strip
+        selected = self.get_component_rich_style("text-area--selection")
+        return unmute(strip, get_palette(self.app), selected)
 
     def _toggle_cursor_blink_visible(self) -> None:
         """Blink, but not for ever: without keys the cursor soon stays on, so that an idle screen costs

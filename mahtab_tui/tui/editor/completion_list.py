@@ -145,12 +145,14 @@ class CompletionList(Widget):
         item = self.items[index]
         label = Content(one_line(item.label)).truncate(self._label_width, ellipsis=True, pad=True)
         kind = (f"{item.kind:<{KIND_WIDTH}}", "$person")
-        doc = (one_line(item.doc), "$muted")
+        is_chosen = index == self._chosen_index
+        # Muted text would be hard to read on the background of the chosen row.
+        doc = (one_line(item.doc), "" if is_chosen else "$muted")
         line = Content.assemble(" ", label, "  ", kind, "  ", doc, " ")
         if self.size.width:
             line = line.truncate(max(1, self.size.width), ellipsis=True, pad=True)
-        if index == self._chosen_index:
-            return line.stylize("bold on $person 30%")
+        if is_chosen:
+            return line.stylize("bold on $selected-row")
         return line
 
     def _footer(self) -> Content:

@@ -251,7 +251,7 @@ class InspectorScreen(Dialog[None]):
         path = breadcrumbs(self.labels, width - facts.cell_length - 2)
         tabs: list[tuple[str, str]] = []
         for index, tab in enumerate(level.tabs):
-            digit_style = "$hairline"
+            digit_style = "$muted"
             title_style = "$muted"
             if index == level.current:
                 digit_style = "$highlight"

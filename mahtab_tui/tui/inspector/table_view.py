@@ -243,7 +243,7 @@ class TableView(View, ScrollView, can_focus=True):
             return table.type(column), palette.muted
         if column not in table.statistics:
             is_pending = line == 2 and table.rows > 0
-            return "…" if is_pending else "", palette.hairline
+            return "…" if is_pending else "", palette.muted
         statistics = table.statistics[column]
         if statistics is None:
             return "", palette.muted
@@ -282,7 +282,7 @@ class TableView(View, ScrollView, can_focus=True):
             cells = block.cells.get(column) if block is not None else None
             if cells is None or index >= len(cells):
                 text = "·"
-                style = self.palette.hairline
+                style = self.palette.muted
             elif cells[index] is None:
                 text = "—"
                 style = self.palette.muted

@@ -213,7 +213,7 @@ class TreeRows:
         palette = self._palette
         indent = "  " * line.branch.depth
         if child is None:
-            return [(f"{indent}·", palette.hairline)]
+            return [(f"{indent}·", palette.muted)]
 
         is_cycle = child.state == "cycle"
         is_property = child.state == "property"

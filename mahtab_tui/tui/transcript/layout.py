@@ -7,8 +7,6 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from rich.style import Style
-
 from mahtab_tui.bus.entries import (
     AnswerText,
     Cell,
@@ -52,7 +50,6 @@ _STATE_MARKS: Mapping[PlanState, str] = {
     "skipped": "–",
     "undone": "–",
 }
-_DIM = Style(dim=True)
 _REMOVED_LABELS = {"hidden": "hidden from the model", "replaced": "rewound", "undone": "undone"}
 _READING_BAR_CELLS = 20
 """Width of the bar that shows how much of a prompt has been read."""
@@ -206,13 +203,14 @@ _DRAWERS: Mapping[type[Entry], Callable[[Any, int, Palette], Rows]] = {
 
 
 def removed_row(row: Row, entry: Entry, palette: Palette, *, first: bool) -> Row:
-    """Dim a row; the first one shows the reason."""
-    spans = [(text, style + _DIM) for text, style in row.spans]
-    right = [(text, style + _DIM) for text, style in row.right]
+    """Draw a row without its colours; the first one shows the reason. It stays readable, which dim
+    text would not."""
+    spans = [(text, style + palette.muted) for text, style in row.spans]
+    right = [(text, style + palette.muted) for text, style in row.right]
     if first and not isinstance(entry, Note):
         label = _REMOVED_LABELS[entry.removed or "undone"]
         right = [(f"{label}  " if right else label, palette.muted), *right]
-    bar = row.bar + _DIM if row.bar else None
+    bar = palette.muted if row.bar else None
     return row._replace(spans=spans, bar=bar, right=right)
 
 

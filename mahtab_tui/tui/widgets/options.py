@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Literal
 
-from rich.segment import Segment
-from rich.style import Style
 from textual.events import Click
 from textual.strip import Strip
 from textual.widgets import OptionList
 
-from mahtab_tui.tui.theme import get_palette
+from mahtab_tui.tui.theme import get_palette, unmute
 
 
 class Options(OptionList):
@@ -40,12 +38,5 @@ class Options(OptionList):
         option_index = self._lines[line_index][0]
         if option_index != self.highlighted:
             return strip
-        muted_color = get_palette(self.app).muted.color
-        highlighted = self.get_component_rich_style("option-list--option-highlighted")
-        unmuted_style = Style(color=highlighted.color)
-        segments = []
-        for text, style, _ in strip:
-            if style is not None and style.color == muted_color:
-                style += unmuted_style
-            segments.append(Segment(text, style))
-        return Strip(segments, strip.cell_length)
+        selected = self.get_component_rich_style("option-list--option-highlighted")
+        return unmute(strip, get_palette(self.app), selected)
