@@ -314,6 +314,33 @@ def test_a_change_through_a_link_to_another_folder_is_named(
     assert names == ["out"]
 
 
+@pytest.mark.parametrize(
+    ("moves", "named"),
+    [
+        ("os.rename('sub', outside); os.rename(outside, 'other')", []),
+        ("os.rename('sub', outside); os.rename(outside, 'sub')", []),
+        ("os.rename('sub', outside)", ["sub"]),
+        ("os.mkdir(outside); os.rename(outside, 'other')", ["other"]),
+        ("os.rename('sub/deep', outside); os.rename('sub', 'other')", ["sub/deep"]),
+    ],
+)
+def test_a_folder_that_leaves_the_watched_ones_is_undone_if_it_comes_back_or_named(
+    watched: Cells, folder: Path, tmp_path: Path, moves: str, named: list[str]
+) -> None:
+    make_files(folder)
+    before = tree(folder)
+    outside = tmp_path / "outside"
+    watched.text(f"outside = {str(outside)!r}; {moves}")
+
+    restoration = watched.kernel.undo(watched.number)
+
+    changed_names = before.keys() ^ tree(folder).keys()
+    assert [item.name for item in restoration.not_restored if str(tmp_path) not in item.name] == [
+        f"{folder.name}/{name}" for name in named
+    ]
+    assert all(os.fsdecode(name).startswith(tuple(named)) for name in changed_names)
+
+
 def test_a_change_below_a_root_folder_of_its_own_is_named(watched: Cells, folder: Path) -> None:
     (folder / "root").mkdir()
     code = """

@@ -11,6 +11,8 @@ from ..sandbox.allowed_calls import X86_64, AllowedCall, ArgumentCheck
 
 _X32 = 0x40000000
 """Numbers from here on belong to a table with 64-bit registers and 32-bit addresses."""
+RENAME_EXCHANGE = 2
+"""The flag of a call that exchanges what two paths lead to."""
 OPENS_TO_CHANGE = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 
 # Names; their numbers on x86_64 and aarch64; what they do; the index of the flags among the

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from .copies import Copies
 from .nodes import Content, Name, Node, NodeTable, Version
-from .states import MISSING_KIND, FileState, read_state
+from .states import FOLDER, MISSING_KIND, FileState, read_state
 
 MAX_CELL_PATHS = 10_000
 """Paths of a cell that are noted; memory for them is limited."""
@@ -87,6 +87,8 @@ class FileJournal:
         self.steps: list[FileStep] = []
         self.open_nodes: set[Node] = set()
         """Files that a process of the kernel has open for writing, as far as it is known."""
+        self.moved_away: set[Node] = set()
+        """Folders that were moved to one that is not watched, and may have been moved on since."""
 
     def step(self, cell: int, *, is_background: bool = False) -> FileStep:
         """Return the step of a cell, which is the newest. is_background: whether none runs."""
@@ -137,6 +139,12 @@ class FileJournal:
         name = self.nodes.name(path)
         if name is not None:
             self._look_at(step, name)
+
+    def note_leaving(self, path: str) -> None:
+        """Note that what a path leads to is about to be moved to a folder that is not watched."""
+        node = self.nodes.known(read_state(path))
+        if node is not None and node.kind == FOLDER:
+            self.moved_away.add(node)
 
     def _note_write(self, step: FileStep, node: Node, path: str, *, is_written: bool) -> None:
         change = step.nodes.get(node)

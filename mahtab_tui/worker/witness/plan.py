@@ -33,6 +33,7 @@ _CHANGED_SINCE = "it was changed since by something outside the cells, so it sta
 _NOT_EMPTY = "it could not be restored (Directory not empty)"
 _FOLDER_IS_MISSING = "the folder in which it was could not be restored"
 PLACE_IS_TAKEN = "it could not be restored (something else has this name now)"
+_MOVED_AWAY = "it was moved to a folder that is not watched, and stays there"
 _IS_SPECIAL = "it is a device or a socket, which cannot be created again"
 
 
@@ -223,6 +224,8 @@ class UndoPlan:
         is_special = node.kind == OTHER and not stat.S_ISFIFO(version.state.mode)
         if is_special and not self._places[node]:
             return _IS_SPECIAL
+        if node in self._journal.moved_away and not self._places[node]:
+            return _MOVED_AWAY
         if node.kind != FILE:
             return ""
         content = version.content

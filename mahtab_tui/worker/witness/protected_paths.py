@@ -11,7 +11,7 @@ from contextlib import suppress
 
 from ..guard.protected import is_protected, may_be_repository
 from .binding import read_status
-from .calls import FileCall
+from .calls import RENAME_EXCHANGE, FileCall
 
 MAX_LINKS = 40
 """Links in one path, as on Linux."""
@@ -19,7 +19,6 @@ MAX_SEARCHED_ENTRIES = 20_000
 """Entries of a folder that is renamed, among which protected files are looked for."""
 
 _WRITE_FLAGS = os.O_WRONLY | os.O_RDWR | os.O_TRUNC
-_RENAME_EXCHANGE = 2
 _LEADING_ELSEWHERE = frozenset((".git", ".config"))
 """Names of folders with protected folders in them: a link of this name replaces these."""
 _RENAMING = ("rename", "unlink", "create", "link")
@@ -79,7 +78,7 @@ def _is_link_in_the_way(path: str, is_link: bool, is_file: bool) -> bool:
 def _moves_protected(call: FileCall, path: str, thread: int) -> bool:
     """Return whether a rename moves protected files with their folder, or gives files such names.
     path: one of its two paths."""
-    folders = call.paths if call.flags & _RENAME_EXCHANGE else call.paths[:1]
+    folders = call.paths if call.flags & RENAME_EXCHANGE else call.paths[:1]
     seen_folders = [_as_seen_by(thread, folder) for folder in folders if folder]
     seen_folders = [folder for folder in seen_folders if os.path.isdir(folder)]
     if seen_folders and may_be_repository(path):

@@ -17,7 +17,14 @@ from typing import NamedTuple, NoReturn
 
 from ..sandbox.call_filter import ARCHITECTURES
 from .binding import BoundTasks
-from .calls import OPENS_TO_CHANGE, FileCall, WatchedCall, may_change_files, watched_calls
+from .calls import (
+    OPENS_TO_CHANGE,
+    RENAME_EXCHANGE,
+    FileCall,
+    WatchedCall,
+    may_change_files,
+    watched_calls,
+)
 from .copies import Copies, remove_copies
 from .folders import SHARED_MEMORY_FOLDER, WatchedFolders
 from .journal import FileJournal, FileStep, PathChange
@@ -619,7 +626,14 @@ class WitnessServer:
         step = self._step()
         self._fields.has_news = True
         if action == "rename":
-            self._note_rename(step, paths, watched_paths)
+            for path, watched_path in zip(paths, watched_paths):
+                if watched_path:
+                    journal.note_name(step, path)
+                else:
+                    journal.note_existing(step, path)
+            for path in watched_paths if flags & RENAME_EXCHANGE else watched_paths[:1]:
+                if path and not all(watched_paths):
+                    journal.note_leaving(path)
             return
         path = watched_paths[0]
         if action == "link":
@@ -644,22 +658,6 @@ class WitnessServer:
             journal.note_name(step, path)
         else:
             journal.note_content(step, path, is_written=action not in ("mark", "markfd"))
-
-    def _note_rename(
-        self, step: FileStep, paths: Sequence[str], watched_paths: Sequence[str]
-    ) -> None:
-        journal = self._journal
-        assert journal is not None
-        for path, watched_path in zip(paths, watched_paths):
-            if watched_path:
-                journal.note_name(step, path)
-                continue
-            if any(read_state(other).kind == FOLDER for other in paths):
-                folder = self._shown("".join(watched_paths))
-                raise _UnseenError(
-                    f"{folder}: this folder was moved between a watched folder and another."
-                )
-            journal.note_existing(step, path)
 
 
 def _is_readable(fd: int) -> bool:
