@@ -64,6 +64,13 @@ class FileStep:
         """What was done and could not be seen, or is left alone on purpose, as sentences."""
 
     @property
+    def places(self) -> Iterator[Name]:
+        """Where that is, or was, which it has changed."""
+        yield from self.names
+        for node in self.nodes:
+            yield from node.names
+
+    @property
     def is_empty(self) -> bool:
         return not (self.names or self.nodes or self.problems)
 
@@ -218,6 +225,10 @@ class FileJournal:
     def close(self, step: FileStep) -> None:
         """Note what the paths of a step lead to now."""
         step.is_closed = True
+        with self.nodes.opening(step.places):
+            self._close(step)
+
+    def _close(self, step: FileStep) -> None:
         results = self.nodes.find_all(step.names, partial(self._find_result, step))
         for name, change in step.names.items():
             change.after = results.get(name)
@@ -253,7 +264,8 @@ class FileJournal:
             for node, change in step.nodes.items()
             if node in named or change.before not in (None, change.after)
         }
-        return list(_path_changes(step, self.nodes))
+        with self.nodes.opening(step.places):
+            return list(_path_changes(step, self.nodes))
 
 
 def _path_changes(step: FileStep, nodes: NodeTable) -> Iterator[PathChange]:

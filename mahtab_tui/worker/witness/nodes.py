@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import stat
 import time
 import weakref
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Callable, NamedTuple
 
 from .copies import Copies, Copy
@@ -146,6 +148,8 @@ class NodeTable:
         self._root = Node(state, Version(state, Content()), 0)
         self.count = 0
         """How many files and folders have become known."""
+        self._closed_modes: dict[Node, int] = {}
+        """Permissions of folders that are open for the moment, because their owner may not enter them."""
 
     def name(self, path: str) -> Name | None:
         """Return the place to which a path without links leads; None if its folder does not exist."""
@@ -273,6 +277,58 @@ class NodeTable:
             return node.hold.path
         return ""
 
+    # Folders that are closed to their owner
+
+    @contextmanager
+    def opening(self, names: Iterable[Name], *, needed: int = os.R_OK | os.X_OK) -> Iterator[None]:
+        """Let this process into folders whose permissions keep it out, although it is their owner.
+
+        Args:
+            names: The places in and below the folders.
+            needed: What is needed of a folder, as of `os.access`.
+        """
+        opened: dict[Node, None] = {}
+        seen: set[Node] = set()
+        try:
+            for name in names:
+                for folder in reversed(list(name.folders())):
+                    if folder not in seen:
+                        seen.add(folder)
+                        if self._open(folder, needed):
+                            opened[folder] = None
+            yield
+        finally:
+            for folder in reversed(list(opened)):
+                mode = self._closed_modes.pop(folder, None)
+                if mode is not None and self.is_there(folder):
+                    with suppress(OSError):
+                        os.chmod(folder.path, mode)
+
+    def _open(self, folder: Node, needed: int) -> bool:
+        path = folder.path or "/"
+        if folder in self._closed_modes or os.access(path, needed, effective_ids=True):
+            return False
+        state = read_state(path)
+        if state.inode != folder.inode or state.owner[0] != os.geteuid():
+            return False
+        self._closed_modes[folder] = stat.S_IMODE(state.mode)
+        with suppress(OSError):
+            os.chmod(path, stat.S_IMODE(state.mode) | stat.S_IRWXU)
+        return True
+
+    def read_state(self, path: str) -> FileState:
+        """Return what a path leads to, with the permissions that an opened folder has otherwise."""
+        state = read_state(path)
+        node = self._nodes.get(state.inode)
+        if node is None or node not in self._closed_modes:
+            return state
+        return state._replace(mode=stat.S_IFMT(state.mode) | self._closed_modes[node])
+
+    def set_mode(self, folder: Node, mode: int) -> None:
+        """Give a folder permissions, for good. Raises `OSError`."""
+        self._closed_modes.pop(folder, None)
+        os.chmod(folder.path, mode)
+
     # What nodes are
 
     def sync(self, node: Node, state: FileState, path: str) -> bool:
@@ -313,7 +369,7 @@ class NodeTable:
             path: Where it is.
             may_be_written: Whether the cell could write its content.
         """
-        state = read_state(path)
+        state = self.read_state(path)
         version = node.version
         content = version.content
         is_same = state.looks_like(version.state)

@@ -113,7 +113,7 @@ class UndoPlan:
         for node in nodes:
             path = self.nodes.path_of(node)
             if path:
-                self.nodes.sync(node, read_state(path), path)
+                self.nodes.sync(node, self.nodes.read_state(path), path)
         nodes.update(dict.fromkeys(node for node in self.actual.values() if node is not None))
         for node in nodes:
             self._places[node] = self.nodes.names_of(node)

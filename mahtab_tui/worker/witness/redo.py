@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -30,7 +31,9 @@ class RedoStack:
 
     def plan(self, cell: int) -> UndoPlan:
         """Return what taking back the steps from a cell on would do."""
-        return UndoPlan(self._journal, [step for step in self._journal.steps if step.cell >= cell])
+        steps = [step for step in self._journal.steps if step.cell >= cell]
+        with self._journal.nodes.opening(place for step in steps for place in step.places):
+            return UndoPlan(self._journal, steps)
 
     def undo(self, cell: int) -> UndoPlan:
         """Take back the steps from a cell on."""
@@ -60,10 +63,12 @@ class RedoStack:
 
     def _restore(self, steps: Sequence[FileStep], record: FileStep) -> UndoPlan:
         """Take back steps. record: gets the present states."""
-        plan = UndoPlan(self._journal, steps)
+        places = [place for step in steps for place in step.places]
         self._journal.copies.begin_undo()
         try:
-            Restorer(self._journal, plan, record).restore()
+            with self._journal.nodes.opening(places, needed=os.R_OK | os.W_OK | os.X_OK):
+                plan = UndoPlan(self._journal, steps)
+                Restorer(self._journal, plan, record).restore()
         finally:
             self._journal.copies.end_undo()
         return plan

@@ -58,10 +58,6 @@ class Restorer:
         """Do it. What cannot be done is among the failures of the plan."""
         contents = self._plan.contents()
         self._keep_present(contents)
-        for node, version in contents.items():
-            if node.kind == FOLDER and self._nodes.is_there(node):
-                with suppress(OSError):  # what it keeps from being done is named
-                    os.chmod(node.path, stat.S_IMODE(version.state.mode) | stat.S_IRWXU)
         rewritten = [
             node for node in contents if node.kind != FOLDER and not self._plan.is_made_again(node)
         ]
@@ -427,7 +423,7 @@ class Restorer:
         """Give a file or folder its permissions, owner and time."""
         path = self._nodes.path_of(node)
         if node.kind == FOLDER:
-            os.chmod(path, stat.S_IMODE(version.state.mode))
+            self._nodes.set_mode(node, stat.S_IMODE(version.state.mode))
         else:
             set_marks(path, version.state)
         node.version = version
