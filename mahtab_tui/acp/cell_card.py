@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
-from acp import schema
-
-from mahtab_tui.bus.escaping import escape_controls, escape_output, shorten_line
+from mahtab_tui.bus.escaping import escape_output, shorten_line
 from mahtab_tui.bus.fences import fenced
 from mahtab_tui.bus.hidden_characters import visible
 from mahtab_tui.bus.pens import strip_colours
@@ -21,10 +19,13 @@ MAX_PICTURES = 8
 MAX_TITLE_CHARS = 80
 """Characters of a cell's first line, which is its title."""
 
-Content = (
-    schema.ContentToolCallContent | schema.FileEditToolCallContent | schema.TerminalToolCallContent
-)
-CardStatus = Literal["pending", "in_progress", "completed", "failed"]
+
+class Picture(NamedTuple):
+    """A picture of a cell."""
+
+    mime: str
+    data: str
+    """Its bytes in base64."""
 
 
 @dataclass
@@ -36,11 +37,11 @@ class CellCard:
     code: str = ""
     title: str = ""
     """What it is called; empty for the first line of the code."""
-    status: CardStatus = "pending"
+    status: Literal["pending", "in_progress", "completed", "failed"] = "pending"
     notes: list[str] = field(default_factory=list)
     """What the cell has changed, and why it has not run, a line each."""
-    pictures: list[schema.ImageContentBlock] = field(default_factory=list)
-    kind: schema.ToolKind = "execute"
+    pictures: list[Picture] = field(default_factory=list)
+    kind: Literal["execute", "search", "other"] = "execute"
     is_announced: bool = False
     """Whether the editor knows of it."""
     _head: str = ""
@@ -72,48 +73,21 @@ class CellCard:
     def add_picture(self, mime: str, data: str) -> None:
         """Add a picture. data: its bytes in base64."""
         if len(self.pictures) < MAX_PICTURES:
-            picture = schema.ImageContentBlock(type="image", mime_type=mime, data=data)
-            self.pictures.append(picture)
+            self.pictures.append(Picture(mime, data))
 
-    def update(self) -> schema.ToolCallStart | schema.ToolCallProgress:
-        """Return what tells the editor everything about the cell."""
-        raw_input = {"code": self.code} if self.code else None
-        if self.is_announced:
-            return schema.ToolCallProgress(
-                session_update="tool_call_update",
-                tool_call_id=self.id,
-                title=self._title(),
-                kind=self.kind,
-                status=self.status,
-                content=self._content(),
-                raw_input=raw_input,
-            )
-        self.is_announced = True
-        return schema.ToolCallStart(
-            session_update="tool_call",
-            tool_call_id=self.id,
-            title=self._title(),
-            kind=self.kind,
-            status=self.status,
-            content=self._content(),
-            raw_input=raw_input,
-        )
+    def finish(self, succeeded: bool, note: str = "") -> None:
+        """End the cell. note: A line about its end."""
+        self.status = "completed" if succeeded else "failed"
+        if note:
+            self.notes.append(note)
 
-    def question(self) -> schema.ToolCallUpdate:
-        """Return what a request for permission shows of the cell."""
-        return schema.ToolCallUpdate(
-            tool_call_id=self.id,
-            title=self._title(),
-            kind=self.kind,
-            status=self.status,
-            content=self._content(),
-        )
-
-    def _title(self) -> str:
+    @property
+    def full_title(self) -> str:
         first_line = self.code.strip().partition("\n")[0]
         return shorten_line(self.title or first_line, MAX_TITLE_CHARS) or "Python"
 
-    def _content(self) -> list[Content]:
+    def texts(self) -> list[str]:
+        """Return the code, the output and the notes as Markdown."""
         middle = omission(self._omitted_chars) if self._omitted_chars else ""
         output = f"{self._head}{middle}{self._tail}"
         texts: list[str] = []
@@ -121,13 +95,4 @@ class CellCard:
             texts.append(fenced(visible(self.code)))
         if output.strip():
             texts.append(fenced(escape_output(strip_colours(output)), "text"))
-        texts += self.notes
-        blocks: list[schema.TextContentBlock | schema.ImageContentBlock] = []
-        blocks += map(text_block, texts)
-        blocks += self.pictures
-        return [schema.ContentToolCallContent(type="content", content=block) for block in blocks]
-
-
-def text_block(text: str) -> schema.TextContentBlock:
-    """Return a text as the editor gets it, in which control characters are visible."""
-    return schema.TextContentBlock(type="text", text=escape_controls(text))
+        return texts + self.notes

@@ -7,8 +7,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from acp import schema
-
 from mahtab_tui.bus import StoreError
 from mahtab_tui.bus.escaping import shorten_line
 from mahtab_tui.export.selection import NothingToExport
@@ -107,20 +105,11 @@ COMMANDS: Mapping[str, Command] = {
 """The commands by name. `/rewind` asks the user, so the agent has it."""
 
 
-def available_commands() -> list[schema.AvailableCommand]:
-    """Return all commands as the editor offers them."""
+def command_rows() -> list[tuple[str, str, str]]:
+    """Return the name, the description and the hint of each command."""
     rows = [(name, command.description, command.hint) for name, command in COMMANDS.items()]
     rows.append(("rewind", "Go back to before a cell or question", "In 3, or a question's name"))
-    return [
-        schema.AvailableCommand(
-            name=name,
-            description=description,
-            input=schema.AvailableCommandInput(schema.UnstructuredCommandInput(hint=hint))
-            if hint
-            else None,
-        )
-        for name, description, hint in rows
-    ]
+    return rows
 
 
 def parse_command(question: str) -> tuple[str, str] | None:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
 
 from mahtab_tui.bus import StoreError
+from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.records import Record
 from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.kernel.detached import attach
+from mahtab_tui.kernel.local_process import LocalProcess
 from mahtab_tui.session import Session
 from mahtab_tui.session.backend import SessionBackend
+from mahtab_tui.session.background_kernels import add_recovered_output
 from mahtab_tui.session.frontend import HeadlessFrontend
-from mahtab_tui.session.kernel import process_kernel
+from mahtab_tui.session.kernel import ReattachedKernel, process_kernel
 from mahtab_tui.session.running_sessions import SharingError
 from mahtab_tui.session.session import QUIT_SAVE_S
 from mahtab_tui.session.sharing import ShareServer
@@ -23,6 +29,7 @@ from mahtab_tui.store.resume import (
     SessionNotFound,
     find_session,
     new_store,
+    reattach,
     resumed_store,
 )
 from mahtab_tui.store.saved_namespace import save_target
@@ -32,7 +39,7 @@ from mahtab_tui.system import Lazy
 
 
 class SessionUnavailable(Exception):
-    """A session cannot be opened; the message is a sentence."""
+    """A session cannot be opened or used; the message is a sentence."""
 
 
 class EditorFrontend(HeadlessFrontend):
@@ -44,12 +51,18 @@ class EditorFrontend(HeadlessFrontend):
 class EditorSession:
     """A session without a screen that is saved like every other one. Methods wait."""
 
-    def __init__(self, settings: Settings, opened: OpenedSession) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        opened: OpenedSession,
+        waiting_kernel: LocalProcess | None = None,
+    ) -> None:
         """Build a session, and start nothing yet.
 
         Args:
             settings: Those of the session.
             opened: Its store, which is released when the session is closed.
+            waiting_kernel: The kernel that a screen has left; None if there is none.
 
         Raises:
             SessionUnavailable: The settings name a kernel that cannot exist.
@@ -62,7 +75,12 @@ class EditorSession:
         if settings.keep_namespace:
             target = save_target(store.session, settings.keep_namespace_mb)
         try:
-            kernel = process_kernel(settings, target)
+            kernel = process_kernel(
+                settings,
+                target,
+                session=self.id if waiting_kernel else "",
+                reattached=ReattachedKernel(waiting_kernel),
+            )
         except KernelError as error:
             if store.claim is not None:
                 store.claim.release()
@@ -97,7 +115,15 @@ class EditorSession:
             raise SessionUnavailable(
                 f"The session {row.id} is open elsewhere: {holder}. Close it there first."
             ) from None
-        return cls(settings, opened)
+        waiting_kernel: LocalProcess | None = None
+        if settings.keep_kernel and settings.kernel is None:
+            waiting_kernel = attach(row.id)
+        if waiting_kernel is not None:
+            past = reattach(opened.store, opened.past, waiting_kernel.cell)
+        else:
+            # A kernel without a screen may have left output before it ended.
+            past = add_recovered_output(opened.store, opened.past, Secrets(settings.secrets))
+        return cls(settings, opened._replace(past=past), waiting_kernel)
 
     def copy(self, settings: Settings) -> EditorSession:
         """Return a copy of the session, with its variables. Raises `SessionUnavailable`."""
@@ -134,6 +160,14 @@ class EditorSession:
             self.session.ready.result()
         except KernelError as error:
             raise SessionUnavailable(str(error)) from None
+
+    def start_servers(self, names: Collection[str]) -> list[Future[None]]:
+        """Begin to start MCP servers. Raises `ServerError`, as the futures do."""
+        servers = self.session.knowledge.servers
+        if servers is None:
+            return []
+        states = [state for state in servers.states.values() if state.name in names]
+        return [servers.ready(state.python) for state in states]
 
     def share(self, folder: Path) -> None:
         """Let the user watch the session, and agents join it. Does nothing if that is impossible."""

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Coroutine, Iterator
+from collections.abc import Collection, Coroutine, Iterator
 from typing import Any
 
-from acp import Client, schema
-
-from mahtab_tui.acp.cell_card import CellCard, text_block
-from mahtab_tui.acp.commands import available_commands
+from mahtab_tui.acp import protocol
+from mahtab_tui.acp.cell_card import CellCard
+from mahtab_tui.acp.commands import command_rows
 from mahtab_tui.acp.editor_session import EditorSession
-from mahtab_tui.acp.options import Option, config_options
-from mahtab_tui.acp.requests import ask_user, choose
+from mahtab_tui.acp.options import config_options
+from mahtab_tui.acp.protocol import Choice, Editor, Option, Update
+from mahtab_tui.acp.requests import ask_user, decide
 from mahtab_tui.acp.updates import Item, Request, UpdateWriter
 from mahtab_tui.bus import records
+from mahtab_tui.servers.state import ServerError
 
-PROGRESS_INTERVAL_S = 0.2
-"""Seconds between two updates of a cell that prints."""
 COMMANDS_DELAY_S = 0.2
 """Editors ignore commands of a session that they do not know yet."""
 STOP_RETRY_S = 0.1
@@ -27,40 +26,36 @@ STOP_TURN_RETRY_S = 1.0
 """Seconds until a question that goes on is stopped again."""
 STOP_TIMEOUT_S = 2.0
 """Seconds that closing a session waits for the end of what was stopped, to save all variables."""
-REWIND_OPTIONS = [
-    schema.PermissionOption(option_id="rewind", name="Go back", kind="allow_once"),
-    schema.PermissionOption(option_id="keep", name="Keep all", kind="reject_once"),
-]
+REWIND_CHOICES = (
+    Choice("rewind", "Go back", "allow_once"),
+    Choice("keep", "Keep all", "reject_once"),
+)
 
 
 class LiveSession:
     """An open session, and the updates that wait for its editor."""
 
-    def __init__(self, opened: EditorSession, client: Client, has_forms: bool) -> None:
-        """Follow a session from its start.
-
-        Args:
-            opened: The session, which was not started yet.
-            client: The editor.
-            has_forms: Whether the editor can ask its user for a line of text.
-        """
+    def __init__(self, opened: EditorSession, editor: Editor) -> None:
+        """Follow a session from its start. opened: The session, which was not started yet."""
         self.opened = opened
         self.session = opened.session
         self.id = opened.id
         self.was_cancelled = False
         """Whether the editor has stopped it."""
-        self._client = client
-        self._has_forms = has_forms
+        self._editor = editor
         self._loop = asyncio.get_running_loop()
         self._options: list[Option] = []
         """Those that the editor knows."""
+        self._stopping: asyncio.Task[None] | None = None
+        self._rewind_question: asyncio.Task[str] | None = None
         self._rewind_count = 0
         """Of which the user was asked."""
         self._idle = asyncio.Event()
         self._idle.set()
         self._is_known = asyncio.Event()
         """Set when the editor knows the session: it ignores updates of others."""
-        self._outgoing: asyncio.Queue[Item] = asyncio.Queue()
+        self._outgoing: asyncio.Queue[Item | None] = asyncio.Queue()
+        """None for what cells have printed."""
         self._tasks: set[asyncio.Task[None]] = set()
         """What goes on beside the updates, such as requests to the user."""
         self.writer = UpdateWriter(self._put, cost=lambda: self.session.spending.total.cost)
@@ -74,25 +69,26 @@ class LiveSession:
 
     async def send_text(self, text: str) -> None:
         """Show the user a text."""
-        await self.send(
-            schema.AgentMessageChunk(session_update="agent_message_chunk", content=text_block(text))
-        )
+        await self.send(protocol.words(text))
 
-    async def send(self, update: Any) -> None:
+    async def send(self, update: Update) -> None:
         """Tell the editor something; does nothing if it is gone."""
-        with contextlib.suppress(ConnectionError):
-            await self._client.session_update(self.id, update)
+        await self._editor.show(self.id, update)
 
     async def confirm_rewind(self, title: str, text: str) -> bool:
-        """Ask the user whether the session goes back."""
+        """Ask the user whether the session goes back; a stop takes the question back."""
         self._rewind_count += 1
         card = CellCard(f"rewind-{self._rewind_count}", title=title, kind="other", notes=[text])
-        return await choose(self._client, self.id, card, REWIND_OPTIONS) == "rewind"
+        question = asyncio.create_task(decide(self._editor, self.id, card, REWIND_CHOICES))
+        self._rewind_question = question
+        await asyncio.wait((question,))
+        return not self.was_cancelled and question.result() == "rewind"
 
     async def flush(self) -> None:
         """Wait until the editor has all updates so far."""
         # Behind those that threads have queued.
         await asyncio.sleep(0)
+        self._outgoing.put_nowait(None)
         await self._outgoing.join()
 
     async def replay(self) -> None:
@@ -102,13 +98,17 @@ class LiveSession:
         for record in await asyncio.to_thread(self.opened.records):
             writer.fold(record)
         writer.end_turn()
-        for update in past_updates:
-            await self.send(update)
+        for update in (*past_updates, *writer.take_progress()):
+            await self._deliver(update)
 
     def announce_commands(self) -> None:
         """Tell the editor a moment later which commands there are, and what the session has said
         since it began."""
         self._start_task(self._announce_commands())
+
+    def start_servers(self, names: Collection[str]) -> None:
+        """Start the editor's MCP servers, and tell the user of those that fail."""
+        self._start_task(self._start_servers(names))
 
     @property
     def is_busy(self) -> bool:
@@ -125,12 +125,17 @@ class LiveSession:
             yield
         finally:
             self._idle.set()
+            # It must not stop what begins next.
+            if self._stopping is not None:
+                self._stopping.cancel()
 
     def stop(self) -> None:
         """Stop the question or the cell, also one that is about to begin."""
         if self.is_busy and not self.was_cancelled:
             self.was_cancelled = True
-            self._start_task(self._keep_stopping())
+            if self._rewind_question is not None:
+                self._rewind_question.cancel()
+            self._stopping = self._start_task(self._keep_stopping())
 
     async def close(self) -> None:
         """Stop what runs, save the variables and end the session."""
@@ -157,27 +162,25 @@ class LiveSession:
         self._options = config_options(self.session)
         while True:
             item = await self._next_item()
-            if item is None:
-                for update in self.writer.take_progress():
-                    await self.send(update)
-                continue
             try:
                 await self._deliver(item)
             finally:
                 self._outgoing.task_done()
 
     async def _next_item(self) -> Item | None:
-        """Wait for the next item; None if it is time to show what cells print."""
-        if not self.writer.has_open_cards:
-            return await self._outgoing.get()
+        """Wait for the next item."""
         try:
-            return await asyncio.wait_for(self._outgoing.get(), PROGRESS_INTERVAL_S)
+            return await asyncio.wait_for(self._outgoing.get(), self.writer.progress_interval_s)
         except TimeoutError:
-            return None
+            self._outgoing.put_nowait(None)
+        return await self._outgoing.get()
 
-    async def _deliver(self, item: Item) -> None:
+    async def _deliver(self, item: Item | None) -> None:
         """Send an update, or begin to ask the user."""
-        if isinstance(item, records.SessionRecord):
+        if item is None:
+            for update in self.writer.take_progress():
+                await self.send(update)
+        elif isinstance(item, records.SessionRecord):
             await self._send_changed_options()
         elif isinstance(item, records.Record):
             self._start_task(self._ask_user(item))
@@ -187,27 +190,34 @@ class LiveSession:
     async def _send_changed_options(self) -> None:
         """Tell the editor of the session's options, if they are others than before."""
         options = config_options(self.session)
-        if options == self._options:
-            return
-        self._options = options
-        await self.send(
-            schema.ConfigOptionUpdate(session_update="config_option_update", config_options=options)
-        )
+        if options != self._options:
+            self._options = options
+            await self.send(protocol.options_update(options))
 
-    def _start_task(self, work: Coroutine[Any, Any, None]) -> None:
+    def _start_task(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     async def _announce_commands(self) -> None:
         await asyncio.sleep(COMMANDS_DELAY_S)
         self._is_known.set()
-        await self.send(
-            schema.AvailableCommandsUpdate(
-                session_update="available_commands_update",
-                available_commands=available_commands(),
+        await self.send(protocol.commands_update(command_rows()))
+
+    async def _start_servers(self, names: Collection[str]) -> None:
+        try:
+            starts = await asyncio.to_thread(self.opened.start_servers, names)
+        except ServerError as error:
+            results: list[BaseException | None] = [error]
+        else:
+            results = await asyncio.gather(
+                *map(asyncio.wrap_future, starts), return_exceptions=True
             )
-        )
+        await self._is_known.wait()
+        for result in results:
+            if isinstance(result, ServerError):
+                await self.send_text(f"\n\n{result}\n\n")
 
     async def _ask_user(self, request: Request) -> None:
-        await ask_user(self._client, self.id, self.session, self.writer, request, self._has_forms)
+        await ask_user(self._editor, self.id, self.session, self.writer, request)

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from acp import Client, RequestError, schema
+from collections.abc import Mapping, Sequence
 
 from mahtab_tui.acp.cell_card import CellCard
+from mahtab_tui.acp.protocol import Choice, Editor, tool_call
 from mahtab_tui.acp.updates import Request, UpdateWriter
 from mahtab_tui.bus import records
 from mahtab_tui.bus.change_words import format_changes
-from mahtab_tui.bus.escaping import escape_controls
 from mahtab_tui.bus.records import Decision
 from mahtab_tui.session import Session
 
-ANSWER_FIELD = "answer"
-"""The only field of a form."""
-
-_RUN = schema.PermissionOption(option_id="run", name="Run", kind="allow_once")
-_RUN_ALL = schema.PermissionOption(option_id="all", name="Run all from now on", kind="allow_always")
-_SKIP = schema.PermissionOption(option_id="skip", name="Skip", kind="reject_once")
-_KEEP = schema.PermissionOption(option_id="keep", name="Keep the changes", kind="allow_once")
-_UNDO = schema.PermissionOption(option_id="undo", name="Undo them", kind="reject_once")
+_RUN = Choice("run", "Run", "allow_once")
+_RUN_ALL = Choice("all", "Run all from now on", "allow_always")
+_SKIP = Choice("skip", "Skip", "reject_once")
+_KEEP = Choice("keep", "Keep the changes", "allow_once")
+_UNDO = Choice("undo", "Undo them", "reject_once")
 
 _DECISIONS: Mapping[str, Decision] = {
     "run": Decision("run"),
@@ -30,52 +25,50 @@ _DECISIONS: Mapping[str, Decision] = {
     "keep": Decision("keep"),
     "undo": Decision("undo"),
 }
-"""By the ids of options."""
+"""By the IDs of choices."""
 _STOP = Decision("stop")
 
 
 async def ask_user(
-    client: Client,
+    editor: Editor,
     session_id: str,
     session: Session,
     writer: UpdateWriter,
     request: Request,
-    has_forms: bool,
 ) -> None:
     """Ask the user, and answer the session.
 
     Args:
-        client: The editor.
-        session_id: The session's id there.
+        editor: The editor.
+        session_id: The session's ID there.
         session: The session.
         writer: Knows the tool calls of cells.
         request: What the session waits for.
-        has_forms: Whether the editor can ask for a line of text.
     """
     if isinstance(request, records.Input):
         # Editors show what is typed into a form, and may keep it.
-        can_ask = has_forms and not request.password
-        line = await _ask_for_line(client, session_id, request) if can_ask else None
+        line: str | None = None
+        if editor.has_forms and not request.password:
+            prompt = request.text.strip() or "The code waits for a line of input."
+            line = await editor.ask_for_line(session_id, prompt)
         session.host.inputs.answer(request.request, line)
         return
 
     match request:
         case records.Approval():
-            card = writer.card(request)
-            options = [_RUN, _SKIP] if request.is_code is False else [_RUN, _RUN_ALL, _SKIP]
+            choices = [_RUN, _SKIP] if request.is_code is False else [_RUN, _RUN_ALL, _SKIP]
+            # The tool call of code shows how it goes on.
+            choice = await editor.choose(session_id, writer.card(request), choices)
         case records.Review():
             card = CellCard(f"review-{request.request}", title="Keep the changes?", kind="other")
             card.notes.append(format_changes(request.changes))
-            options = [_KEEP, _UNDO]
+            choice = await decide(editor, session_id, card, [_KEEP, _UNDO])
         case records.SearchFanOut():
             title = fan_out_question(request)
             card = CellCard(f"calls-{request.request}", title=title, kind="other")
-            options = [_RUN, _SKIP]
+            choice = await decide(editor, session_id, card, [_RUN, _SKIP])
 
-    # Those of code show how it goes on.
-    is_own_card = not isinstance(request, records.Approval)
-    option = await choose(client, session_id, card, options, shows_card=is_own_card)
-    decision = _DECISIONS.get(option, _STOP)
+    decision = _DECISIONS.get(choice, _STOP)
     if isinstance(request, records.SearchFanOut):
         session.searches.answer(request.request, decision.action == "run")
     else:
@@ -90,52 +83,20 @@ def fan_out_question(request: records.SearchFanOut) -> str:
     return f"Make {calls}{more} calls of a model?"
 
 
-async def choose(
-    client: Client,
-    session_id: str,
-    card: CellCard,
-    options: list[schema.PermissionOption],
-    *,
-    shows_card: bool = True,
-) -> str:
-    """Return the id of the option that the user chooses; empty if the user chooses none, the editor
-    is gone, or its answer makes no sense.
+async def decide(editor: Editor, session_id: str, card: CellCard, choices: Sequence[Choice]) -> str:
+    """Return the ID of what the user chooses; empty for nothing.
 
     Args:
-        client: The editor.
-        session_id: The session's id there.
-        card: What the user decides about.
-        options: The choices.
-        shows_card: Whether the card is a tool call only for this question.
+        editor: The editor.
+        session_id: The session's ID there.
+        card: What the user decides about, a tool call only for this question.
+        choices: The choices.
     """
+    await editor.show(session_id, tool_call(card))
+    choice = ""
     try:
-        if shows_card:
-            await client.session_update(session_id, card.update())
-        response = await client.request_permission(session_id, card.question(), options)
-        if shows_card:
-            card.status = "completed"
-            await client.session_update(session_id, card.update())
-    except (RequestError, ConnectionError, ValueError):
-        return ""
-    if isinstance(response.outcome, schema.DeniedOutcome):
-        return ""
-    return response.outcome.option_id
-
-
-async def _ask_for_line(client: Client, session_id: str, request: records.Input) -> str | None:
-    """Return what the user types; None if there is no answer."""
-    prompt = escape_controls(request.text).strip() or "The code waits for a line of input."
-    field = schema.ElicitationStringPropertySchema(type="string", title=prompt)
-    form = schema.ElicitationFormSessionMode(
-        session_id=session_id,
-        requested_schema=schema.ElicitationSchema(
-            type="object", properties={ANSWER_FIELD: field}, required=[ANSWER_FIELD]
-        ),
-    )
-    try:
-        response = await client.create_elicitation(prompt, form)
-    except (RequestError, ConnectionError, ValueError):
-        return None
-    if not isinstance(response, schema.AcceptElicitationResponse) or not response.content:
-        return None
-    return str(response.content.get(ANSWER_FIELD, ""))
+        choice = await editor.choose(session_id, card, choices)
+    finally:
+        card.finish(bool(choice))
+        await editor.show(session_id, tool_call(card))
+    return choice

@@ -7,10 +7,13 @@ import os
 import signal
 import stat
 from contextlib import suppress
-from typing import Any, cast
+from typing import TYPE_CHECKING
 
 from mahtab_tui.protocol_streams import ProtocolStreams, take_stdio
 from mahtab_tui.system import exit_by_signal
+
+if TYPE_CHECKING:
+    from mahtab_tui.acp.agent import EditorAgent
 
 MAX_LINE_BYTES = 50 * 1024 * 1024
 """Of a message, which may hold pictures."""
@@ -30,22 +33,20 @@ def serve() -> None:
     if not _is_pipe(streams.stdin):
         raise AcpServerError(NO_EDITOR)
     try:
-        import acp  # noqa: F401
+        from mahtab_tui.acp.agent import EditorAgent
     except ImportError:
         raise AcpServerError(
             "Editors need the package agent-client-protocol: pip install 'mahtab-tui[acp]'."
         ) from None
-    number = asyncio.run(_serve(streams))
+    number = asyncio.run(_serve(streams, EditorAgent()))
     if number is not None:
         exit_by_signal(number)
 
 
-async def _serve(streams: ProtocolStreams) -> signal.Signals | None:
+async def _serve(streams: ProtocolStreams, agent: EditorAgent) -> signal.Signals | None:
     """Serve until stdin is closed, or a signal comes; return that signal. Raises
     `AcpServerError`."""
-    from acp import AgentSideConnection
-
-    from mahtab_tui.acp.agent import EditorAgent
+    from mahtab_tui.acp.protocol import connect
 
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(limit=MAX_LINE_BYTES)
@@ -60,12 +61,7 @@ async def _serve(streams: ProtocolStreams) -> signal.Signals | None:
         raise AcpServerError(NO_EDITOR) from None
     writer = asyncio.StreamWriter(transport, protocol, None, loop)
 
-    agent = EditorAgent()
-    # It has the methods that the library looks for, with wider types.
-    connection = AgentSideConnection(
-        cast(Any, agent), writer, reader, listening=False, use_unstable_protocol=True
-    )
-    listening = asyncio.create_task(connection.listen())
+    listening = asyncio.create_task(connect(agent, writer, reader).listen())
     received: list[signal.Signals] = []
 
     def end(number: signal.Signals) -> None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from acp import schema
-
-from mahtab_tui.acp.cell_card import CellCard, text_block
+from mahtab_tui.acp.cell_card import CellCard
+from mahtab_tui.acp.protocol import Update, thought, tool_call, usage, user_words, words
 from mahtab_tui.bus import records
 from mahtab_tui.bus.answers import parse_response
 from mahtab_tui.bus.change_words import format_changes
@@ -14,19 +13,15 @@ from mahtab_tui.bus.fences import fenced
 from mahtab_tui.bus.records import PICTURES, Record, RecordHandler
 from mahtab_tui.bus.values import Status, describe_files
 
-Update = (
-    schema.UserMessageChunk
-    | schema.AgentMessageChunk
-    | schema.AgentThoughtChunk
-    | schema.ToolCallStart
-    | schema.ToolCallProgress
-    | schema.UsageUpdate
-)
 Request = records.Approval | records.Review | records.Input | records.SearchFanOut
 """A record with which the session waits for the user."""
 Item = Update | Request | records.SessionRecord
 """What is sent to the editor, a record that asks its user, or one that tells new options."""
 
+PROGRESS_INTERVAL_S = 0.2
+"""Seconds between two updates of a cell that prints."""
+END_INTERVAL_S = 1.0
+"""Seconds that a cell's end waits for what the cell has changed, if nothing else comes after it."""
 MAX_CALL_RESULT_CHARS = 10_000
 """Characters of a tool's result that an editor gets."""
 NOT_RUN = "The code did not run."
@@ -82,8 +77,8 @@ class UpdateWriter(RecordHandler):
         """The cells and tool calls, by the ids of their tool calls."""
         self._ids_of_cells: dict[int, str] = {}
         """The ids of the tool calls of cells, by the numbers of the cells."""
-        self._printing: set[str] = set()
-        """The cells with output that was not sent yet."""
+        self._unsent: dict[str, None] = {}
+        """The cells of which something was not sent yet."""
         self._streamed: set[tuple[int | None, int | None]] = set()
         """Answers, by turn and step, of which pieces were sent."""
         self._failures: list[str] = []
@@ -92,19 +87,21 @@ class UpdateWriter(RecordHandler):
         """Answers of whose thinking pieces were sent."""
 
     def take_progress(self) -> list[Update]:
-        """Return an update for each cell that has printed since the last call."""
+        """Return an update for each cell of which something was not sent yet."""
         self.acquire()  # against `emit`
         try:
-            updates: list[Update] = [self._cards[card_id].update() for card_id in self._printing]
-            self._printing.clear()
+            updates = [tool_call(self._cards[card_id]) for card_id in self._unsent]
+            self._unsent.clear()
             return updates
         finally:
             self.release()
 
     @property
-    def has_open_cards(self) -> bool:
-        """Whether code is being written, or cells may print."""
-        return any(not card.is_finished for card in list(self._cards.values()))
+    def progress_interval_s(self) -> float | None:
+        """Seconds until progress is due; None if there will be none."""
+        if any(not card.is_finished for card in list(self._cards.values())):
+            return PROGRESS_INTERVAL_S
+        return END_INTERVAL_S if self._unsent else None
 
     def end_turn(self, error: str = "") -> None:
         """Say what has failed, and close the tool calls of code that was written, but did not run;
@@ -133,16 +130,21 @@ class UpdateWriter(RecordHandler):
 
     def fold(self, record: Record) -> None:
         """Send what the editor is told of a record."""
+        # What a cell has changed comes right after its end, and in the same update.
+        if not isinstance(record, records.Namespace | records.FileChanges):
+            for card_id in list(self._unsent):
+                if self._cards[card_id].is_finished:
+                    self._show(self._cards[card_id])
         match record:
             case records.UserChat():
                 if self._cost is None:
-                    self._send(_user_words(record.text))
+                    self._send(user_words(record.text))
             case records.AssistantThoughtStream():
                 self._thoughts.add((record.turn, record.step))
-                self._send(_thought(record.text))
+                self._send(thought(record.text))
             case records.AssistantThought():
                 if (record.turn, record.step) not in self._thoughts:
-                    self._send(_thought(record.text))
+                    self._send(thought(record.text))
             case records.AssistantChatStream():
                 self._stream_answer(record)
             case records.AssistantChat():
@@ -152,21 +154,13 @@ class UpdateWriter(RecordHandler):
             case records.SearchBegin(parent=None) | records.SearchFinal(node="1"):
                 self._follow_search(record)
             case records.Undo():
-                self._send(_words(f"{record.text}\n"))
+                self._send(words(f"{record.text}\n"))
             case records.Notice(level="error") if self._cost is not None:
                 self._failures.append(record.text)
             case records.Notice(level="warning" | "error"):
                 self._send(_paragraph(record.text))
             case records.Window() if self._cost is not None:
-                cost = schema.Cost(amount=self._cost(), currency="USD")
-                self._send(
-                    schema.UsageUpdate(
-                        session_update="usage_update",
-                        used=record.tokens,
-                        size=record.size,
-                        cost=cost,
-                    )
-                )
+                self._send(usage(record.tokens, record.size, self._cost()))
             case records.SessionRecord():
                 self._send(record)
             case records.Approval():
@@ -187,11 +181,11 @@ class UpdateWriter(RecordHandler):
         answer = (record.turn, record.step)
         if record.fresh:
             if answer in self._streamed:
-                self._send(_words("\n\n(The answer begins again.)\n\n"))
+                self._send(words("\n\n(The answer begins again.)\n\n"))
             return
         self._streamed.add(answer)
         if record.kind != "code":
-            self._send(_words(record.text))
+            self._send(words(record.text))
             return
         card = self._card(f"{record.turn}.{record.step}.{record.block}")
         card.code += record.text
@@ -201,8 +195,8 @@ class UpdateWriter(RecordHandler):
         """Send the words of an answer of which no piece came."""
         if (record.turn, record.step) in self._streamed:
             return
-        if words := parse_response(record.text).prose:
-            self._send(_words(words))
+        if prose := parse_response(record.text).prose:
+            self._send(words(prose))
 
     # Cells
 
@@ -220,20 +214,18 @@ class UpdateWriter(RecordHandler):
         return f"cell-{record.cell}"
 
     def _show(self, card: CellCard) -> None:
-        self._printing.discard(card.id)
-        self._send(card.update())
+        self._unsent.pop(card.id, None)
+        self._send(tool_call(card))
 
     def _show_soon(self, card: CellCard) -> None:
         """Send the card at once if the editor does not know it, else with the next progress."""
         if card.is_announced:
-            self._printing.add(card.id)
+            self._unsent[card.id] = None
         else:
             self._show(card)
 
     def _finish(self, card: CellCard, status: str, note: str = "") -> None:
-        card.status = "completed" if status == Status.OK else "failed"
-        if note:
-            card.notes.append(note)
+        card.finish(status == Status.OK, note)
         self._show(card)
 
     def _follow_approval(self, record: records.Approval) -> None:
@@ -273,7 +265,8 @@ class UpdateWriter(RecordHandler):
                 self._show_soon(card)
             case records.ReplOut(late=False):
                 card.replace_output(record.text)
-                self._finish(card, record.status or Status.OK, record.detail or "")
+                card.finish((record.status or Status.OK) == Status.OK, record.detail or "")
+                self._show_soon(card)
             case records.ReplOut():
                 card.add_output(record.text)
                 self._show(card)
@@ -282,13 +275,11 @@ class UpdateWriter(RecordHandler):
                 self._show_soon(card)
             case records.Namespace(restored=False):
                 if record.changes:
-                    self._add_note(card, format_changes(record.changes))
+                    card.notes.append(format_changes(record.changes))
+                    self._show_soon(card)
             case records.FileChanges():
-                self._add_note(card, describe_files(record.changes))
-
-    def _add_note(self, card: CellCard, note: str) -> None:
-        card.notes.append(note)
-        self._show(card)
+                card.notes.append(describe_files(record.changes))
+                self._show_soon(card)
 
     # Tools and searches
 
@@ -317,17 +308,5 @@ class UpdateWriter(RecordHandler):
             self._finish(card, status, record.text)
 
 
-def _words(text: str) -> schema.AgentMessageChunk:
-    return schema.AgentMessageChunk(session_update="agent_message_chunk", content=text_block(text))
-
-
-def _paragraph(text: str) -> schema.AgentMessageChunk:
-    return _words(f"\n\n{text}\n\n")
-
-
-def _thought(text: str) -> schema.AgentThoughtChunk:
-    return schema.AgentThoughtChunk(session_update="agent_thought_chunk", content=text_block(text))
-
-
-def _user_words(text: str) -> schema.UserMessageChunk:
-    return schema.UserMessageChunk(session_update="user_message_chunk", content=text_block(text))
+def _paragraph(text: str) -> Update:
+    return words(f"\n\n{text}\n\n")

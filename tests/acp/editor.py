@@ -70,9 +70,9 @@ class Editor:
 
     # What the user does
 
-    async def begin(self) -> None:
-        """Begin a session in this folder."""
-        response = await self.agent.new_session(os.getcwd(), mcp_servers=[])
+    async def begin(self, *servers: schema.McpServerStdio) -> None:
+        """Begin a session in this folder. servers: MCP servers of the editor."""
+        response = await self.agent.new_session(os.getcwd(), mcp_servers=list(servers))
         self.session = response.session_id
 
     async def ask(self, words: str, *others: Any) -> str:
@@ -131,6 +131,24 @@ class Editor:
         return what
 
 
+class SilentEditor(Editor):
+    """An editor whose user answers no question."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.forms: list[str] = []
+
+    async def request_permission(
+        self, session_id: str, tool_call: schema.ToolCallUpdate, *args: Any, **meta: Any
+    ) -> Any:
+        self.questions.append(tool_call)
+        await asyncio.Event().wait()
+
+    async def create_elicitation(self, message: str, mode: Any, **meta: Any) -> Any:
+        self.forms.append(message)
+        await asyncio.Event().wait()
+
+
 def text_of(call: Any) -> str:
     """Return the texts of a tool call."""
     blocks = [item.content for item in call.content or ()]
@@ -154,11 +172,12 @@ def call(program: Piped, method: str, **params: object) -> dict[str, Any]:
 
 @asynccontextmanager
 async def editor(
-    *, forms: bool = True, cwd: Path | None = None, **environment: str
+    user: Editor | None = None, *, forms: bool = True, cwd: Path | None = None, **environment: str
 ) -> AsyncIterator[Editor]:
     """Start the program as an editor does, and end it.
 
     Args:
+        user: The editor; by default one whose user answers.
         forms: Whether the editor can ask for a line of text.
         cwd: The folder in which it is started; by default this one.
         environment: Further variables.
@@ -172,7 +191,7 @@ async def editor(
         cwd=cwd,
         env={"MAHTAB_MODEL": "demo", **os.environ, **environment},
     )
-    user = Editor()
+    user = user or Editor()
     user.agent = connect_to_agent(
         cast(Any, user), process.stdin, process.stdout, use_unstable_protocol=True
     )

@@ -7,6 +7,7 @@ import base64
 import os
 import signal
 import subprocess
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,7 +15,7 @@ import pytest
 from acp import RequestError, schema
 
 from mahtab_tui.acp.cell_card import MAX_HEAD_CHARS, MAX_TAIL_CHARS
-from tests.acp.editor import call, editor, send, text_of
+from tests.acp.editor import SilentEditor, call, editor, send, text_of
 from tests.warm import command, piped
 
 PICTURE = base64.b64encode(
@@ -23,6 +24,7 @@ PICTURE = base64.b64encode(
         "0000000c4944415408d763f8cfc000000301010018dd8db00000000049454e44ae426082"
     )
 ).decode()
+PLAIN_SERVER = Path(__file__).parents[1] / "servers" / "plain.py"
 COUNT = "how many items has items?"
 
 
@@ -31,8 +33,8 @@ async def test_a_cell_is_a_tool_call_with_code_output_and_changes(project: Path)
         await user.begin()
         assert await user.ask("/run items = [1, 2]\nprint('printed')\nlen(items)") == "end_turn"
         assert list(user.calls) == ["cell-1"]
-        assert any(isinstance(update, schema.ToolCallStart) for update in user.updates)
-        assert user.updates[0].status == "in_progress"
+        starts = [u for u in user.updates if isinstance(u, schema.ToolCallStart)]
+        assert [start.status for start in starts] == ["in_progress"]
         assert (user.cell.status, user.cell.kind) == ("completed", "execute")
         assert user.cell.title == "In 1: items = [1, 2]"
         assert text_of(user.cell) == (
@@ -155,6 +157,38 @@ async def test_long_output_loses_its_middle_and_pictures_come_along(project: Pat
             if isinstance(item.content, schema.ImageContentBlock)
         ]
         assert [picture.data for picture in pictures] == [PICTURE]
+
+
+async def test_server_of_the_editor_that_does_not_start_is_named(project: Path) -> None:
+    broken = schema.McpServerStdio(
+        name="broken", command=sys.executable, args=["-c", "raise SystemExit(3)"], env=[]
+    )
+    plain = schema.McpServerStdio(
+        name="plain", command=sys.executable, args=[str(PLAIN_SERVER)], env=[]
+    )
+    async with editor() as user:
+        await user.begin(broken, plain)
+        await user.until(lambda: "The server broken could not be started" in user.said)
+        await user.ask("/run plain")
+        assert user.cell.status == "completed"
+        assert "plain could not" not in user.said
+
+
+@pytest.mark.parametrize(
+    "question", ["/rewind In 1", COUNT, "/run input('name? ')"], ids=["rewind", "approval", "input"]
+)
+async def test_stop_takes_back_what_the_user_was_asked(project: Path, question: str) -> None:
+    user = SilentEditor()
+    async with editor(user):
+        await user.begin()
+        await user.ask("/run items = [1]")
+        asking = asyncio.create_task(user.ask(question))
+        await user.until(lambda: user.questions or user.forms)
+        await user.agent.cancel(user.session)
+        assert await asking == "cancelled"
+        assert {call.status for call in user.calls.values()} <= {"completed", "failed"}
+        await user.ask("/run items")
+        assert "[1]" in text_of(user.cell)
 
 
 async def test_hostile_output_reaches_the_editor_as_text(project: Path) -> None:

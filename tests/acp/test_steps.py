@@ -14,7 +14,7 @@ from acp import schema
 from mahtab_tui.acp.agent import EditorAgent
 from mahtab_tui.acp.requests import fan_out_question
 from mahtab_tui.bus.records import SearchFanOut
-from tests.acp.editor import Editor, call, editor, send, text_of
+from tests.acp.editor import Editor, SilentEditor, call, editor, send, text_of
 from tests.services import OPENAI, Service, serving
 from tests.warm import piped
 
@@ -68,6 +68,22 @@ async def test_changes_are_kept_or_undone_in_review_mode(service: Service, proje
             assert "~items" in text_of(user.questions[-1])
             await user.ask("/run items")
             assert expected in text_of(user.cell)
+
+
+async def test_stop_ends_the_question_whether_changes_are_kept(
+    service: Service, project: Path
+) -> None:
+    service.replies = [OPENAI.reply(CODE), OPENAI.reply("Done.")]
+    user = SilentEditor()
+    async with editor(user):
+        await begin(user)
+        await user.agent.set_config_option("approval", user.session, "review")
+        asking = asyncio.create_task(user.ask("add nine"))
+        await user.until(lambda: user.questions)
+        await user.agent.cancel(user.session)
+        assert await asking == "cancelled"
+        await user.ask("/run items")
+        assert user.cell.status == "completed"
 
 
 async def test_control_characters_of_a_model_are_visible(service: Service, project: Path) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.acp.editor import editor, text_of
 from tests.config_files import config_file
 from tests.e2e.conftest import Replay, Start
 from tests.e2e.terminal import Terminal
@@ -248,6 +249,21 @@ def test_cell_survives_a_killed_screen_and_its_output_appears_once(
     assert [again.text.count(word) for word in ("begun", "middle", "the end")] == [1, 1, 1]
     again.enter("print(kept + 2, os.getpid())", f"42 {kernel}")
     again.leave()
+    wait_for(lambda: not alive(kernel))
+
+
+async def test_editor_goes_on_with_the_kernel_of_a_killed_screen(start: Start, home: Path) -> None:
+    screen = start().idle()
+    screen.enter("import threading; kept = threading.Lock(); 'be' + 'gun'", "begun")
+    screen.kill()
+    wait_for(lambda: detached_kernels(home))
+    (kernel,) = detached_kernels(home)
+    async with editor() as user:
+        listed = await user.agent.list_sessions(cwd=os.getcwd())
+        user.session = listed.sessions[0].session_id
+        await user.agent.load_session(os.getcwd(), user.session, mcp_servers=[])
+        await user.ask("/run import os; kept.locked(), os.getpid()")
+        assert f"(False, {kernel})" in text_of(user.cell)
     wait_for(lambda: not alive(kernel))
 
 

@@ -1,0 +1,55 @@
+"""What an editor is told about the records of a session."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from acp import schema
+
+from mahtab_tui.acp.updates import UpdateWriter
+from mahtab_tui.bus import records
+from mahtab_tui.bus.values import Change, FileChange
+from tests.acp.editor import text_of
+
+PICTURE = "cGljdHVyZQ=="
+RECORDS = (
+    records.UserReplIn("plot()", cell=1),
+    records.UserReplOutStream("before\n", cell=1),
+    records.DisplayRecord("", cell=1, mime="image/png", data=PICTURE),
+    records.UserReplOutStream("after\n", cell=1),
+    records.UserReplOut("before\nafter\n", cell=1, status="ok"),
+    records.Namespace(cell=1, changes=(Change("items", "deleted", None),)),
+    records.FileChanges("", cell=1, changes=(FileChange("new", "plot.png"),)),
+)
+"""A cell that prints, shows a picture and changes something."""
+
+
+def test_picture_of_a_cell_is_sent_once() -> None:
+    updates: list[Any] = []
+    writer = UpdateWriter(updates.append, cost=lambda: 0.0)
+    for record in RECORDS:
+        writer.fold(record)
+        if not isinstance(record, records.ReplOut | records.Namespace):
+            updates += writer.take_progress()
+    assert "plot.png" in text_of(updates[-1])
+    pictures = [
+        item.content.data
+        for update in updates
+        for item in update.content
+        if isinstance(item.content, schema.ImageContentBlock)
+    ]
+    assert pictures == [PICTURE]
+
+
+def test_end_of_a_cell_comes_before_what_follows_it() -> None:
+    updates: list[Any] = []
+    writer = UpdateWriter(updates.append, cost=lambda: 0.0)
+    for record in (*RECORDS, records.AssistantChatStream("next", turn=1, step=0, kind="text")):
+        writer.fold(record)
+    assert [update.session_update for update in updates] == [
+        "tool_call",
+        "tool_call_update",
+        "agent_message_chunk",
+    ]
+    assert updates[1].status == "completed"
+    assert writer.progress_interval_s is None
