@@ -250,7 +250,8 @@ class ReplAgent:
             llm.close()
 
     def compact(self, keep: str, turn: int) -> str | None:
-        """See `MessageHistory.compact`. Waits for the running turn."""
+        """Summarise the conversation as `MessageHistory.compact` does, after the running turn has
+        ended."""
         with self._turn_lock:
             self._host.cancelled.clear()
             nodes = self._nodes
@@ -263,7 +264,7 @@ class ReplAgent:
             return failure
 
     def context_sizes(self, variables: Sequence[Variable]) -> ContextSizes:
-        """See `TurnPrompts.context_sizes`."""
+        """Return the sizes of what the next question sends, as `TurnPrompts.context_sizes` does."""
         return self._prompts.context_sizes(variables)
 
     def _begin(

@@ -201,6 +201,14 @@ def _attach(kernel: DetachedKernel) -> LocalProcess:
     )
 
 
+class StartedKernel(NamedTuple):
+    """A kernel that was started to outlive its screen."""
+
+    process: LocalProcess
+    problem: str = ""
+    """Why it has no holder, and ends with its screen, as a sentence; empty if it has one."""
+
+
 def start_detachable(
     executable: str,
     cwd: str,
@@ -209,8 +217,8 @@ def start_detachable(
     hours: float,
     *,
     witness: bool = False,
-) -> tuple[LocalProcess, str]:
-    """Start a session's kernel with a holder.
+) -> StartedKernel:
+    """Start a session's kernel, with a holder if there can be one.
 
     Args:
         executable: The interpreter.
@@ -220,9 +228,6 @@ def start_detachable(
         hours: How long an idle kernel waits for a screen.
         witness: Whether a process above the kernel watches its files.
 
-    Returns:
-        The kernel's process; and if it has no holder, why, as a sentence.
-
     Raises:
         OSError: The interpreter cannot be started.
     """
@@ -230,9 +235,8 @@ def start_detachable(
         listener = listen(session)
     except OSError as error:
         reason = f"{error.filename or 'the folder run'} cannot be used ({error.strerror})"
-        return spawn(
-            executable, cwd, env, witness=witness
-        ), f"This kernel ends with its screen: {reason}."
+        process = spawn(executable, cwd, env, witness=witness)
+        return StartedKernel(process, f"This kernel ends with its screen: {reason}.")
 
     spool_file = os.memfd_create("mahtab-output")
     lifeline, holder_lifeline = socket.socketpair()
@@ -264,4 +268,4 @@ def start_detachable(
         holder_lifeline.close()
     spool = Spool(read_end, spool_file)
     handle = SpoolHandle(spool, lifeline, listener.path)
-    return replace(process, reader=SpooledOutput(spool), detach_handle=handle), ""
+    return StartedKernel(replace(process, reader=SpooledOutput(spool), detach_handle=handle))

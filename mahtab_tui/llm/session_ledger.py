@@ -64,7 +64,7 @@ class SessionLedger(Ledger):
                 self._stats.setdefault(owner, UsageStats()).add(usage)
 
     def table(self, width: int = 80) -> str:
-        """Format a table for the user. width: of a line, in cells."""
+        """Return a table for the user. width: the width of a line, in cells."""
         name_width = min(max(width - _FIGURES_CELLS, _MIN_NAME_CELLS), _MAX_NAME_CELLS)
         rows = [("session", self.total)]
         with self._lock:

@@ -64,7 +64,7 @@ class ToolSignature(NamedTuple):
 
     @property
     def written(self) -> str:
-        """As in code: ``(query: str, *, page: int = 1)``."""
+        """The signature as in code: ``(query: str, *, page: int = 1)``."""
         required = [parameter for parameter in self.parameters if parameter.required]
         optional = [parameter for parameter in self.parameters if not parameter.required]
         items = [f"{parameter.name}: {parameter.annotation}" for parameter in required]

@@ -125,7 +125,7 @@ class LocalDetachable(LocalLauncher):
             process = self._reattached
             self._reattached = None
             return process
-        process, self.problem = start_detachable(
+        started_kernel = start_detachable(
             executable,
             cwd,
             environment(*size),
@@ -133,13 +133,15 @@ class LocalDetachable(LocalLauncher):
             self._hours,
             witness=self.watches_files,
         )
-        return process
+        self.problem = started_kernel.problem
+        return started_kernel.process
 
 
 def _make_launcher(
     settings: Settings, session: str, reattached: ReattachedKernel
 ) -> Launcher | None:
-    """Return None for a kernel on this machine that ends with its screen."""
+    """Return what starts the session's kernel; None for one on this machine that ends with its
+    screen."""
     if settings.kernel is None:
         if session and settings.keep_kernel and sys.platform == "linux":
             return LocalDetachable(session, settings.keep_kernel, reattached.local)

@@ -126,7 +126,7 @@ class PictureView(View, PictureWidget, can_focus=True):
 
 
 def decode_picture(data: bytes) -> DecodedPicture:
-    """Raises `KernelError`."""
+    """Return a picture of a file, reduced if it is very large. Raises `KernelError`."""
     from PIL import Image as images
 
     try:

@@ -176,7 +176,8 @@ class TableModel:
         self._request = None
 
     def next_request(self, rows: range, columns: Sequence[int]) -> TableRequest | None:
-        """Return None if the visible part is cached or requested."""
+        """Return the request for what is missing of the visible part; None if all of it is cached
+        or requested."""
         first_column = max(0, columns[0] - PREFETCHED_COLUMNS)
         last_column = min(self.column_count - 1, columns[-1] + PREFETCHED_COLUMNS)
         wanted_columns = range(first_column, last_column + 1)

@@ -38,10 +38,15 @@ from mahtab_tui.tui.rows.text_window import (
 from mahtab_tui.tui.theme import Palette
 
 MAX_COLOURED_CHARS = 200_000
+"""Longer texts have no colours."""
 LEXER_TIMEOUT_S = 3.0
-_MARKUP = re.compile(r"\s*<(?:\?xml|!doctype|[a-z][\w:-]*[\s/>])", re.IGNORECASE)
+"""Seconds for finding the colours of a text."""
 ROWS_ABOVE_MARK = 4
+"""Rows above a marked line, at most half of the view."""
 MAX_DOC_LINES = 8
+"""Lines of a docstring above the source."""
+_MARKUP = re.compile(r"\s*<(?:\?xml|!doctype|[a-z][\w:-]*[\s/>])", re.IGNORECASE)
+"""The start of a text in XML or HTML."""
 
 
 class KernelText:
@@ -72,6 +77,7 @@ class KernelText:
         return 1 + block.line + block.text.count("\n", 0, offset - number * BLOCK_CHARS)
 
     def _block(self, number: int) -> TextPart:
+        """Return a block. Raises `PartMissing` if it has to be fetched."""
         block = self._blocks.get(number)
         if block is None:
             start = number * BLOCK_CHARS
@@ -84,7 +90,8 @@ class KernelText:
         self._blocks[number] = block
 
     def find(self, search_text: str, start: int, *, backwards: bool) -> TextSpan | None:
-        """Waits. Raises `KernelError`."""
+        """Return the next place of a text, or the previous one; None if there is none. Waits for
+        the kernel, and raises `KernelError`."""
         return self._client.find(self._path, search_text, start, backwards=backwards)
 
 
@@ -104,8 +111,16 @@ class TokenColours:
     """The tokens of a text in a programming language."""
 
     def __init__(self, text: str, language: str) -> None:
-        """Raises `TimeoutError` after `LEXER_TIMEOUT_S`: a wrong language can keep a lexer busy for
-        hours."""
+        """Find the tokens of a text.
+
+        Args:
+            text: The text.
+            language: Pygments' name of its language.
+
+        Raises:
+            TimeoutError: `LEXER_TIMEOUT_S` have passed: a wrong language can keep a lexer busy for
+                hours.
+        """
         self.language = language
         self._tokens: list[tuple[int, int, TokenType]] = []
         deadline = time.monotonic() + LEXER_TIMEOUT_S
@@ -116,7 +131,7 @@ class TokenColours:
         self._starts = [token[0] for token in self._tokens]
 
     def spans(self, start: int, end: int, palette: Palette) -> Iterator[tuple[int, int, Style]]:
-        """Yield the tokens between two offsets."""
+        """Yield the start, the end and the style of each token between two offsets."""
         first_token = max(0, bisect_right(self._starts, start) - 1)
         end_token = bisect_left(self._starts, end)
         for token_start, token_end, kind in self._tokens[first_token:end_token]:
@@ -124,7 +139,8 @@ class TokenColours:
 
 
 def colour_text(text: str, language: str = "") -> TokenColours | None:
-    """Return None if the language is unknown or this takes too long."""
+    """Return the colours of a text; None if its language is unknown, or finding them takes too
+    long."""
     language = language or guess_language(text)
     if not language:
         return None
@@ -145,8 +161,12 @@ class TextView(View, LongTextView, can_focus=True):
         source: TextSource | None = None,
         load: Callable[[], TextSource] | None = None,
     ) -> None:
-        """source: a text other than the object. load: returns that text; called on a thread at each
-        `reload`, may raise `KernelError`."""
+        """
+        Args:
+            subject: The object that the screen shows.
+            source: A text other than the object.
+            load: Returns that text, on a thread at each `reload`. It may raise `KernelError`.
+        """
         self._load = load
         if load is not None:
             source = LocalText("")
@@ -175,7 +195,14 @@ class TextView(View, LongTextView, can_focus=True):
         problem: str = "",
         marked_span: range = range(0),
     ) -> None:
-        """language: a Pygments name. marked_span: the characters of a line to mark."""
+        """Show another text.
+
+        Args:
+            source: The text.
+            language: Pygments' name of its language; empty to guess it.
+            problem: Why there is no text, or what is wrong with it; empty if it is all right.
+            marked_span: The characters of a line to mark.
+        """
         self.problem = problem
         self.window = TextWindow(source)
         self._language = language
@@ -195,6 +222,7 @@ class TextView(View, LongTextView, can_focus=True):
             self.show(KernelText(self.subject.client, self.subject.path, self.subject.opened.size))
 
     def _colour(self) -> None:
+        """Find the colours of the text on a thread."""
         source = self.source
         language = self._language
         self.fetcher.forget("colours")
@@ -212,6 +240,7 @@ class TextView(View, LongTextView, can_focus=True):
 
     @property
     def _gutter(self) -> int:
+        """The width of the visible line numbers and their margin, in cells."""
         last_number = max((row.number or 0 for row in self.lines), default=0)
         return len(f"{last_number:,}") + 3
 

@@ -24,7 +24,7 @@ OUTSIDE_WATCHED = "Everything else outside this kernel stays as it is."
 
 
 def _undo_question(cells: Sequence[int]) -> str:
-    """cells: those to undo; empty while they are not known."""
+    """Return the question whether to undo cells. cells: empty while they are not known."""
     if not cells:
         return "Undo what ran last?"
     if len(cells) == 1:

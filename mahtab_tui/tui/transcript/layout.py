@@ -246,7 +246,7 @@ class EntryRows:
 
     @property
     def slow_output(self) -> OutputRows | None:
-        """See `CellRows.slow_output`."""
+        """The output with displays that are drawn on a thread, as `CellRows.slow_output` has it."""
         if not isinstance(self._rows, CellRows):
             return None
         return self._rows.slow_output

@@ -36,13 +36,13 @@ class Console:
         """Lines that were typed hidden, which are not saved."""
 
     def input(self, prompt: object = "", /) -> str:
-        """As the builtin."""
+        """Ask the user for a line, in place of the builtin `input`."""
         return self._require_line(str(prompt), password=False)
 
     def getpass(
         self, prompt: str = "Password: ", stream: TextIO | None = None, **options: object
     ) -> str:
-        """As `getpass.getpass`."""
+        """Ask the user for a line that is not shown, in place of `getpass.getpass`."""
         answer = self._require_line(str(prompt), password=True)
         if answer not in self.hidden_lines:
             self.hidden_lines.append(answer)

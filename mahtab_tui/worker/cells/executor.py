@@ -334,7 +334,7 @@ class Executor:
             pieces.append(("value", text))
 
     def _compile(self, source: str, filename: str) -> CompiledCell:
-        """Raises `NotCompiledError`."""
+        """Compile a cell. Raises `NotCompiledError`."""
         flags = self._flags
         try:
             plain = syntax.transform(syntax.complete_command(source, self.namespace))

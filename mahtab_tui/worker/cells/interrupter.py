@@ -60,7 +60,8 @@ class CellInterrupter:
             self._interrupt(innermost_cell, time.monotonic())
 
     def _interrupt(self, cell: int, requested_at: float) -> None:
-        """requested_at: by `time.monotonic`."""
+        """Interrupt a cell and its child processes. requested_at: when that was requested, as
+        monotonic time."""
         if not self._is_unhandled(cell, requested_at):
             return
         # Sent to the whole process group, like Ctrl+C in a terminal, so that child processes that a

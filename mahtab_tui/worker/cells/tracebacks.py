@@ -205,7 +205,7 @@ def describe_safely(error: BaseException) -> Traceback:
 
 
 def format_safely(error: BaseException) -> str:
-    """As `describe_safely`; return the text only."""
+    """Return the text of a traceback, as `describe_safely` makes it."""
     return describe_safely(error).text
 
 

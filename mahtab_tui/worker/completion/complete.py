@@ -144,8 +144,8 @@ class _MatchingCandidates:
                 yield rank, candidate
 
     def _rank(self, candidate: Candidate, number: int) -> _Rank | None:
-        """Return None for a candidate that does not fit. Private names are listed once an underscore
-        is typed; those with two come last, until two are."""
+        """Return the place of a candidate in the list; None if it does not fit. Private names are
+        listed once an underscore is typed; names with two come last, until two are typed."""
         label = candidate.label
         is_private = candidate.is_name and label.startswith("_")
         if is_private and not self._stem.startswith("_"):

@@ -45,8 +45,8 @@ def explain(value: object, expression: str) -> dict[str, str]:
 
 
 def explain_with_source(value: object, expression: str) -> dict[str, Any]:
-    """As `explain`, with the number of the first line (`line`), and for a module with the whole
-    file."""
+    """Explain a value as `explain` does, with the number of the source's first line (`line`), and a
+    module with its whole file."""
     if is_module(value):
         return _explain_module(value)
     function: Any = value.__func__ if type(value) is types.MethodType else value

@@ -116,7 +116,8 @@ class Describer:
         """Descriptions by name, limit and the address of the object."""
 
     def describe(self, names: Sequence[str], limit: int) -> dict[str, str]:
-        """As the function `describe`."""
+        """Describe variables as the function `describe` does; descriptions are kept as long
+        as nothing has changed."""
         version = self._read_version()
         if version is None:
             return describe(self._namespace, names, limit)
@@ -213,7 +214,7 @@ def _text_lines(name: str, value: Any) -> list[str]:
 
 
 def _bytes_line(name: str, value: Any, base: Any) -> str:
-    """base: the built-in class of the value."""
+    """Describe bytes in a line. base: the built-in class of the value."""
     size = base.__len__(value)
     beginning = repr(bytes(base.__getitem__(value, slice(0, _MAX_BYTES))))
     if size > _MAX_BYTES:

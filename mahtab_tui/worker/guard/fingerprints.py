@@ -68,7 +68,8 @@ class _Hasher:
         return _hash(data).digest()
 
     def count_bytes(self, count: int) -> None:
-        """Raises `TransferTooLargeError` if the value and those in it have too many bytes."""
+        """Count the bytes of a part of the value. Raises `TransferTooLargeError` if all parts
+        together have too many."""
         self._remaining_bytes -= count
         if self._remaining_bytes < 0:
             raise TransferTooLargeError(f"has more than {MAX_BYTES // 2**30} GB")

@@ -116,7 +116,8 @@ def describe_locked_run(report: ForkReport, namespace: dict[str, object]) -> str
 
 
 def _quote_names(names: list[str], *, has_more: bool = False) -> str:
-    """has_more: whether there may be more names than these."""
+    """Return the first names in backticks, and how many others there are. has_more: whether there
+    may be more names than these."""
     text = ", ".join(f"`{name}`" for name in names[:_MAX_QUOTED_NAMES])
     unquoted_count = len(names) - _MAX_QUOTED_NAMES
     if has_more:

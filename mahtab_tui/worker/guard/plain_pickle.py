@@ -83,8 +83,8 @@ class Dumper:
             raise TransferTooLargeError(f"makes more than {MAX_OBJECTS:,} objects")
 
     def reserve_bytes(self, size: int) -> None:
-        """Raises `TransferTooLargeError` if the value that is being dumped has too many bytes with
-        these."""
+        """Note bytes of the value that is being dumped before they are written. Raises
+        `TransferTooLargeError` if it has too many with them."""
         self._reserved_bytes += size
         if self._reserved_bytes > self._remaining_bytes:
             raise _too_many_bytes()

@@ -201,7 +201,8 @@ class PrivateFileGuard:
         return describe
 
     def _is_private(self, path: str, folder_fd: int | None) -> bool:
-        """folder_fd: The descriptor of the folder that the path is relative to."""
+        """Return whether a path leads to a private place. folder_fd: the descriptor of the folder
+        that the path is relative to, if there is one."""
         if folder_fd is not None:
             with suppress(OSError):
                 path = os.path.join(_readlink(f"/proc/self/fd/{folder_fd}"), path)
@@ -332,7 +333,15 @@ def _folders_with_private_entries(project: str) -> Iterator[str]:
 
 @lru_cache(maxsize=2 * MAX_SCANNED_FOLDERS)
 def _scan_folder(folder: str, modified_ns: int) -> _FolderScan:
-    """Raises `OSError`. modified_ns: when the names in the folder changed last."""
+    """Return the folders in a folder, and whether it has a private entry.
+
+    Args:
+        folder: The folder.
+        modified_ns: When the names in it changed last; another time is another scan for the cache.
+
+    Raises:
+        OSError: The folder cannot be read.
+    """
     folders = []
     has_private_entry = False
     with os.scandir(folder) as entries:

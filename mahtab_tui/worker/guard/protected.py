@@ -106,7 +106,8 @@ class ResolvedPath(NamedTuple):
 
 
 def resolve_path(text: str) -> ResolvedPath | None:
-    """Return None for a text that cannot be a path. Relative paths begin in the working folder."""
+    """Return the path that a text means; None if it cannot be one. Relative paths begin in the
+    working folder."""
     if len(text) > MAX_PATH_CHARS or "\0" in text:
         return None
     try:
@@ -381,7 +382,12 @@ def _is_in_folder_above_protected(path: str) -> bool:
 
 
 def _is_opened_for_writing(mode: object, flags: int) -> bool:
-    """mode: as for `open`; None from `os.open`."""
+    """Return whether a file is opened to be written.
+
+    Args:
+        mode: The mode of `open`; None for `os.open`.
+        flags: The flags of `os.open`.
+    """
     if type(mode) is str:
         return any(letter in mode for letter in "wax+")
     return bool(flags & _WRITE_FLAGS)

@@ -16,9 +16,11 @@ _CONTAINERS = (list, tuple, set, frozenset)
 _MAPPINGS = (dict, collections.Counter, collections.defaultdict)
 _MUTABLE = (list, set, bytearray, *_MAPPINGS)
 _MUTABLE_LIBRARY_CLASSES = ("ndarray", "DataFrame", "Series")
-"""Not those of indexes, which tables share because nobody changes them."""
+"""Library classes of objects that change. Indexes do not: tables share them because nobody changes
+them."""
 MAX_EARLIER_OBJECTS = 300_000
-"""Objects of earlier values to look at for those that the garbage collector does not know."""
+"""At most this many objects of earlier values are looked at for objects that the garbage collector
+does not know."""
 
 
 def note_earlier_objects() -> None:
@@ -39,30 +41,35 @@ def find_shared(
     """
     first_names: dict[int, str] = {}
     shared_names: set[str] = set()
-    names: dict[int, set[str]] = {}
+    names_of_objects: dict[int, set[str]] = {}
     tracked_addresses: set[int] = set()
     for name, value in new_values.items():
         for mutable in _mutable_objects(value):
             address = address_of(mutable)
             if address in names_by_address or first_names.setdefault(address, name) != name:
                 shared_names.add(name)
-            names.setdefault(address, set()).add(name)
+            names_of_objects.setdefault(address, set()).add(name)
             if gc.is_tracked(mutable):
                 tracked_addresses.add(address)
 
-    for address in _earlier_addresses(names.keys(), tracked_addresses, earlier):
-        shared_names |= names[address]
+    for address in _earlier_addresses(names_of_objects.keys(), tracked_addresses, earlier):
+        shared_names |= names_of_objects[address]
     return [name for name in new_values if name in shared_names]
 
 
 def _earlier_addresses(
     addresses: Iterable[int], tracked_addresses: set[int], earlier: Iterable[Any]
 ) -> set[int]:
-    """Return the addresses of the objects that are not new. tracked_addresses: those of the objects
-    that the garbage collector knows."""
+    """Return the addresses of the objects that are not new.
+
+    Args:
+        addresses: The addresses of all objects.
+        tracked_addresses: The addresses of the objects that the garbage collector knows.
+        earlier: Earlier values, which may contain others.
+    """
     old_addresses = set(tracked_addresses)
     if tracked_addresses:
-        # Without those that `note_earlier_objects` has left out.
+        # The objects that `note_earlier_objects` has frozen are not among these: they are old.
         old_addresses.difference_update(map(address_of, gc.get_objects()))
     untracked_addresses = set(addresses) - tracked_addresses
     if untracked_addresses:

@@ -303,7 +303,7 @@ class Inspection:
 
 
 def _table_at(at: ResolvedObject) -> Table:
-    """Raises `InspectionError` if the object is not a table any more."""
+    """Return an object as a table. Raises `InspectionError` if it is not one any more."""
     table = as_table(at.library_value)
     if table is None:
         raise InspectionError("This is no longer a table; press r to reload.")
@@ -311,7 +311,7 @@ def _table_at(at: ResolvedObject) -> Table:
 
 
 def _text_at(at: ResolvedObject) -> str:
-    """Raises `InspectionError` if the object is not a text any more."""
+    """Return an object as a text. Raises `InspectionError` if it is not one any more."""
     if texts.text_class(at.target) is not str:
         raise InspectionError("This is no longer a text; press r to reload.")
     return at.target  # type: ignore[no-any-return]

@@ -69,7 +69,7 @@ def draw_picture(value: object) -> bytes:
 
 
 def _encode_png(pixels: Any) -> bytes:
-    """pixels: an array of bytes: rows, columns, and three or four colours."""
+    """Return pixels as PNG. pixels: an array of bytes: rows, columns, and three or four colours."""
     height, width, colour_count = pixels.shape
     rows = b"".join(b"\0" + pixels[row].tobytes() for row in range(height))
 
@@ -85,7 +85,7 @@ def _encode_png(pixels: Any) -> bytes:
 
 
 def _encode_image(value: Any) -> bytes:
-    """value: an image of Pillow, which stays as it is."""
+    """Return an image of Pillow as PNG, reduced if it is large. The image stays as it is."""
     image = value.copy()
     if max(image.size) > MAX_SIDE_PIXELS:
         image.thumbnail((MAX_SIDE_PIXELS, MAX_SIDE_PIXELS))

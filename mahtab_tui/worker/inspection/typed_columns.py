@@ -60,7 +60,7 @@ class _TypedColumn(Column):
         raise NotImplementedError
 
     def _matching_texts(self, condition: Condition) -> Rows:
-        """As `matching`, for texts."""
+        """Return the rows whose texts fulfil a condition."""
         raise NotImplementedError
 
     def _count_missing(self) -> int:

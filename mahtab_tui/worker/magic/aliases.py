@@ -73,5 +73,5 @@ def fill_alias(name: str, text: str) -> str:
 
 
 def run_alias(text: str, caller: MagicContext) -> None:
-    """Run the command that `fill_alias` returned."""
+    """Run the shell command that `fill_alias` returned."""
     shell_commands.run_command(text)

@@ -227,7 +227,13 @@ def _required_fields(form: type, forms: Mapping[str, object]) -> dict[str, bool]
 
 
 def _is_required_key(name: str, form: object, required_keys: frozenset[str]) -> bool:
-    """required_keys: as the typed dict has them, which does not understand string annotations."""
+    """Return whether a typed dict needs a key.
+
+    Args:
+        name: The key.
+        form: Its annotation.
+        required_keys: What the typed dict says, which does not understand string annotations.
+    """
     mark = getattr(get_origin(form), "_name", "")
     if mark == "NotRequired":
         return False

@@ -41,6 +41,7 @@ ARCHITECTURES = {X86_64: 0xC000003E, AARCH64: 0xC00000B7}
 _X32 = 0x40000000
 """Numbers from here on are those of another table, which the filter would not check."""
 _CLONE3 = 435
+"""The number of `clone3`."""
 
 
 def machine() -> str | None:

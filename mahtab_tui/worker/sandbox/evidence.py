@@ -159,7 +159,7 @@ class _QuotationFinder:
         """The lengths of the parts that begin in this way, longest first."""
 
     def find_runs(self, text: str) -> list[list[int]]:
-        """As `EvidenceFinder.find_runs`."""
+        """Return the runs of quoted text, as `EvidenceFinder.find_runs` does."""
         runs: list[list[int]] = []
         offset = 0
         while offset <= len(text) - _HEAD_CHARS and len(runs) < MAX_SENT_SPANS:

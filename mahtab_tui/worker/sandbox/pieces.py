@@ -68,8 +68,8 @@ class Part(Piece):
 
 
 class Hit(str):
-    """Like a `Part`, but of another text than that of the search; its position is that in the other
-    text, and is never sent."""
+    """A string like a `Part`, but from another text than that of the search. Its position is that
+    in the other text, and is never sent."""
 
     __slots__ = ("line", "start")
 

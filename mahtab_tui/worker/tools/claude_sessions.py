@@ -39,7 +39,7 @@ def _newest_files(folder: str) -> list[str]:
 
 
 def _describe_session(path: str) -> dict[str, Any]:
-    """Raises `OSError`."""
+    """Return the title, the length and the time of a session. Raises `OSError`."""
     title = ""
     latest_time = ""
     messages = 0
