@@ -65,8 +65,9 @@ class KernelHost(Protocol):
         """
         raise RuntimeError("The kernel was not started.")
 
-    def call_cancelled(self, name: str) -> None:
-        """Cancel a call, because the kernel no longer waits for its result."""
+    def call_cancelled(self, name: str, args: Mapping[str, Any]) -> None:
+        """Cancel a call, because the kernel no longer waits for its result; name, args: as it was
+        called. The call may only begin after this."""
         return
 
 

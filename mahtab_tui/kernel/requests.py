@@ -261,6 +261,8 @@ class Answers:
             self.cancel(number)
 
     def _answer(self, number: int, call: Callable[[], Any]) -> None:
+        if number not in self._cancel_functions:  # cancelled while it waited for a thread
+            return
         answer: Frame = {"op": "answer", "id": number}
         try:
             self._send_if_open({**answer, "value": call()})
@@ -285,7 +287,7 @@ class CallAnswers(Answers):
         self.start(
             call.id,
             functools.partial(self._host.call, call.name, call.args),
-            functools.partial(self._host.call_cancelled, call.name),
+            functools.partial(self._host.call_cancelled, call.name, call.args),
         )
 
 

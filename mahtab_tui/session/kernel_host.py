@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import CancelledError
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mahtab_tui.bus import records
@@ -165,12 +166,13 @@ class SessionKernelHost:
                 return self._call_tool(name, args)
         raise RuntimeError(f"The host has nothing called {name!r}.")
 
-    def call_cancelled(self, name: str) -> None:
+    def call_cancelled(self, name: str, args: Mapping[str, Any]) -> None:
+        tree = str(args.get("tree", ""))
         cancel_functions: dict[str, Callable[[], object]] = {
             "input": self.inputs.cancel_all,
             "ask": self._agent.stop,
-            "rlm": self._searches.stop_all,
-            "rlm_tools": self._searches.end_tools,
+            "rlm": partial(self._searches.stop_tree, tree),
+            "rlm_tools": partial(self._searches.end_tools_of, tree),
         }
         if name in cancel_functions:
             cancel_functions[name]()

@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 MAX_TOOL_TREES = 32
 """Searches whose tools are remembered, because the kernel may ask for them before they begin."""
 
+MAX_STOPPED_TREES = 1_000
+"""Stopped searches that are remembered, because their calls may come later."""
+
 _SEARCH_ID = re.compile("[0-9a-f]{8}")
 
 
@@ -120,6 +123,8 @@ class Searches:
         """The running root of each tree that a cell waits for."""
         self._tools: dict[str, KernelTools] = {}
         """The tools of searches, by tree."""
+        self._stopped: dict[str, None] = {}
+        """Trees that cells do not wait for any more, the newest last; some may not have begun."""
         self.received_texts = ReceivedTexts()
 
     def run_from_cell(
@@ -144,6 +149,7 @@ class Searches:
         origin = {"cell": cell, "source": "cell"}
         try:
             request = CellSearch.parse(args)
+            self._check_stopped(request.tree)
             # Another machine must not reach services that only this one can reach.
             if request.access and self._runtime.kernel.info().host:
                 raise ValueError(
@@ -172,7 +178,10 @@ class Searches:
         limits = merge_limits(settings.rlm_limits(), **request.limits)
         text = self._take_text(request.tree, args)
         tools = self.open_tools(request.tree, request.tools) if request.tools else None
-        return self._engine().run(
+        # Loading it takes some seconds the first time.
+        engine = self._engine()
+        self._check_stopped(request.tree)
+        return engine.run(
             request.query,
             SearchedText.of(text, request.instructions),
             model=request.model or session_model,
@@ -238,15 +247,25 @@ class Searches:
         for tools in list(self._tools.values()):
             tools.end()
 
+    def end_tools_of(self, tree: str) -> None:
+        """End the tools of a search, if it has any."""
+        tools = self._tools.get(tree)
+        if tools is not None:
+            tools.end()
+
     def stop_tree(self, tree: str) -> None:
-        """Stop a search that a cell waits for."""
+        """Stop a search that a cell waits for; one that has not begun does not begin."""
+        with self._engine_lock:
+            for old_tree in list(self._stopped)[:-MAX_STOPPED_TREES]:
+                del self._stopped[old_tree]
+            self._stopped[tree] = None
         root = self._running.get(tree)
         if root is not None:
             self.stop(tree, root)
 
-    def stop_all(self) -> None:
-        for tree in list(self._running):
-            self.stop_tree(tree)
+    def _check_stopped(self, tree: str) -> None:
+        if tree in self._stopped:
+            raise RuntimeError("The search was stopped.")
 
     def close(self) -> None:
         """Stop all searches, and wait until they have ended."""
@@ -310,6 +329,8 @@ class Searches:
             from_cell = record.source == "cell" or record.tree in self._running
             if record.parent is None and from_cell:
                 self._running[record.tree] = record.node
+                if record.tree in self._stopped:
+                    self.stop(record.tree, record.node)
             self._spending.name_search(record)
         elif isinstance(record, SearchFinal):
             if self._running.get(record.tree) == record.node:

@@ -58,7 +58,7 @@ class RecordingHost:
         self.calls.put((name, args))
         return self.answer(name, args)
 
-    def call_cancelled(self, name: str) -> None:
+    def call_cancelled(self, name: str, args: Mapping[str, Any]) -> None:
         self.cancelled.put(name)
 
     def wait_for_state(self, state: KernelState) -> str:

@@ -181,6 +181,34 @@ def test_a_search_that_is_cancelled_before_it_begins_does_not_begin(
     assert search.text == "first"
 
 
+def test_a_search_that_is_cancelled_while_it_reads_its_text_does_not_begin(
+    open_session: OpenSession,
+) -> None:
+    it = open_session({"match": "<search-query>\n", "text": "```python\nFINAL(1)\n```"})
+    code = (
+        "import asyncio, threading\n"
+        "from concurrent.futures import ThreadPoolExecutor\n"
+        "loop = asyncio.get_running_loop()\n"
+        "loop.set_default_executor(ThreadPoolExecutor(1))\n"
+        "reads, may_end = asyncio.Event(), threading.Event()\n"
+        "class Page:\n"
+        "    @property\n"
+        "    def page_content(self):\n"
+        "        loop.call_soon_threadsafe(reads.set)\n"
+        "        may_end.wait()\n"
+        "        return 'a page'\n"
+        "search = asyncio.ensure_future(arlm('what?', [Page()]))\n"
+        "await reads.wait()\n"
+        "search.cancel()\n"
+        "await asyncio.wait([search])\n"
+        "may_end.set()\n"
+        "await asyncio.to_thread(int)\n"
+        "search.cancelled()"
+    )
+    assert it.run(code).text == "True\n"
+    assert it.store.of(tags.RLM_CALL, event="begin") == []
+
+
 @pytest.mark.thorough
 def test_long_answer_is_complete(open_session: OpenSession) -> None:
     it = open_session("```python\nFINAL((f'{n} é {n}' for n in range(40_000)))\n```")
