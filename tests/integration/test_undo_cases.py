@@ -41,7 +41,7 @@ end: a finalizer cannot be restored | import weakref\nclass P: pass\np1 = P(); e
 p1: does at its end is not set up again | one = 1 | one
 weak: a weak reference does not come back | p2 = P(); weak = weakref.ref(p2) | del p2
 descriptor 100: what was read from this pipe | pipe = os.pipe(); moved = os.write(pipe[1], b'abc'), os.dup2(pipe[0], 100), os.close(pipe[0]) | os.read(100, 2)
-descriptor 102: what was written to this pipe stays | pipe2 = os.pipe(); moved3 = os.dup2(pipe2[0], 102), os.close(pipe2[0]) | os.write(pipe2[1], b'abc')
+descriptor 102: what has come into this pipe stays in it | pipe2 = os.pipe(); moved3 = os.dup2(pipe2[0], 102), os.close(pipe2[0]) | os.write(pipe2[1], b'abc')
 descriptor 103: it was closed | moved4 = os.dup2(0, 103) | os.close(103)
 os.eventfd_read: does not come back | event = os.eventfd(3) if hasattr(os, 'eventfd') else None | event and os.eventfd_read(event)
 atexit.unregister: does not come back | import atexit | atexit.unregister(len)
@@ -64,6 +64,47 @@ os.mkfifo: what it makes stays | one = 1 | os.mkfifo('pipe.fifo')
 os.kill: cannot be taken back | one = 1 | os.kill(os.getpid(), 0)
 fcntl.flock: not compared | import fcntl; locked = open('lock.txt', 'w') | fcntl.flock(locked, fcntl.LOCK_EX)
 event loop: a callback was scheduled | one = 1 | asyncio.get_event_loop().call_later(1000, print); None
+"""
+
+DESCRIPTORS = r"""
+nothing | n = tcp[0]; arriving = threading.Timer(0, sender.send, [b'abc']); arriving.start(); arriving.join(); os.read
+descriptor 110: what was read from this socket does not come back | os.read(tcp[0], 1)
+descriptor 110: what this socket has sent stays so | os.write(tcp[0], b'a')
+descriptor 111: not compared: what was read from this socket or written to it stays so | os.read(local, 1)
+descriptor 112 (grown.txt): the file has changed and stays so | subprocess.run(['sh', '-c', 'echo more >> grown.txt']); os.read, grown
+descriptor 112 (grown.txt): its position stays | os.lseek(grown, 1, 0)
+descriptor 112 (grown.txt): the file has changed and stays so; its position stays | os.write(grown, b'a')
+descriptor 113: what was read from this pipe does not come back | os.read(piped, 1)
+descriptor 113: what has come into this pipe stays in it, and nothing that was read comes back | os.write(writing, b'ab')
+descriptor 113: not compared: what was read from this pipe or written to it stays so | os.read(piped, 2); os.write(writing, b'xy')
+descriptor 113: what was read from this pipe does not come back | reader.take()
+descriptor 113: what was read from this pipe does not come back | reader()
+descriptor 113: what was read from this pipe does not come back | readers.take(113)
+descriptor 114 (list.json): its position stays | json.load(os.fdopen(document, closefd=False))
+"""
+DESCRIPTOR_SETUP = r"""
+import json, os, socket, subprocess, threading
+def move(old, new):
+    os.dup2(old, new)
+    os.close(old)
+    return new
+server = socket.create_server(('127.0.0.1', 0))
+sender = socket.create_connection(server.getsockname())
+tcp = [move(server.accept()[0].detach(), 110)]
+sent = sender.send(b'abcdef')
+ends = socket.socketpair()
+local, sent = move(ends[0].detach(), 111), ends[1].send(b'abcdef')
+grown = move(os.open('grown.txt', os.O_RDWR | os.O_CREAT), 112)
+piped, writing = os.pipe()
+piped, sent = move(piped, 113), os.write(writing, b'abcdef')
+open('list.json', 'w').write('[1]')
+document = move(os.open('list.json', os.O_RDONLY), 114)
+class Reader:
+    def __init__(self, number): self.number = number
+    def take(self): return os.read(self.number, 1)
+    def __call__(self): return os.read(self.number, 1)
+reader = Reader(piped)
+import readers
 """
 
 ENDED = r"""
@@ -338,3 +379,17 @@ def test_methods_called_kill_and_fork_are_not_those_of_the_system(cells: Cells) 
     setup = "class Job:\n    def kill(self): pass\n    def fork(self): pass\njob = Job()"
     done = undone(cells, setup, "job.kill(); job.fork(); found = 1")
     assert [entry.name for entry in done.not_restored] == []
+
+
+def test_what_is_said_of_descriptors_is_what_happened(cells: Cells) -> None:
+    Path("readers.py").write_text("import os\ndef take(number):\n    return os.read(number, 1)\n")
+    cells.text(DESCRIPTOR_SETUP)
+    for words, change in rows(DESCRIPTORS):
+        cells.run(change)
+        done = cells.kernel.undo(cells.number)
+        named = [
+            f"{entry.name}: {entry.reason}"
+            for entry in done.not_restored
+            if entry.name.startswith("descriptor")
+        ]
+        assert named == ([] if words == "nothing" else [words]), change

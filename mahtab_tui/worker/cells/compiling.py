@@ -6,7 +6,7 @@ import __future__
 import ast
 import linecache
 from collections.abc import Iterator, Sequence
-from types import CodeType, FunctionType, TracebackType
+from types import CodeType, TracebackType
 from typing import Any, Callable, NamedTuple
 
 from ..values.objects import ATOMS, MISSING, address_of
@@ -122,29 +122,6 @@ def can_change_objects(tree: ast.Module, namespace: dict[str, object]) -> bool:
         elif address_of(type(value)) not in ATOMS:
             return True  # replacing an object may end it
     return False
-
-
-def names_in(codes: Sequence[CodeType], namespace: dict[str, object]) -> tuple[str, ...]:
-    """Return the names in code, those in functions of these names, and so on."""
-    reached_names: dict[str, None] = {}
-    pending = [name for code in codes for name in _names(code)]
-    while pending:
-        name = pending.pop()
-        if name in reached_names:
-            continue
-        reached_names[name] = None
-        value = namespace.get(name)
-        if type(value) is FunctionType and value.__globals__ is namespace:
-            pending += _names(value.__code__)
-    return tuple(reached_names)
-
-
-def _names(code: CodeType) -> Iterator[str]:
-    """Yield the names of globals and attributes in code, and in the functions that it defines."""
-    yield from code.co_names
-    for constant in code.co_consts:
-        if type(constant) is CodeType:
-            yield from _names(constant)
 
 
 def executed_part(

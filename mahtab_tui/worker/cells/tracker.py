@@ -11,8 +11,9 @@ from ..stdlib import own_module
 from ..values.objects import Classes, address_of
 from ..values.summaries import safe_length, summary
 from ..values.variables import HIDDEN_NAMES, describe_variable
-from .compiling import bound_names, can_change_objects, names_in
+from .compiling import bound_names, can_change_objects
 from .parts import NO_PARTS, column_names, describe_parts, read_parts
+from .reached_names import names_in
 
 if TYPE_CHECKING:
     from ..guard.lost_state import StateRecorder
@@ -92,7 +93,7 @@ class NamespaceTracker:
         self._before = own_module("undo.mutations").MutationDetector(
             self._namespace,
             self._kinds,
-            names_in(codes, self._namespace),
+            names_in(codes, self._namespace, self._kinds.user_modules),
             (lambda mentioned: None) if steps is None else steps.take_checkpoint,
         )
 

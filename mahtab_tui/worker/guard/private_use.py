@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
-from ..cells.compiling import names_in
+from ..cells.reached_names import names_in
 from ..magic.syntax import Aliases, Macro, parse_python
 from ..values.objects import (
     Classes,

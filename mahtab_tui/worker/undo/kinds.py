@@ -110,10 +110,11 @@ class Kinds:
         """namespace: the user's."""
         self._namespace = namespace
         self._module_count = len(sys.modules)
-        self._modules = _user_modules()
+        self.user_modules = _user_modules()
+        """Modules that are neither in the standard library nor in installed packages, by their names."""
         self._globals = {
             address_of(namespace),
-            *(address_of(own_dict(module)) for module in self._modules.values()),
+            *(address_of(own_dict(module)) for module in self.user_modules.values()),
         }
         """Addresses of the globals of the user's functions."""
         self._immutable_parts = _load_immutable_parts()
@@ -183,7 +184,7 @@ class Kinds:
             ("open figures", figures),
         )
         return [
-            *((f"module {name}", module) for name, module in self._modules.items()),
+            *((f"module {name}", module) for name, module in self.user_modules.items()),
             *((label, value) for label, value in plot_objects if value is not MISSING),
         ]
 
@@ -281,7 +282,7 @@ class Kinds:
 
     def _is_user_class(self, cls: type) -> bool:
         module = class_module(cls)
-        return module in self._modules or module == self._namespace.get("__name__", "__main__")
+        return module in self.user_modules or module == self._namespace.get("__name__", "__main__")
 
 
 def has_del_method(cls: type) -> bool:

@@ -59,7 +59,7 @@ cells that mention them."""
 _DESCRIPTOR_FUNCTIONS = frozenset(
     "read readv readinto readline readlines write writev pwrite pwritev truncate ftruncate lseek"
     " posix_fallocate copy_file_range sendfile splice dup2 closerange recv recv_into recvfrom recvmsg"
-    " send sendall sendto sendmsg set_blocking set_inheritable".split()
+    " send sendall sendto sendmsg set_blocking set_inheritable fdopen fileno fromfd".split()
 )
 
 
@@ -85,13 +85,13 @@ class ProcessState:
                 self._values[index] = _read(SETTINGS[index])
 
     def find_descriptor_changes(
-        self, without: Collection[int], sockets: Collection[int]
+        self, without: Collection[int], mentioned: Collection[int]
     ) -> list[Unrestored]:
-        """Name the descriptors that were read or written. without, sockets: see
+        """Name the descriptors that were read or written. without, mentioned: see
         `Descriptors.find_changes`."""
         if self._descriptors is None:
             return []
-        changes = self._descriptors.find_changes(without, sockets)
+        changes = self._descriptors.find_changes(without, mentioned)
         return [Unrestored(label, reason) for label, reason in changes]
 
     def find_lasting_calls(self, mentioned: Collection[str]) -> list[Unrestored]:

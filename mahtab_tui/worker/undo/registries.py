@@ -248,19 +248,66 @@ _ACKNOWLEDGED_OFFSET = 120
 """After it comes the number of the bytes that were received."""
 
 
+_COUNTED_SOCKET = "counted socket"
+"""A socket that knows how many bytes were read from it and sent."""
+_SOCKETS = (_COUNTED_SOCKET, "socket")
+
+_READ = "what was read from this {noun} does not come back"
+_ADDED = "what has come into this {noun} stays in it, and nothing that was read comes back"
+_SENT = "what this {noun} has sent stays so"
+_UNKNOWN_TRANSFER = "not compared: what was read from this {noun} or written to it stays so"
+
+
 class _DescriptorState(NamedTuple):
     identity: tuple[int, int]
     """The device and the number of its file."""
     kind: str
-    """"file", "device" (or a folder), "pipe" or "socket"."""
-    position: int
-    """Bytes from the start of a file, waiting in a pipe, or read from a socket, up to a constant; 0 for
-    a device."""
+    """"file", "device" (or a folder), "pipe", or one of `_SOCKETS`."""
+    position: int = 0
+    """Bytes from the start of a file, waiting in a pipe, or read from a counted socket, up to a
+    constant; 0 for all others."""
     written: tuple[int, ...] = ()
-    """Of a file that may be written: its size and the time of its last change; of a socket, the bytes
-    that it has sent, up to a constant."""
+    """Of a file that may be written: its size and the time of its last change; of a counted socket,
+    the bytes that it has sent, up to a constant."""
     flags: tuple[int, int] = (0, 0)
     """Those of the file, such as whether it blocks, and those of the descriptor."""
+
+    @property
+    def is_written_only(self) -> bool:
+        return self.flags[0] & os.O_ACCMODE == os.O_WRONLY
+
+    def describe_change(self, new_state: _DescriptorState, *, is_mentioned: bool) -> str:
+        """Return what does not come back of this state, as clauses; empty if nothing has changed.
+
+        Args:
+            new_state: That of the same file later.
+            is_mentioned: Whether the code may have meant it.
+        """
+        clauses = [*self._describe_transfer(new_state)]
+        # As much may have come as was read.
+        hides_reading = self.kind in ("socket", "pipe") and not self.is_written_only
+        if not clauses and is_mentioned and hides_reading:
+            clauses.append(_UNKNOWN_TRANSFER)
+        if not clauses and self.flags != new_state.flags:
+            clauses.append("its flags were changed and stay so")
+        noun = "socket" if self.kind in _SOCKETS else self.kind
+        return "; ".join(clauses).format(noun=noun)
+
+    def _describe_transfer(self, new_state: _DescriptorState) -> Iterator[str]:
+        is_moved = self.position != new_state.position
+        is_written = self.written != new_state.written
+        if self.kind == "file":
+            if is_written:
+                yield "the file has changed and stays so"
+            if is_moved:
+                yield "its position stays"
+        elif self.kind == _COUNTED_SOCKET:
+            if is_moved:
+                yield _READ
+            if is_written:
+                yield _SENT
+        elif is_moved:
+            yield _READ if self.position > new_state.position else _ADDED
 
 
 def _list_descriptors() -> list[int]:
@@ -297,40 +344,32 @@ class Descriptors:
         self._states = dict(_read_descriptors())
 
     def find_changes(
-        self, without: Collection[int], sockets: Collection[int]
+        self, without: Collection[int], mentioned: Collection[int]
     ) -> list[tuple[str, str]]:
         """Return what cannot be restored, as labels and reasons.
 
         Args:
             without: Descriptors of files that are compared in another way.
-            sockets: Those of sockets that the code may mean. The kernel has others of its own.
+            mentioned: Those that the code may mean. The kernel has sockets of its own.
         """
         changes: list[tuple[str, str]] = []
         new_states = dict(_read_descriptors())
         for number, old_state in self._states.items():
             new_state = new_states.get(number)
-            if number in without or (old_state.kind == "socket" and number not in sockets):
+            is_mentioned = number in mentioned
+            if number in without or (old_state.kind in _SOCKETS and not is_mentioned):
                 continue
+            label = f"descriptor {number}"
             if new_state is None or old_state.identity != new_state.identity:
                 # The kernel has pipes of its own.
                 if old_state.kind != "pipe":
-                    reason = "it was closed, and is not opened again"
-                    changes.append((f"descriptor {number}", reason))
-            elif old_state == new_state:
+                    changes.append((label, "it was closed, and is not opened again"))
                 continue
-            elif old_state._replace(flags=new_state.flags) == new_state:
-                changes.append((f"descriptor {number}", "its flags were changed and stay so"))
-            elif new_state.kind == "socket":
-                reason = "what was read from this socket, or sent, stays so"
-                changes.append((f"descriptor {number}", reason))
-            elif new_state.kind == "pipe":
-                reason = "what was read from this pipe does not come back"
-                if new_state.position > old_state.position:
-                    reason = "what was written to this pipe stays in it"
-                changes.append((f"descriptor {number}", reason))
-            else:
-                reason = "the file was read or written; its position stays"
-                changes.append((f"descriptor {number} ({_file_name(number)})", reason))
+            reason = old_state.describe_change(new_state, is_mentioned=is_mentioned)
+            if reason and old_state.kind == "file":
+                label = f"{label} ({_file_name(number)})"
+            if reason:
+                changes.append((label, reason))
         return changes
 
 
@@ -346,18 +385,18 @@ def _count_waiting(number: int, request: int = termios.FIONREAD) -> int:
     return int(struct.unpack("i", fcntl.ioctl(number, request, bytes(4)))[0])
 
 
-def _read_socket(number: int) -> tuple[int, int]:
-    """Return the bytes that were read from a connected socket, and those written to it, both up to a
-    constant. Raises `OSError` for others."""
-    waiting = _count_waiting(number)
-    unsent = _count_waiting(number, termios.TIOCOUTQ)
+def _count_transfer(number: int) -> tuple[int, int] | None:
+    """Return the bytes that were read from a TCP socket, and those written to it, both up to a
+    constant; None if this socket does not count them."""
     statistics = ctypes.create_string_buffer(_TCP_INFO_BYTES)
     size = ctypes.c_uint(_TCP_INFO_BYTES)
     # A socket object of Python's would get its default timeout, and so would this socket.
     failure = _C_LIBRARY.getsockopt(number, _IPPROTO_TCP, _TCP_INFO, statistics, ctypes.byref(size))
     if failure or size.value < _TCP_INFO_BYTES:  # not TCP, or an old system
-        return -waiting, unsent
+        return None
     acknowledged, received = struct.unpack_from("QQ", statistics, _ACKNOWLEDGED_OFFSET)
+    waiting = _count_waiting(number)
+    unsent = _count_waiting(number, termios.TIOCOUTQ)
     return received - waiting, acknowledged + unsent
 
 
@@ -383,8 +422,11 @@ def _read_descriptors() -> Iterator[tuple[int, _DescriptorState]]:
                     position = _count_waiting(number)
             elif stat.S_ISSOCK(status.st_mode):
                 kind = "socket"
-                position, sent = _read_socket(number)
-                written = (sent,)
+                transferred = _count_transfer(number)
+                if transferred is not None:
+                    kind = _COUNTED_SOCKET
+                    position, sent = transferred
+                    written = (sent,)
             elif not _is_lasting(status.st_mode):
                 continue
             yield number, _DescriptorState(identity, kind, position, written, flags)

@@ -11,7 +11,7 @@ from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple
 
-from ..values.objects import MISSING, address_of, own_dict, run_with_timeout
+from ..values.objects import MISSING, address_of, is_module, own_dict, run_with_timeout
 from .actions import Action, Unrestored
 from .checkpoint_process import Checkpoint
 from .connections import is_connection
@@ -90,7 +90,7 @@ def plan_undo(
     ]
     side_effects = dict.fromkeys(effect for step in steps for effect in step.side_effects)
     plan.not_restored[:0] = [*inside_changes, *side_effects]
-    _add_side_state(plan, steps, frozenset(mentioned))
+    _add_side_state(plan, steps, kinds, frozenset(mentioned))
     _add_libraries(plan, steps, frozenset(mentioned))
     plan.not_restored += first_step.find_new_work(scheduled)
     return plan
@@ -246,7 +246,7 @@ def _earlier_names(
     return names
 
 
-def _add_side_state(plan: Plan, steps: list[Step], mentioned: frozenset[str]) -> None:
+def _add_side_state(plan: Plan, steps: list[Step], kinds: Kinds, mentioned: frozenset[str]) -> None:
     """Add what the kernel noted before the first cell that may have changed an object in place."""
     first_step = next((step for step in steps if step.changes_inside), None)
     if first_step is None:
@@ -283,7 +283,13 @@ def _add_side_state(plan: Plan, steps: list[Step], mentioned: frozenset[str]) ->
         compared_files: set[int] = set()
         if first_step.side_state is not None:
             compared_files = first_step.side_state.file_descriptors()
-        mentioned_values = [plan.names[name] for name in mentioned if name in plan.names]
+        mentioned_values = [plan.names.get(name) for name in mentioned]
+        # The modules of libraries are full of numbers.
+        for module in list(filter(is_module, mentioned_values)):
+            if kinds.is_user_defined(module):
+                mentioned_values += [
+                    value for name, value in own_dict(module).items() if name != "__builtins__"
+                ]
         plan.not_restored += first_step.process.find_descriptor_changes(
             compared_files, _find_numbers(mentioned_values)
         )
@@ -291,15 +297,15 @@ def _add_side_state(plan: Plan, steps: list[Step], mentioned: frozenset[str]) ->
 
 
 def _find_numbers(values: Iterable[Any], depth: int = 2) -> set[int]:
-    """Return the numbers among values, and in lists, dicts and attributes. depth: how deep in each
-    other these may be."""
+    """Return the numbers among values, and in lists, dicts and attributes of other objects than
+    modules. depth: how deep in each other these may be."""
     numbers: set[int] = set()
     for value in values:
         if type(value) is int:
             numbers.add(value)
         elif depth and type(value) in (list, tuple, set, frozenset):
             numbers |= _find_numbers(islice(value, _MAX_NUMBERS), depth - 1)
-        elif depth:
+        elif depth and not is_module(value):
             items = value if type(value) is dict else own_dict(value)
             numbers |= _find_numbers(islice(dict.values(items), _MAX_NUMBERS), depth - 1)
     return numbers
