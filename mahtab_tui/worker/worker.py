@@ -420,6 +420,7 @@ class Worker:
         )
         self._executor.undo = undo
         self.environment.watch(own_module("guard.side_effects").EVENTS, undo.audit)
+        self.environment.watch(("exec",), undo.note_code)
 
     def _start_watching(self, frame: Frame) -> None:
         """Watch files from now on. Only this thread, and what it starts, is watched, so that locked

@@ -2,11 +2,33 @@
 
 from __future__ import annotations
 
+import functools
+import re
+import sys
 from collections.abc import Iterator, Mapping, Sequence
-from types import CodeType, FunctionType, ModuleType
+from contextlib import suppress
+from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
-from ..values.objects import address_of, class_dict, class_module, is_class, name_of, own_dict
+from ..values.objects import (
+    address_of,
+    class_dict,
+    class_module,
+    is_class,
+    is_module,
+    name_of,
+    own_dict,
+)
+
+_TEXT_RUNNERS = frozenset(("exec", "eval", "compile", "run_line_magic", "run_cell_magic"))
+
+_MAX_PARTS = 30
+"""Functions and what they refer to that are looked at of a value."""
+
+_MAX_TEXT_CHARS = 10_000
+"""Of a text that may be code."""
+
+_WORD = re.compile(r"[^\W\d]\w*")
 
 _NO_MODULES: Mapping[str, ModuleType] = {}
 
@@ -32,28 +54,73 @@ def names_in(
     scopes = _find_scopes(namespace, user_modules)
     methods = _find_methods(scopes)
     reached_names: dict[str, None] = {}
-    pending = [name for code in codes for name in _names(code)]
+    pending = [name for code in codes for name in iter_names(code)]
+    runs_text = not _TEXT_RUNNERS.isdisjoint(pending)
+    pending += [name for code in codes for name in _quoted_names(code, runs_text=runs_text)]
     while pending:
         name = pending.pop()
         if name in reached_names:
             continue
         reached_names[name] = None
         for scope in scopes.values():
-            value = scope.get(name)
-            if type(value) is FunctionType and address_of(value.__globals__) in scopes:
-                pending += _names(value.__code__)
+            if name in scope:
+                pending += _find_called_names(scope[name], scopes)
         class_name = name_of(type(namespace.get(name)))
         for method in (*methods.get(name, ()), *methods.get(class_name, ())):
-            pending += _names(method.__code__)
+            pending += iter_names(method.__code__)
     return tuple(reached_names)
 
 
-def _names(code: CodeType) -> Iterator[str]:
+def iter_names(code: CodeType) -> Iterator[str]:
     """Yield the names of globals and attributes in code, and in the functions that it defines."""
     yield from code.co_names
     for constant in code.co_consts:
         if type(constant) is CodeType:
-            yield from _names(constant)
+            yield from iter_names(constant)
+
+
+def _find_called_names(value: object, scopes: _Scopes) -> Iterator[str]:
+    """Yield the names in the user's functions that a value may call, and the modules that these refer
+    to: a function, also in a decorator, a method, or a partial one."""
+    if is_module(value):
+        return
+    pending: list[Any] = [value]
+    for part in pending:  # which grows meanwhile
+        if len(pending) > _MAX_PARTS:
+            return
+        if is_module(part):
+            yield str(own_dict(part).get("__name__"))
+            continue
+        wrapped = own_dict(part).get("__wrapped__")
+        if wrapped is not None:
+            pending.append(wrapped)
+        if type(part) is FunctionType:
+            if address_of(part.__globals__) in scopes:
+                yield from iter_names(part.__code__)
+            pending += part.__defaults__ or ()
+            pending += _read_closure(part)
+        elif type(part) is MethodType:
+            pending.append(part.__func__)
+        elif type(part) is functools.partial:
+            pending += (part.func, *part.args, *part.keywords.values())
+
+
+def _quoted_names(code: CodeType, *, runs_text: bool) -> Iterator[str]:
+    """Yield the names of loaded modules that are texts in code, as in `sys.modules["json"]`; if it
+    runs texts as code, all words in its texts."""
+    for constant in code.co_consts:
+        if type(constant) is CodeType:
+            yield from _quoted_names(constant, runs_text=runs_text)
+        elif type(constant) is str and constant in sys.modules:
+            yield constant
+        elif type(constant) is str and runs_text:
+            yield from _WORD.findall(constant[:_MAX_TEXT_CHARS])
+
+
+def _read_closure(function: FunctionType) -> Iterator[Any]:
+    for cell in function.__closure__ or ():
+        with suppress(ValueError):  # it is empty
+            yield cell.cell_contents
 
 
 def _find_scopes(namespace: dict[str, object], user_modules: Mapping[str, ModuleType]) -> _Scopes:

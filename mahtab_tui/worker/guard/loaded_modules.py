@@ -13,6 +13,9 @@ _IMPORT_FILE = "<frozen importlib._bootstrap>"
 """Python leaves the frames of this file out of the tracebacks of imports."""
 
 
+_MAIN = "__main__"
+"""The name of the module of cells."""
+
 _IMPORTING_MODULES = ("importlib", "importlib._bootstrap", "_frozen_importlib")
 
 
@@ -27,8 +30,8 @@ def watch_imports(on_loaded: Callable[[str], object]) -> None:
     good, so only a fork calls this.
 
     Args:
-        on_loaded: Gets the name of the module if a cell's own code has imported it; otherwise an
-            empty text. Called on the thread that imports it.
+        on_loaded: Gets the name of the module if a cell's own code has imported it, or code that it
+            has given to `exec`; otherwise an empty text. Called on the thread that imports it.
     """
     importlib: Any = sys.modules["_frozen_importlib"]
     original: Any = getattr(importlib, "_find_and_load", None)
@@ -55,4 +58,6 @@ def _is_cell(frame: FrameType | None) -> bool:
     """Return whether an import in a frame is a cell's, also by `importlib.import_module`."""
     while frame is not None and frame.f_globals.get("__name__") in _IMPORTING_MODULES:
         frame = frame.f_back
-    return frame is not None and frame.f_code.co_filename.startswith(CELL)
+    if frame is None:
+        return False
+    return frame.f_code.co_filename.startswith(CELL) or frame.f_globals.get("__name__") == _MAIN

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 import types
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, Callable, NamedTuple
 
+from ..cells.reached_names import iter_names, names_in
 from ..cells.tracebacks import describe_safely
+from ..guard.loaded_modules import watch_imports
 from ..guard.side_effects import (
     STARTED_PROGRAM,
     STARTED_WATCHED_PROGRAM,
@@ -21,7 +25,7 @@ from .actions import Unrestored
 from .checkpoint_process import Checkpoint, CheckpointError, Rescue, fork
 from .earlier_state import CheckpointResponder
 from .graph import Graph, Limits
-from .kinds import Kinds
+from .kinds import Kinds, is_of_library
 from .libraries import take_library_snapshot, take_library_snapshots
 from .memory import DirtyPages, MemorySpan, UnreadableMemoryError
 from .memory_use import MemoryUse, private_bytes
@@ -87,6 +91,11 @@ class UndoHistory:
         self._make_rescue = make_rescue
         self._armed: Checkpoint | None = None
         """The checkpoint of the cell that runs."""
+        self._importing_step: Step | None = None
+        """That of the cell that runs, which notes the modules that it loads."""
+        self._watches_imports = False
+        self._pid = os.getpid()
+        """In a fork, it is not that of `os.getpid`."""
         self._scheduled = scheduled
         self._max_steps = max_steps
         self._max_bytes = megabytes * 2**20
@@ -153,7 +162,57 @@ class UndoHistory:
         except BaseException as error:  # of an unforeseen object; the cell runs anyway
             reason = _last_line(error)
             step.failure = f"looking at the variables before cell {step.cell} failed ({reason})"
+        if not self._watches_imports:
+            self._watches_imports = True
+            watch_imports(self._note_loaded_module)
+        self._importing_step = step
         return step
+
+    def _note_loaded_module(self, module: str) -> None:
+        """Note the state of modules that the cell has just loaded, before it changes them. module: the
+        one that the cell itself imports; empty if a library imports one."""
+        step = self._importing_step
+        if step is None or os.getpid() != self._pid:
+            return
+        self._note_libraries(step, (*step.mentioned, module, *module.split(".")))
+        with suppress(Exception):
+            if step.process is not None:
+                step.process.note_loaded_libraries()
+
+    def note_code(self, event: str, args: tuple[Any, ...]) -> None:
+        """Note the state of what code may change that the cell is about to run, such as that of a
+        script. Runs before each `exec`, and never raises."""
+        step = self._importing_step
+        if step is None or os.getpid() != self._pid:
+            return
+        with suppress(Exception):
+            self._note_names(step, args[0])
+
+    def _note_names(self, step: Step, code: Any) -> None:
+        if type(code) is not types.CodeType or is_of_library(code.co_filename):
+            return
+        known_names = frozenset(step.mentioned)
+        new_names = [
+            name
+            for name in iter_names(code)
+            if name not in known_names and (name in sys.modules or name in self._namespace)
+        ]
+        if not new_names:
+            return
+        names = names_in((code,), self._namespace, self._kinds.user_modules)
+        step.mentioned = tuple(dict.fromkeys((*step.mentioned, *names)))
+        self._note_libraries(step, step.mentioned)
+        if step.process is not None:
+            step.process.note_mentioned(step.mentioned)
+
+    def _note_libraries(self, step: Step, names: tuple[str, ...]) -> None:
+        """Note the state of what code with these names may change in libraries."""
+        noted_holders = {address_of(library.holder) for library in step.libraries}
+        # No import fails because of an object of a library in an unforeseen state.
+        with suppress(Exception):
+            step.libraries += take_library_snapshots(
+                names, self._namespace, self._kinds.is_user_defined, noted_holders
+            )
 
     def _new_step(self, cell: int) -> Step:
         self._serial += 1
@@ -221,6 +280,7 @@ class UndoHistory:
 
     def disarm(self) -> None:
         """Note that the cell has ended: if the kernel dies now, its checkpoint saves nothing."""
+        self._importing_step = None
         if self._armed is not None:
             self._armed.disarm()
             self._armed = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 import sysconfig
@@ -336,23 +337,33 @@ def _count_python_fields(cls: type) -> int:
 
 def _user_modules() -> dict[str, types.ModuleType]:
     """Return the modules that are neither in the standard library nor in installed packages."""
-    folders = {sysconfig.get_path(name) for name in _LIBRARY_FOLDERS}
-    foreign_folders = tuple(
-        os.path.join(folder, "")
-        for folder in {*folders, *map(os.path.realpath, folders), _OUR_FOLDER}
-    )
     return {
         name: module
         for name, module in list(sys.modules.items())
-        if is_module(module) and _is_user_module(module, foreign_folders)
+        if is_module(module) and _is_user_module(module)
     }
 
 
-def _is_user_module(module: types.ModuleType, foreign_folders: tuple[str, ...]) -> bool:
+@functools.lru_cache(maxsize=1)
+def _foreign_folders() -> tuple[str, ...]:
+    """Return the folders of the standard library, of installed packages and of this one."""
+    folders = {sysconfig.get_path(name) for name in _LIBRARY_FOLDERS}
+    return tuple(
+        os.path.join(folder, "")
+        for folder in {*folders, *map(os.path.realpath, folders), _OUR_FOLDER}
+    )
+
+
+def is_of_library(file: str) -> bool:
+    """Return whether a file of code is of the standard library, an installed package or this one."""
+    if file.startswith(("<frozen ", *_foreign_folders())):
+        return True
+    return any(folder in file for folder in _PACKAGE_FOLDERS)
+
+
+def _is_user_module(module: types.ModuleType) -> bool:
     names = own_dict(module)
     file = names.get("__file__")
     if type(file) is not str or not file.endswith(".py") or names.get("__name__") == "__main__":
         return False
-    if os.path.abspath(file).startswith(foreign_folders):
-        return False
-    return not any(folder in file for folder in _PACKAGE_FOLDERS)
+    return not is_of_library(os.path.abspath(file))

@@ -21,6 +21,7 @@ from ..values.objects import (
     has_weak_references,
     is_class,
     is_module,
+    mro_of,
     name_of,
     own_dict,
 )
@@ -43,6 +44,9 @@ _FUNCTION_ATTRIBUTES = (
     # Since Python 3.14, reading them runs code.
     *(() if sys.version_info >= (3, 14) else ("__annotations__",)),
 )
+
+_CLASS_FUNCTIONS = frozenset(("type", "__class__"))
+"""What leads from an object to its class."""
 
 _CLASS = "__class__"
 """The attribute with the class of a module or another object, which can be set."""
@@ -67,6 +71,8 @@ _WITHOUT_FINALIZER = ATOMS.union(
     map(address_of, (types.GetSetDescriptorType,)),
 )
 """Addresses of types whose objects end without running code."""
+
+_PROPERTY_ATTRIBUTES = ("__doc__",)
 
 _FLAGS: Any = type.__dict__["__flags__"].__get__
 
@@ -153,7 +159,7 @@ class LibrarySnapshot(NamedTuple):
         if is_module(self.holder) or is_class(self.holder):
             return f"{self.label}.{name}" in PRIVATE_REGISTRIES
         if name.startswith("__"):
-            return name in _FUNCTION_ATTRIBUTES
+            return name in _special_attributes(self.holder)
         return "cache" not in name
 
     def set_attribute(self, name: str, value: object) -> None:
@@ -165,12 +171,19 @@ class LibrarySnapshot(NamedTuple):
                 type.__delattr__(self.holder, name)
             else:
                 type.__setattr__(self.holder, name, value)
-        elif name in _FUNCTION_ATTRIBUTES and type(self.holder) is types.FunctionType:
+        elif name in _special_attributes(self.holder):
             setattr(self.holder, name, value)
         elif value is MISSING:
             own_dict(self.holder).pop(name, None)
         else:
             own_dict(self.holder)[name] = value
+
+
+def _special_attributes(holder: object) -> tuple[str, ...]:
+    """Return the attributes of a function or a property that are not among its own names."""
+    if type(holder) is types.FunctionType:
+        return _FUNCTION_ATTRIBUTES
+    return _PROPERTY_ATTRIBUTES if type(holder) is property else ()
 
 
 def _is_same(old_value: object, new_value: object) -> bool:
@@ -202,6 +215,8 @@ def take_library_snapshots(
         *(namespace.get(name) for name in names),
         *(sys.modules.get(name) for name in names),
     ]
+    if not _CLASS_FUNCTIONS.isdisjoint(names):
+        pending += [type(namespace[name]) for name in names if name in namespace]
     holders: dict[int, Any] = {}
     for value in pending:  # which grows meanwhile
         if len(holders) >= _MAX_LIBRARIES:
@@ -209,7 +224,7 @@ def take_library_snapshots(
         value_is_module = is_module(value)
         if address_of(value) in holders or not (value_is_module or is_class(value)):
             continue
-        if is_own(value):
+        if is_own(value) or (value_is_module and _is_being_loaded(value)):
             continue
         if value_is_module:
             module_names = own_dict(value)
@@ -217,6 +232,8 @@ def take_library_snapshots(
             parts = _find_parts(value, names, is_own)
             pending += filter(is_module, parts)
             holders.update({address_of(part): part for part in parts if not is_module(part)})
+        else:
+            holders.update({address_of(part): part for part in _find_class_parts(value, names)})
         if value_is_module or _FLAGS(value) & _CHANGEABLE:
             holders[address_of(value)] = value
     return [
@@ -224,6 +241,12 @@ def take_library_snapshots(
         for address, holder in holders.items()
         if address not in without
     ]
+
+
+def _is_being_loaded(module: Any) -> bool:
+    """Return whether a module's own code still runs, so that it has no earlier state."""
+    spec = own_dict(module).get("__spec__")
+    return own_dict(spec).get("_initializing") is True
 
 
 def _find_parts(module: Any, names: Iterable[str], is_own: Callable[[Any], bool]) -> list[Any]:
@@ -238,6 +261,21 @@ def _find_parts(module: Any, names: Iterable[str], is_own: Callable[[Any], bool]
     return [part for part in candidates if _is_library_part(part) and not is_own(type(part))]
 
 
+def _find_class_parts(cls: Any, names: Iterable[str]) -> Iterator[Any]:
+    """Yield what code can change through these names of a library's class: methods and
+    properties."""
+    for name in names:
+        for base in mro_of(cls):
+            member: Any = class_dict(base).get(name)
+            if type(member) in (staticmethod, classmethod):
+                member = member.__func__
+            if type(member) is property:
+                yield member
+                member = member.fget
+            if type(member) is types.FunctionType:
+                yield member
+
+
 def _is_library_part(part: object) -> bool:
     """Return whether a module, a function or an object has attributes, and is not our own."""
     if type(part) is type(os.environ):
@@ -247,8 +285,12 @@ def _is_library_part(part: object) -> bool:
     elif type(part) is types.FunctionType:
         module = part.__module__
     else:
-        module = class_module(type(part)) if own_dict(part) else ""
+        module = class_module(type(part)) if _has_attributes(part) else ""
     return bool(module) and not belongs_to_worker(module)
+
+
+def _has_attributes(value: object) -> bool:
+    return any("__dict__" in class_dict(base) for base in mro_of(type(value)))
 
 
 def take_library_snapshot(holder: Any, mentioned: Collection[str] = ()) -> LibrarySnapshot:
@@ -282,8 +324,9 @@ def _label_holder(holder: Any) -> str:
     """Return the full name of a module, class or function; for an object, that of its class."""
     if is_class(holder):
         return f"{class_module(holder)}.{name_of(holder)}"
-    if type(holder) is types.FunctionType:
-        return f"{holder.__module__}.{holder.__qualname__}"
+    function = holder.fget if type(holder) is property else holder
+    if type(function) is types.FunctionType:
+        return f"{function.__module__}.{function.__qualname__}"
     if is_module(holder):
         return str(own_dict(holder).get("__name__"))
     return f"{class_module(type(holder))}.{name_of(type(holder))}"
@@ -299,8 +342,9 @@ def _has_no_finalizer(value: Any) -> bool:
 def _attributes(holder: Any) -> dict[str, object]:
     """Return a copy of a holder's own attributes, without those that it inherits."""
     attributes = dict(class_dict(holder) if is_class(holder) else own_dict(holder))
-    if type(holder) is types.FunctionType:
-        attributes.update({name: getattr(holder, name) for name in _FUNCTION_ATTRIBUTES})
+    special_names = _special_attributes(holder)
+    if special_names:
+        attributes.update({name: getattr(holder, name) for name in special_names})
     elif not is_class(holder):
         attributes[_CLASS] = type(holder)
     return attributes

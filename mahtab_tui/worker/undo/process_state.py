@@ -72,11 +72,19 @@ class ProcessState:
         self._values = [_read(setting) for setting in SETTINGS]
         self._libraries = _count_libraries(len(sys.modules))
         self._module_count = len(sys.modules)
-        self._modules = ModuleTable() if "modules" in mentioned else None
+        self._modules: ModuleTable | None = None
+        self._descriptors: Descriptors | None = None
+        self.note_mentioned(mentioned)
+
+    def note_mentioned(self, mentioned: Collection[str]) -> None:
+        """Note what else code may change that has these names and has not run yet."""
+        if self._modules is None and "modules" in mentioned:
+            self._modules = ModuleTable()
         uses_descriptors = not _DESCRIPTOR_FUNCTIONS.isdisjoint(mentioned)
         # Nearly everything has a method `close`.
         uses_descriptors |= "os" in mentioned and "close" in mentioned
-        self._descriptors = Descriptors() if uses_descriptors else None
+        if self._descriptors is None and uses_descriptors:
+            self._descriptors = Descriptors()
 
     def note_loaded_libraries(self) -> None:
         """Note the settings of libraries that have been loaded since."""

@@ -1,0 +1,94 @@
+"""Undo of what cells set in libraries and modules: those that they load themselves, and those to
+which they come by other code than their own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.integration.kernels import Cells
+from tests.integration.undo import assert_undone
+from tests.tables import rows
+
+SETUP = r"""
+import contextlib, functools, json, sys, textwrap
+from fractions import Fraction
+def find(module, name):
+    return getattr(sys.modules.get(module), name, None)
+wrapper = textwrap.TextWrapper()
+class Patch:
+    def run(self): json.method = 1
+    def __call__(self): json.called = 1
+patch = Patch()
+bound = patch.run
+def patch_json(): json.function = 1
+partial = functools.partial(setattr, json, 'partial', 1)
+def make():
+    import json as module
+    def inner(): module.closure = 1
+    return inner
+inner = make()
+@contextlib.contextmanager
+def decorated():
+    json.decorated = 1
+    yield
+"""
+
+LOADED = r"""
+import colorsys; colorsys.__dict__['n'] = 1 | find('colorsys', 'n')
+import tabnanny; tabnanny.check = 5 | find('tabnanny', 'check') == 5
+from sched import scheduler; scheduler.one = 1 | hasattr(find('sched', 'scheduler'), 'one')
+import csv; csv.register_dialect('zz', delimiter=';') | 'zz' in (find('csv', 'list_dialects') or list)()
+import calendar; calendar.setfirstweekday(3) | (find('calendar', 'firstweekday') or int)() == 3
+import mimetypes; mimetypes.add_type('a/b', '.zzz') | '.zzz' in (find('mimetypes', 'types_map') or ())
+exec("import quopri; quopri.n = 1") | find('quopri', 'n')
+import mine; mine.v = 5; mine.state[1].append(3); mine.K.y = 3; mine.k.z = 4 | [find('mine', 'v'), find('mine', 'state')] == [5, {1: [2, 3]}] or hasattr(find('mine', 'k'), 'z')
+"""
+
+REACHED = r"""
+type(wrapper).one = 1 | hasattr(textwrap.TextWrapper, 'one')
+wrapper.__class__.fill = 1 | textwrap.TextWrapper.fill == 1
+Fraction.numerator.__doc__ = 'other' | Fraction.numerator.__doc__
+Fraction.limit_denominator.one = 1 | hasattr(Fraction.limit_denominator, 'one')
+patch.run() | hasattr(json, 'method')
+bound() | hasattr(json, 'method')
+patch() | hasattr(json, 'called')
+patch_json() | hasattr(json, 'function')
+partial() | hasattr(json, 'partial')
+inner() | hasattr(json, 'closure')
+with decorated(): pass | hasattr(json, 'decorated')
+exec("import json; json.executed = 1") | hasattr(json, 'executed')
+exec(open('script.py').read()) | hasattr(json, 'scripted')
+%run script.py | hasattr(json, 'scripted')
+%time json.timed = 1 | hasattr(json, 'timed')
+sys.modules['json'].quoted = 1 | hasattr(json, 'quoted')
+mine.patch_json() | hasattr(json, 'from_module')
+"""
+
+
+@pytest.fixture
+def prepared(cells: Cells) -> Cells:
+    Path("mine.py").write_text(
+        "import json\nv = 1\nstate = {1: [2]}\nclass K: y = 1\nk = K()\ndef patch_json(): json.from_module = 1\n"
+    )
+    Path("script.py").write_text("import json\njson.scripted = 1\n")
+    cells.text(SETUP)
+    return cells
+
+
+def test_what_is_set_in_modules_that_a_cell_loads_is_undone(prepared: Cells) -> None:
+    for change, look in rows(LOADED):
+        assert_undone(prepared, "one = 1", change, look)
+
+
+def test_what_other_code_sets_in_libraries_is_undone(prepared: Cells) -> None:
+    prepared.text("import mine")
+    for change, look in rows(REACHED):
+        assert_undone(prepared, "one = 1", change, look)
+
+
+def test_a_module_that_is_loaded_stays_whole(prepared: Cells) -> None:
+    prepared.text("import mine")
+    prepared.kernel.undo(prepared.number)
+    assert prepared.text("import mine; mine.v, mine.state, mine.K.y") == "(1, {1: [2]}, 1)\n"
