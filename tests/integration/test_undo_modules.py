@@ -92,3 +92,28 @@ def test_a_module_that_is_loaded_stays_whole(prepared: Cells) -> None:
     prepared.text("import mine")
     prepared.kernel.undo(prepared.number)
     assert prepared.text("import mine; mine.v, mine.state, mine.K.y") == "(1, {1: [2]}, 1)\n"
+
+
+def test_modules_that_wait_to_be_used_are_not_loaded_by_looking(prepared: Cells) -> None:
+    prepared.text(
+        "import importlib.util, sys\n"
+        "def wait(name):\n"
+        "    spec = importlib.util.find_spec(name)\n"
+        "    spec.loader = importlib.util.LazyLoader(spec.loader)\n"
+        "    module = sys.modules[name] = importlib.util.module_from_spec(spec)\n"
+        "    spec.loader.exec_module(module)\n"
+        "    return module\n"
+        "waiting = [wait(name) for name in ('csv', 'decimal', 'locale', 'sched', 'colorsys')]\n"
+        "csv, decimal, locale, sched, colorsys = waiting"
+    )
+    kinds_of_modules = "[type(module).__name__ for module in waiting]"
+    prepared.text("csv, decimal, locale, sched.scheduler, sys.modules; colorsys.one = 1; x = 1")
+    done = prepared.kernel.undo(prepared.number)
+    (entry, *_) = [entry for entry in done.not_restored if entry.name == "module sched"]
+    assert "only loaded when it was used" in entry.reason
+    expected = ["_LazyModule", "_LazyModule", "_LazyModule", "module", "_LazyModule"]
+    assert prepared.text(kinds_of_modules) == f"{expected}\n"
+    assert (
+        prepared.text("sched.scheduler.__name__, hasattr(colorsys, 'one')")
+        == "('scheduler', False)\n"
+    )

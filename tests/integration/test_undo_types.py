@@ -42,6 +42,18 @@ v = pd.Series([1, None], dtype='Int64') | v.iloc[1] = 5 | v.tolist()
 v = pd.Series(pd.to_datetime(['2026-01-01', '2026-01-02'])) | v.iloc[0] = pd.NaT | v.tolist()
 """
 
+IN_MEMORY = r"""
+import io; s = io.StringIO('abc'); n = s.seek(2) | s.write('xyz') | s.getvalue(), s.tell()
+import io; b = io.BytesIO(b'abc') | b.write(b'wxyz'); b.tag = 1 | b.getvalue(), b.tell(), vars(b)
+import io; c = io.StringIO('abc'); box = [c] | c.close() | c.closed, box[0] is c
+import io; d = io.BytesIO(b'abc'); box = [io.StringIO('a')] | d = box.pop() | d.getvalue(), [file.getvalue() for file in box]
+import io\nclass File(io.StringIO): pass\nf = File('a'); f.lines = [1] | f.write('b'); f.lines.append(2) | f.getvalue(), f.lines
+import array; a = array.array('i', [1]); d = array.array('d', [1.5]) | a.append(2); d[0] = 2 | a, d
+import array; a = array.array('u', 'a'); box = [a] | box.clear(); a = 5 | a, box
+import array; a = array.array('i', [1]); view = memoryview(a) | view[0] = 2 | a, view.tolist()
+import operator; get = operator.itemgetter(1); call = operator.methodcaller('f', 1, k=[2]) | get = 5; del call | get, call
+"""
+
 MAKERS = {
     "standard library": "decimal.Decimal, fractions.Fraction, datetime.date.fromordinal, datetime.timedelta, lambda n: uuid.UUID(int=n), range,"
     " lambda n: pathlib.Path(str(n)), lambda n: re.compile(str(n)), lambda n: datetime.time(n % 24, n // 24 % 60, n % 60),"
@@ -62,6 +74,16 @@ pandas | import json | json.dumps.__annotations__['z'] = int; json.loads.__doc__
 pyarrow | import pyarrow as pa; t = pa.table({'a': [1, 2]}); box = [t] | t = t.append_column('b', [[3, 4]]); box.clear() | t.to_pydict(), box[0] is t
 matplotlib | import gc, matplotlib; matplotlib.use('agg'); import matplotlib.pyplot as plt; plt.close('all'); gc.collect() | plt.rcParams['lines.linewidth'] = 9; f = plt.figure(); plt.plot([1]) | plt.get_fignums(), plt.rcParams['lines.linewidth']
 """
+
+
+def test_text_and_numbers_in_memory_are_restored(cells: Cells) -> None:
+    for setup, change, look in rows(IN_MEMORY):
+        assert_undone(cells, setup, change, look)
+
+
+def test_a_view_of_data_in_memory_does_not_prevent_an_undo(cells: Cells) -> None:
+    undone(cells, "import io; v = io.BytesIO(b'abc'); view = v.getbuffer()", "view[0] = 65; x = 1")
+    assert cells.text("bytes(view), 'x' in globals()") == "(b'abc', False)\n"
 
 
 def test_each_type_of_the_standard_library_is_restored_or_named(cells: Cells) -> None:

@@ -14,7 +14,7 @@ import sys
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from ..values.objects import address_of, get_if_loaded, is_subclass
+from ..values.objects import address_of, get_if_loaded, is_subclass, loaded_module
 
 _OWN_SETTINGS = (
     *("foreign_keys", "recursive_triggers", "busy_timeout", "query_only", "read_uncommitted"),
@@ -69,7 +69,7 @@ def read_connection(value: Any) -> object:
     # In a fork, its file may be closed.
     if os.getpid() != _KERNEL_PID:
         return None
-    sqlite3: Any = sys.modules["sqlite3"]
+    sqlite3: Any = loaded_module("sqlite3")
     connection = value
     if is_subclass(type(value), sqlite3.Cursor):
         connection = sqlite3.Cursor.connection.__get__(value)

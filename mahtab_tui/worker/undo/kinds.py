@@ -26,7 +26,7 @@ from ..values.objects import (
     own_dict,
 )
 from .library_parts import BY_BASE, DTYPE, IMMUTABLE, SCALAR
-from .opaque import opaque_kind, progress_part
+from .opaque import is_memory_file, opaque_kind, progress_part
 from .parts import (
     ANNOTATIONS,
     ATTRIBUTES,
@@ -51,6 +51,7 @@ _UNCHANGING_PACKAGES = ("pyarrow", "polars", "weakref", "torch")
 """Packages and modules whose objects are only compared by identity."""
 _PLAIN_PACKAGES = ("numpy", "pandas", "polars", "pyarrow", "torch")
 """Packages whose objects contain only data: nothing happens when they end."""
+_IO_MODULE = "_io"
 _CAPSULE = ("builtins", "PyCapsule")
 """Keeps memory alive for an array, which shows its contents."""
 
@@ -287,8 +288,15 @@ class Kinds:
 
 
 def has_del_method(cls: type) -> bool:
-    """Return whether objects of a class run a `__del__` when they end."""
-    return any("__del__" in class_dict(base) for base in mro_of(cls))
+    """Return whether objects of a class run a `__del__` when they end that does something."""
+    bases = mro_of(cls)
+    finalizing_base = next((base for base in bases if "__del__" in class_dict(base)), None)
+    if finalizing_base is None or class_module(finalizing_base) != _IO_MODULE:
+        return finalizing_base is not None
+    # It closes the file. One in memory does nothing then, unless a derived class does.
+    own_bases = [base for base in bases if class_module(base) != _IO_MODULE]
+    overrides = any(name in class_dict(base) for base in own_bases for name in ("close", "flush"))
+    return overrides or not is_memory_file(cls)
 
 
 def _load_immutable_parts() -> dict[int, tuple[ObjectPart, ...]]:

@@ -20,6 +20,7 @@ from ..values.objects import (
     class_module,
     has_weak_references,
     is_class,
+    is_lazy,
     is_module,
     mro_of,
     name_of,
@@ -123,6 +124,12 @@ class LibrarySnapshot(NamedTuple):
     """The classes registered with an abstract class."""
     contents: tuple[ContainerSnapshot, ...] = ()
     """What is in its lists, dicts and sets."""
+    was_lazy: bool = False
+    """Whether it is a module that is only loaded when it is used, and was not loaded then."""
+
+    @property
+    def was_loaded_since(self) -> bool:
+        return self.was_lazy and not is_lazy(self.holder)
 
     def registry_action(self) -> Action | None:
         """Return how to register the same classes as before; None if they are registered."""
@@ -138,6 +145,8 @@ class LibrarySnapshot(NamedTuple):
     def iter_changes(self, mentioned: Collection[str]) -> Iterator[AttributeChange]:
         """Yield the replaced attributes. mentioned: names in the code that ran; of others only public
         ones count."""
+        if self.was_loaded_since:
+            return
         attributes = _attributes(self.holder)
         for name in dict.fromkeys((*self.values, *attributes)):
             old_value = self.values.get(name, MISSING)
@@ -304,6 +313,8 @@ def take_library_snapshot(holder: Any, mentioned: Collection[str] = ()) -> Libra
     label = _label_holder(holder)
     registered = read_registered(holder) if is_class(holder) else []
     snapshot = LibrarySnapshot(holder, label, values, tuple(map(weakref.ref, registered)))
+    if is_module(holder) and is_lazy(holder):
+        return snapshot._replace(was_lazy=True)
     if label in _ALWAYS and label not in mentioned:
         return snapshot
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import marshal
 import pickle
-import sys
 import warnings
+from array import array
 from itertools import accumulate
 from operator import mul
 from typing import Any
 
-from ..values.objects import as_library_type, get_if_loaded, is_subclass
+from ..values.objects import as_library_type, get_if_loaded, is_subclass, loaded_module
 from .memory import MemorySpan, plain_array, tensor_memory
 from .parts import PROPERTY, ClassName, ObjectPart, Read, Values, for_each_class, writes_fields
 
@@ -76,7 +77,7 @@ def _write_array(array: object, values: Values) -> None:
     if items:
         _set_writeable(array, True)
         plain = plain_array(array)
-        for index, item in zip(sys.modules["numpy"].ndindex(plain.shape), items):
+        for index, item in zip(loaded_module("numpy").ndindex(plain.shape), items):
             plain[index] = item
     _set_writeable(array, is_writeable)
 
@@ -170,7 +171,7 @@ def _check_tensor(values: Values) -> Values:
 
 def _write_tensor(tensor: Any, values: Values) -> None:
     layout, dtype_name, start, end, requires_grad, grad = values
-    torch = sys.modules["torch"]
+    torch = loaded_module("torch")
     shape, stride, offset = marshal.loads(layout)
     dtype = getattr(torch, dtype_name.partition(".")[2])
     has_same_memory = tensor_memory(tensor) == MemorySpan(start, end) and tensor.dtype == dtype
@@ -232,6 +233,66 @@ def _read_tree(tree: Any) -> Values:
     return [dump_plain(tree.__getstate__())]
 
 
+# Text and data in memory
+
+
+def _read_closed(file: object) -> Values:
+    """Tell an open file in memory from a closed one, which cannot be opened again."""
+    return [_memory_file_class(file).closed.__get__(file)]
+
+
+def _read_memory_file(file: object) -> Values:
+    """Return the arguments of `__setstate__`, without the attributes; nothing of a closed one."""
+    cls = _memory_file_class(file)
+    if cls.closed.__get__(file):
+        return []
+    *state, _ = cls.__getstate__(file)
+    return list(state)
+
+
+def _write_memory_file(file: object, state: Values) -> None:
+    cls = _memory_file_class(file)
+    if cls is io.BytesIO:
+        data, position = state
+        with io.BytesIO.getbuffer(file) as memory:  # type: ignore[arg-type]
+            has_same_size = memory.nbytes == len(data)
+            if has_same_size:  # others may refer to this memory
+                memory[:] = data
+        if has_same_size:
+            io.BytesIO.seek(file, position)  # type: ignore[arg-type]
+            return
+    cls.__setstate__(file, (*state, None))
+
+
+def _memory_file_size(file: object) -> int:
+    cls = _memory_file_class(file)
+    return 0 if cls.closed.__get__(file) else int(cls.tell(file)) // 8
+
+
+def _memory_file_class(file: object) -> Any:
+    """Return the class of `io` that a file in memory is an object of, or derived from."""
+    return io.StringIO if is_subclass(type(file), io.StringIO) else io.BytesIO
+
+
+def _read_typecode(numbers: object) -> Values:
+    return [array.typecode.__get__(numbers)]
+
+
+def _read_numbers(numbers: Any) -> Values:
+    return [array.tobytes(numbers)]
+
+
+def _write_numbers(numbers: Any, values: Values) -> None:
+    [data] = values
+    earlier: array[Any] = array(array.typecode.__get__(numbers))
+    earlier.frombytes(data)
+    array.__setitem__(numbers, slice(None), earlier)
+
+
+def _numbers_size(numbers: Any) -> int:
+    return array.__len__(numbers)
+
+
 # Objects that never change
 
 
@@ -265,6 +326,18 @@ BY_BASE: dict[ClassName, tuple[ObjectPart, ...]] = {
         ObjectPart(_read_identity),
         ObjectPart(_read_array, _write_array, size=_count_objects, has_memory=True),
     ),
+    **for_each_class(
+        "io",
+        "StringIO BytesIO",
+        (
+            ObjectPart(_read_closed),
+            ObjectPart(_read_memory_file, _write_memory_file, size=_memory_file_size),
+        ),
+    ),
+    ("array", "array"): (
+        ObjectPart(_read_typecode),
+        ObjectPart(_read_numbers, _write_numbers, size=_numbers_size),
+    ),
     ("torch", "Tensor"): (ObjectPart(_read_tensor, _write_tensor, _check_tensor, has_memory=True),),
     **for_each_class(
         "numpy.random",
@@ -294,6 +367,9 @@ IMMUTABLE: dict[ClassName, Read | None] = {
     ("fractions", "Fraction"): _reads_fields("numerator", "denominator"),
     **for_each_class(
         "datetime", "datetime date time timedelta timezone", _read_reconstruction_arguments
+    ),
+    **for_each_class(
+        "operator", "itemgetter attrgetter methodcaller", _read_reconstruction_arguments
     ),
     ("uuid", "UUID"): _reads_fields("int"),
     ("re", "Pattern"): _reads_fields("pattern", "flags"),

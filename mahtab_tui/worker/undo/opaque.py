@@ -242,7 +242,7 @@ def file_class(cls: type) -> Any:
 def opaque_kind(cls: type) -> OpaqueKind | None:
     """Return the kind of a class that an undo does not touch, judged by its bases."""
     bases = mro_of(cls)[:-1]
-    if is_subclass(cls, BaseException) or any(map(_is_memory_file_class, bases)):
+    if is_subclass(cls, BaseException) or is_memory_file(cls):
         return None
     for base in bases:
         module = class_module(base)
@@ -254,8 +254,12 @@ def opaque_kind(cls: type) -> OpaqueKind | None:
     return None
 
 
-def _is_memory_file_class(cls: type) -> bool:
-    return name_of(cls) in _MEMORY_FILE_CLASSES and class_module(cls) == "_io"
+def is_memory_file(cls: type) -> bool:
+    """Return whether a class is `io.StringIO`, `io.BytesIO` or derived from one."""
+    return any(
+        name_of(base) in _MEMORY_FILE_CLASSES and class_module(base) == "_io"
+        for base in mro_of(cls)
+    )
 
 
 def progress_part(cls: type, kind: OpaqueKind) -> ObjectPart:

@@ -18,7 +18,15 @@ from itertools import count, takewhile
 from typing import Any, NamedTuple
 
 from ..cells.tracebacks import CELL
-from ..values.objects import MISSING, address_of, class_dict, is_module, mro_of
+from ..values.objects import (
+    MISSING,
+    address_of,
+    class_dict,
+    is_module,
+    loaded_module,
+    mro_of,
+    own_dict,
+)
 
 try:
     import _abc  # type: ignore[import-not-found]
@@ -107,7 +115,7 @@ class ModuleTable:
             module = present[name]
             # A module that was there before has got another name.
             is_renamed = address_of(module) in old_addresses
-            if is_renamed or not is_module(module) or module.__spec__ is None:
+            if is_renamed or not is_module(module) or own_dict(module).get("__spec__") is None:
                 changes[name] = MISSING
         return changes
 
@@ -146,24 +154,24 @@ def write_registered(cls: type, classes: Iterable[type]) -> None:
 
 def read_extension_types() -> list[type]:
     """Return the types of columns that were registered with pandas."""
-    return list(sys.modules["pandas.core.dtypes.base"]._registry.dtypes)
+    return list(loaded_module("pandas.core.dtypes.base")._registry.dtypes)
 
 
 def write_extension_types(types: list[type]) -> None:
-    sys.modules["pandas.core.dtypes.base"]._registry.dtypes[:] = types
+    loaded_module("pandas.core.dtypes.base")._registry.dtypes[:] = types
 
 
 def read_accessors() -> list[dict[str, Any]]:
     """Return what was registered with `register_dataframe_accessor` and the like, by name, for each
     class of pandas."""
-    pandas = sys.modules["pandas"]
+    pandas = loaded_module("pandas")
     classes = [getattr(pandas, name) for name in _ACCESSOR_CLASSES]
     return [{name: class_dict(cls).get(name) for name in cls._accessors} for cls in classes]
 
 
 def write_accessors(old_accessors: list[dict[str, Any]]) -> None:
     for class_name, accessors in zip(_ACCESSOR_CLASSES, old_accessors):
-        cls = getattr(sys.modules["pandas"], class_name)
+        cls = getattr(loaded_module("pandas"), class_name)
         for name in cls._accessors - accessors.keys():
             cls._accessors.discard(name)
             delattr(cls, name)
@@ -175,7 +183,7 @@ def write_accessors(old_accessors: list[dict[str, Any]]) -> None:
 
 def read_dialects() -> dict[str, dict[str, Any]]:
     """Return the arguments of `register_dialect` by the names of dialects."""
-    csv = sys.modules["csv"]
+    csv = loaded_module("csv")
     return {
         name: {field: getattr(csv.get_dialect(name), field) for field in _DIALECT_FIELDS}
         for name in csv.list_dialects()
@@ -183,7 +191,7 @@ def read_dialects() -> dict[str, dict[str, Any]]:
 
 
 def write_dialects(old_dialects: dict[str, dict[str, Any]]) -> None:
-    csv = sys.modules["csv"]
+    csv = loaded_module("csv")
     for name in csv.list_dialects():
         csv.unregister_dialect(name)
     for name, fields in old_dialects.items():
@@ -191,7 +199,7 @@ def write_dialects(old_dialects: dict[str, dict[str, Any]]) -> None:
 
 
 def write_faulthandler(is_enabled: bool) -> None:
-    faulthandler = sys.modules["faulthandler"]
+    faulthandler = loaded_module("faulthandler")
     if is_enabled:
         faulthandler.enable(sys.__stderr__)
     else:
@@ -199,7 +207,7 @@ def write_faulthandler(is_enabled: bool) -> None:
 
 
 def write_tracemalloc(is_tracing: bool) -> None:
-    tracemalloc = sys.modules["tracemalloc"]
+    tracemalloc = loaded_module("tracemalloc")
     if is_tracing:
         tracemalloc.start()
     else:
@@ -209,7 +217,7 @@ def write_tracemalloc(is_tracing: bool) -> None:
 def read_source_cache() -> dict[str, object]:
     """Return the sources in `linecache` that code has put there, and those that it reads later: not
     those of files, cells and generated code."""
-    cache: dict[str, Any] = sys.modules["linecache"].cache
+    cache: dict[str, Any] = loaded_module("linecache").cache
     return {
         name: entry
         for name, entry in cache.items()
@@ -218,7 +226,7 @@ def read_source_cache() -> dict[str, object]:
 
 
 def write_source_cache(old_cache: dict[str, object]) -> None:
-    cache: dict[str, Any] = sys.modules["linecache"].cache
+    cache: dict[str, Any] = loaded_module("linecache").cache
     for name in read_source_cache().keys() - old_cache.keys():
         del cache[name]
     cache.update(old_cache)
@@ -226,12 +234,12 @@ def write_source_cache(old_cache: dict[str, object]) -> None:
 
 def read_decimal_contexts() -> list[Any]:
     """Return the state of the contexts that new threads and new contexts start with."""
-    decimal = sys.modules["decimal"]
+    decimal = loaded_module("decimal")
     return [getattr(decimal, name).__reduce__()[1] for name in _DECIMAL_CONTEXTS]
 
 
 def write_decimal_contexts(contexts: list[Any]) -> None:
-    decimal = sys.modules["decimal"]
+    decimal = loaded_module("decimal")
     for name, state in zip(_DECIMAL_CONTEXTS, contexts):
         context = getattr(decimal, name)
         earlier = decimal.Context(*state)

@@ -39,6 +39,8 @@ _UNKNOWN_CONNECTION = "the settings and tables of this connection were not compa
 _MAX_NUMBERS = 1_000
 """Items of a list or dict in which descriptors are looked for."""
 
+_LOADED_SINCE = "not compared: it was only loaded when it was used, so what was set in it stays"
+
 _ENDED = "it has ended and does not come back"
 
 
@@ -338,6 +340,9 @@ def _add_libraries(plan: Plan, steps: list[Step], mentioned: frozenset[str]) -> 
             first_snapshots.setdefault(address_of(library.holder), library)
     settings = frozenset(plan.inside)
     for library in first_snapshots.values():
+        if library.was_loaded_since:
+            plan.not_restored.append(Unrestored(f"module {library.label}", _LOADED_SINCE))
+            continue
         registry_action = library.registry_action()
         if registry_action is not None:
             plan.inside.append(f"{library.label}.register")

@@ -6,11 +6,11 @@ import gc
 import os
 import resource
 import signal
-import sys
 import warnings
 from functools import partial
 from typing import Any, Callable, NamedTuple
 
+from ..values.objects import loaded_module
 from .library_parts import dump_plain, load_plain
 from .registries import (
     read_accessors,
@@ -73,12 +73,12 @@ def _list_setting(
     """Return the setting for a list of a module: which list it is, and its items."""
 
     def read() -> Any:
-        value = getattr(sys.modules[module], name)
+        value = getattr(loaded_module(module), name)
         return value, list(value)
 
     def write(state: Any) -> None:
         value, items = state
-        setattr(sys.modules[module], name, value)
+        setattr(loaded_module(module), name, value)
         value[:] = items
         on_written()
 
@@ -98,10 +98,10 @@ def _dict_setting(
     """
 
     def read() -> dict[Any, Any]:
-        return dict(getattr(sys.modules[module], name))
+        return dict(getattr(loaded_module(module), name))
 
     def write(items: dict[Any, Any]) -> None:
-        mapping = getattr(sys.modules[module], name)
+        mapping = getattr(loaded_module(module), name)
         mapping.clear()
         mapping.update(items)
 
@@ -122,10 +122,10 @@ def _function_setting(
     """
 
     def read_setting() -> object:
-        return getattr(sys.modules[module], read)()
+        return getattr(loaded_module(module), read)()
 
     def write_setting(value: Any) -> None:
-        function = getattr(sys.modules[module], write)
+        function = getattr(loaded_module(module), write)
         if named:
             function(**value)
         else:
@@ -168,7 +168,7 @@ def _read_umask() -> int:
 def _read_pandas_options() -> dict[str, object]:
     """Return the options of pandas by their full names."""
     options: dict[str, Any] = {}
-    pending = [("", sys.modules["pandas._config.config"]._global_config)]
+    pending = [("", loaded_module("pandas._config.config")._global_config)]
     for prefix, table in pending:  # which grows meanwhile
         for name, value in table.items():
             if type(value) is dict:
@@ -185,12 +185,12 @@ def _write_pandas_options(options: dict[str, object]) -> None:
             continue
         current_value = current_options[name]
         if current_value is not value and current_value != value:
-            sys.modules["pandas"].set_option(name, value)
+            loaded_module("pandas").set_option(name, value)
 
 
 def _loggers() -> dict[str, Any]:
     """Return the loggers by their names, without the places of loggers that nobody has made."""
-    logging = sys.modules["logging"]
+    logging = loaded_module("logging")
     loggers = dict(logging.root.manager.loggerDict)
     named_loggers = {name: logger for name, logger in loggers.items() if hasattr(logger, "level")}
     return {"": logging.root, **named_loggers}
@@ -198,7 +198,7 @@ def _loggers() -> dict[str, Any]:
 
 def _read_logging() -> dict[str, object]:
     """Return what code has set of each logger, by its name."""
-    logging = sys.modules["logging"]
+    logging = loaded_module("logging")
     states: dict[str, Any] = {
         name: (logger.level, list(logger.handlers), logger.propagate, logger.disabled)
         for name, logger in _loggers().items()
@@ -209,7 +209,7 @@ def _read_logging() -> dict[str, object]:
 
 
 def _write_logging(states: dict[str, Any]) -> None:
-    manager = sys.modules["logging"].root.manager
+    manager = loaded_module("logging").root.manager
     for name, logger in _loggers().items():
         level, handlers, propagates, is_disabled = states.get(name, _NEW_LOGGER)
         logger.level = level
@@ -222,32 +222,32 @@ def _write_logging(states: dict[str, Any]) -> None:
 
 def _read_numpy_random() -> Any:
     """Return the state of numpy's own generator, its array as plain values."""
-    return dump_plain(sys.modules["numpy.random"].get_state())
+    return dump_plain(loaded_module("numpy.random").get_state())
 
 
 def _write_numpy_random(state: Any) -> None:
-    sys.modules["numpy.random"].set_state(load_plain(state))
+    loaded_module("numpy.random").set_state(load_plain(state))
 
 
 def _read_torch_random() -> bytes:
     """Return the state of torch's own generator."""
-    return bytes(sys.modules["torch"].get_rng_state().numpy())
+    return bytes(loaded_module("torch").get_rng_state().numpy())
 
 
 def _write_torch_random(state: bytes) -> None:
-    torch = sys.modules["torch"]
+    torch = loaded_module("torch")
     # From a bytearray, because torch warns about memory that it cannot write.
     torch.set_rng_state(torch.frombuffer(bytearray(state), dtype=torch.uint8))
 
 
 def _read_decimal_context() -> tuple[Any, ...]:
     """Return the arguments that make the decimal context of this thread."""
-    arguments: tuple[Any, ...] = sys.modules["decimal"].getcontext().__reduce__()[1]
+    arguments: tuple[Any, ...] = loaded_module("decimal").getcontext().__reduce__()[1]
     return arguments
 
 
 def _write_decimal_context(arguments: tuple[Any, ...]) -> None:
-    decimal = sys.modules["decimal"]
+    decimal = loaded_module("decimal")
     decimal.setcontext(decimal.Context(*arguments))
 
 
@@ -285,14 +285,14 @@ def _read_process_limits() -> list[tuple[int, int]]:
 
 def _read_locale() -> str:
     """Return the locale of all categories, as `locale.setlocale` takes it."""
-    locale = sys.modules["locale"]
+    locale = loaded_module("locale")
     locale_name: str = locale.setlocale(locale.LC_ALL)
     return locale_name
 
 
 def _read_warnings_capture() -> bool:
     """Return whether warnings go to the logging library."""
-    return sys.modules["logging"]._warnings_showwarning is not None
+    return loaded_module("logging")._warnings_showwarning is not None
 
 
 SETTINGS: tuple[Setting, ...] = (
@@ -321,20 +321,20 @@ SETTINGS: tuple[Setting, ...] = (
     _function_setting("sys", "gettrace", "settrace", label="sys.settrace"),
     Setting(
         "threading.setprofile",
-        lambda: sys.modules["threading"]._profile_hook,
-        lambda state: sys.modules["threading"].setprofile(state),
+        lambda: loaded_module("threading")._profile_hook,
+        lambda state: loaded_module("threading").setprofile(state),
     ),
     Setting(
         "threading.settrace",
-        lambda: sys.modules["threading"]._trace_hook,
-        lambda state: sys.modules["threading"].settrace(state),
+        lambda: loaded_module("threading")._trace_hook,
+        lambda state: loaded_module("threading").settrace(state),
     ),
     _function_setting("sys", "getdlopenflags", "setdlopenflags"),
     _function_setting(
         "sys", "get_coroutine_origin_tracking_depth", "set_coroutine_origin_tracking_depth"
     ),
-    Setting("faulthandler", lambda: sys.modules["faulthandler"].is_enabled(), write_faulthandler),
-    Setting("tracemalloc", lambda: sys.modules["tracemalloc"].is_tracing(), write_tracemalloc),
+    Setting("faulthandler", lambda: loaded_module("faulthandler").is_enabled(), write_faulthandler),
+    Setting("tracemalloc", lambda: loaded_module("tracemalloc").is_tracing(), write_tracemalloc),
     Setting("priority", lambda: os.getpriority(os.PRIO_PROCESS, 0)),
     _function_setting("numpy", "geterrcall", "seterrcall"),
     _function_setting("numpy", "getbufsize", "setbufsize"),
@@ -354,13 +354,13 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         "logging.captureWarnings",
         _read_warnings_capture,
-        lambda state: sys.modules["logging"].captureWarnings(state),
+        lambda state: loaded_module("logging").captureWarnings(state),
     ),
     Setting("locale", _read_locale),
     Setting("torch.random", _read_torch_random, _write_torch_random),
     _dict_setting("copyreg", "dispatch_table", set_by=("copyreg",)),
     Setting("gc.callbacks", _read_gc_callbacks, _write_gc_callbacks, set_by=("callbacks",)),
-    Setting("atexit", lambda: sys.modules["atexit"]._ncallbacks(), set_by=("atexit",)),
+    Setting("atexit", lambda: loaded_module("atexit")._ncallbacks(), set_by=("atexit",)),
     Setting(
         "pandas accessors",
         read_accessors,

@@ -227,10 +227,29 @@ def attribute(value: Any, name: str) -> Any:
 
 def get_if_loaded(module: str, name: str) -> Any:
     """Return what a module has under a name; `MISSING` if it has nothing, or is not loaded."""
-    loaded_module = sys.modules.get(module)
-    if loaded_module is None or not is_module(loaded_module):
+    present_module = sys.modules.get(module)
+    if present_module is None or not is_module(present_module):
         return MISSING
-    return own_dict(loaded_module).get(name, MISSING)
+    return own_dict(present_module).get(name, MISSING)
+
+
+def is_lazy(module: object) -> bool:
+    """Return whether reading an attribute of a module may run code: that of
+    `importlib.util.LazyLoader` is loaded by this."""
+    bases = mro_of(type(module))
+    return any(
+        "__getattribute__" in class_dict(base)
+        for base in bases
+        if base is not types.ModuleType and base is not object
+    )
+
+
+def loaded_module(name: str) -> Any:
+    """Return a module. Raises `KeyError` if it is not loaded, or only when it is used."""
+    module = sys.modules[name]
+    if is_lazy(module):
+        raise KeyError(name)
+    return module
 
 
 def is_one_of(value: object, module: str, *names: str) -> bool:
