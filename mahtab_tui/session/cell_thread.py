@@ -110,6 +110,14 @@ class CellThread:
         if cells:
             self._resume_cell(cells[0], False)
 
+    def _list_variables(self) -> None:
+        try:
+            self._announce_variables()
+        except Exception as error:  # the thread's outermost frame
+            self._refuse_readiness(
+                f"The variables could not be listed: {type(error).__name__}: {error}"
+            )
+
     def _announce_variables(self) -> None:
         try:
             save_request = self._runtime.kernel.last_save_request()
@@ -118,6 +126,7 @@ class CellThread:
             self._ready.set_result(self._runtime.kernel.can_import("pandas"))
         except KernelError as error:
             warn(self._runtime.log, str(error))
+            self._set_unready(error)
 
     def _resume_cell(self, cell: ReplIn, nested: bool) -> None:
         try:
@@ -129,7 +138,7 @@ class CellThread:
         try:
             self._runtime.kernel.start(self._host)
             if self._runtime.kernel.was_reattached:
-                start_thread("list-variables", self._announce_variables)
+                start_thread("list-variables", self._list_variables)
                 self._resume_cells()
             else:
                 # The startup code or another program may have made variables.
@@ -142,11 +151,24 @@ class CellThread:
                 self.load(file)
         except KernelError as error:
             self._report(str(error))
-            if not self._ready.done():
-                self._ready.set_exception(error)
+            self._set_unready(error)
+
+    def _set_unready(self, error: KernelError) -> None:
+        """Let nobody wait any longer for a kernel that is not ready."""
+        if not self._ready.done():
+            self._ready.set_exception(error)
+
+    def _refuse_readiness(self, problem: str) -> None:
+        self._report(problem)
+        self._set_unready(KernelError(problem))
 
     def _run(self) -> None:
-        self._start_kernel()
+        try:
+            self._start_kernel()
+        except Exception as error:  # the thread's outermost frame, which goes on with the cells
+            self._refuse_readiness(
+                f"The kernel could not be started: {type(error).__name__}: {error}"
+            )
         while (item := self._inbox.next_item("python")) is not None:
             try:
                 if item.work is not None:

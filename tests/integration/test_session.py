@@ -22,7 +22,9 @@ from mahtab_tui.bus.hidden_entries import HiddenEntries
 from mahtab_tui.bus.prompt import PromptHandler
 from mahtab_tui.bus.records import Record, get_record
 from mahtab_tui.bus.values import Change, Variable
+from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.bounded_cell import BoundedCell
+from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.values import CellResult
 from mahtab_tui.knowledge.code import CodeSearcher, Matches
 from mahtab_tui.llm.base import ModelError
@@ -262,6 +264,26 @@ def test_kernel_killed_while_idle_is_replaced_with_one_notice(open_session: Open
     died = next(i for i, record in enumerate(records) if "SIGKILL" in record.text)
     assert any(record.tag == tags.NAMESPACE and record.attrs["fresh"] for record in records[died:])
     assert notes(records) == [records[died].text, "Started a new kernel; its namespace is empty."]
+
+
+def test_nobody_waits_for_a_kernel_whose_start_fails_unforeseen(project: Path) -> None:
+    class Unstartable(ProcessKernel):
+        def start(self, host: object) -> None:
+            raise OSError(24, "Too many open files")
+
+    it = Opened.make(load_settings(model="demo"), kernel=Unstartable())
+    it.session.start()
+    try:
+        with pytest.raises(
+            KernelError, match=r"could not be started: OSError.*Too many open files"
+        ):
+            it.session.ready.result(DEADLINE)
+        it.session.submit("python", "1")
+        problem = it.store.wait(tags.NOTICE, level="error")
+        assert "Too many open files" in problem.text
+        it.store.wait(tags.USER_REPL_IN, "1")
+    finally:
+        it.session.close()
 
 
 def test_reset_is_reported_once(open_session: OpenSession) -> None:
