@@ -55,6 +55,7 @@ CODES_BY_WEIGHT = (FAILED_CODE, INTERRUPTED_CODE, REFUSED_CODE, ANSWERED_CODE)
 """Of the codes of several questions, the first of these is the program's."""
 STDIN = "-"
 """Stands for stdin as a file name."""
+STDIN_STAYS = "What is piped in stays on this machine, but the kernel runs on {host}. Copy it there as a file, and name the file's path in the question."
 REVIEW_NOTICE = "Changes cannot be reviewed without a screen, so the model's code waits for approval before it runs."
 REFUSED_SENTENCE = (
     "The model's code did not run, because no one is here to approve it. --approval auto runs it."
@@ -400,6 +401,10 @@ def _load_stdin(session: Session, data: bytes) -> bool:
     """Bind what was piped in to `stdin_text`; return whether that succeeded, or nothing was piped."""
     if not data:
         return True
+    host = session.kernel.info().host
+    if host:
+        session.notice(STDIN_STAYS.format(host=host), "error")
+        return False
     # Through a file, so that the text does not become part of the cell's code.
     with tempfile.NamedTemporaryFile(suffix=".txt") as file:
         file.write(data)

@@ -218,6 +218,16 @@ def test_every_line_of_json_is_an_event_and_stdin_is_a_variable() -> None:
     assert any("has 3 words" in output for output in outputs)
 
 
+def test_piped_input_is_not_looked_for_on_another_machine() -> None:
+    kernel = f"command: {sys.executable}"
+    options = ["--model", "demo", "--approval", "auto", "--kernel", kernel]
+    done = run("ask", "how many words are in stdin_text?", *options, stdin="one two three")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "What is piped in stays on this machine" in done.stderr
+    assert "No such file" not in done.stderr
+    assert run("ask", "which variables are there?", *options).returncode == 0
+
+
 def test_run_repl_leaves_the_names_to_the_caller(project: Path) -> None:
     script = project / "script.py"
     script.write_text(
