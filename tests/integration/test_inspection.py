@@ -81,6 +81,8 @@ globals()["class"] = [3]
 EXPORTED = {
     "frame": ("frame.csv", ",a,same,same\n0,1,2,3\n"),
     "single": ("single.json", '[{"a":1}]'),
+    "labelled": ("labelled.json", '[{"index":"x","a":1}]'),
+    "named_rows": ("named_rows.json", '[{"row":0,"a":1}]'),
     "polar": ("polar.csv", "a\n1\n2\n"),
     "polar ": ("polar.json", '[{"a":1},{"a":2}]'),
     "arrow": ("arrow.csv", '"a"\n1\n2\n'),
@@ -332,7 +334,7 @@ def test_object_is_written_exactly_or_not_at_all(
 def test_exported_object_is_in_the_file(objects: Looking, name: str, tmp_path: Path) -> None:
     file, content = EXPORTED[name]
     objects.run(
-        f"import os; os.chdir({str(tmp_path)!r}); flat = cube[0]; single = frame[['a']]; words = 'one\\ntwo'; days = np.array(['2026-03-01'], 'M8[ms]'); "
+        f"import os; os.chdir({str(tmp_path)!r}); flat = cube[0]; single = frame[['a']]; labelled = single.set_axis(['x']); named_rows = single.rename_axis('row'); words = 'one\\ntwo'; days = np.array(['2026-03-01'], 'M8[ms]'); "
         "column = polar['a']; labels = pd.Index(['x', 'y']); commas = np.array(['a,b', 'c\"d'])\n"
         "import datetime; bag = {'set': {1}, 'day': datetime.date(2026, 3, 1), 'array': np.arange(2)}"
     )

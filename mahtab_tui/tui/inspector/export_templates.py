@@ -34,7 +34,12 @@ DEFAULT_JSON_CODE = _WRITE_TEXT_CODE.format(
 )
 _INDEX_KINDS = ("", "Range", "Multi", "Categorical", "Datetime", "Timedelta", "Period", "Interval")
 JSON_TEMPLATES = {
-    "pandas.DataFrame": "{object}.to_json({file}, orient='records', date_format='iso')",
+    # Records have no place for row labels, which become columns unless they only count the rows.
+    "pandas.DataFrame": (
+        "(lambda frame: (frame if type(frame.index).__name__ == 'RangeIndex' and frame.index.name is None"
+        " and (frame.index.start, frame.index.step) == (0, 1) else frame.reset_index())"
+        ".to_json({file}, orient='records', date_format='iso'))({object})"
+    ),
     "pandas.Series": "{object}.to_json({file}, date_format='iso')",
     **{f"pandas.{kind}Index": _LIST_JSON_CODE for kind in _INDEX_KINDS},
     "polars.DataFrame": "{object}.write_json({file})",
