@@ -193,6 +193,20 @@ class Inbox:
             cell_ids.append(self._serving["python"])
         return any(cell_id < item.id for cell_id in cell_ids)
 
+    def wait_for_cells(self, timeout_s: float) -> int:
+        """Wait until the cells have ended that were entered before; return how many have not."""
+        with self._changed:
+            cells = self._unfinished_cells()
+            self._changed.wait_for(lambda: not cells & self._unfinished_cells(), timeout_s)
+            return len(cells & self._unfinished_cells()) + len(self._held_items)
+
+    def _unfinished_cells(self) -> set[int]:
+        """Return the ids of the cells that run, or will without `release`."""
+        cell_ids = {item.id for item in self._items if item.mode == "python"}
+        if "python" in self._serving:
+            cell_ids.add(self._serving["python"])
+        return cell_ids
+
     def cancel(self, item_id: int) -> Item | None:
         """Cancel and return an input; None if it is no longer queued."""
         with self._changed:

@@ -55,6 +55,8 @@ if TYPE_CHECKING:
 
 QUIT_SAVE_S = 5.0
 """Seconds for saving the variables when the user quits."""
+EXPORT_WAIT_S = 2.0
+"""Seconds that an export or a check waits for cells that were entered before it."""
 SIGNAL_SAVE_S = 0.5
 """Seconds for saving the variables when a signal ends the program."""
 
@@ -539,8 +541,14 @@ class Session:
         `StoreError`, `NothingToExport` and `OSError`."""
         from mahtab_tui.session.exports import export_records
 
+        # A cell that was entered a moment before belongs to it.
+        unfinished_count = self.inbox.wait_for_cells(EXPORT_WAIT_S)
         mask = self.secrets.redact_for_model
-        return export_records(self.all_records(), folder / file, str(file), mask)
+        sentence = export_records(self.all_records(), folder / file, str(file), mask)
+        if unfinished_count:
+            cells = "1 cell has" if unfinished_count == 1 else f"{unfinished_count:,} cells have"
+            sentence += f" {cells} not ended yet: what is missing of them is not in the file."
+        return sentence
 
     @property
     def check_risk(self) -> str:
@@ -558,6 +566,7 @@ class Session:
 
         if not self.saved_id:
             raise CheckError("This session is not saved, so there is nothing to compare with.")
+        self.inbox.wait_for_cells(EXPORT_WAIT_S)
         if not self.cells.running:
             self.namespace_store.save(QUIT_SAVE_S)
         self.save()

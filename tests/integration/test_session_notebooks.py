@@ -130,6 +130,20 @@ def test_export_command_takes_names_with_spaces_and_known_extensions() -> None:
             parse_export(typed, "demo")
 
 
+def test_an_export_has_the_cells_that_were_entered_before_it(
+    open_session: OpenSession, project: Path
+) -> None:
+    it = open_session()
+    it.run("import time")
+    it.session.submit("python", "time.sleep(0.5); print('slept' * 2)")
+    assert "sleptslept" in exported(it, "short.md", project).read_text()
+    it.session.submit("python", "time.sleep(1000)")
+    it.session.submit("python", "print('wait' * 2)")
+    exported(it, "long.md", project)
+    (sentence,) = [record.text for record in it.store.of(tags.NOTICE) if "long.md" in record.text]
+    assert "2 cells have not ended yet" in sentence
+
+
 def test_impossible_name_gives_one_sentence(open_session: OpenSession, project: Path) -> None:
     it = open_session()
     it.run("x = 1")
