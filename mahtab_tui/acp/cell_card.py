@@ -26,6 +26,8 @@ class Picture(NamedTuple):
     mime: str
     data: str
     """Its bytes in base64."""
+    name: str = ""
+    """The name by which the cell replaces it; empty if it cannot."""
 
 
 @dataclass
@@ -70,10 +72,18 @@ class CellCard:
         self._omitted_chars = 0
         self.add_output(text)
 
-    def add_picture(self, mime: str, data: str) -> None:
-        """Add a picture. data: its bytes in base64."""
-        if len(self.pictures) < MAX_PICTURES:
-            self.pictures.append(Picture(mime, data))
+    def clear_output(self) -> None:
+        """Forget the output and the pictures so far."""
+        self.replace_output("")
+        self.pictures.clear()
+
+    def add_picture(self, picture: Picture) -> None:
+        """Add a picture, or put it in the place of the one with its name."""
+        names = [other.name for other in self.pictures]
+        if picture.name and picture.name in names:
+            self.pictures[names.index(picture.name)] = picture
+        elif len(self.pictures) < MAX_PICTURES:
+            self.pictures.append(picture)
 
     def finish(self, succeeded: bool, note: str = "") -> None:
         """End the cell. note: A line about its end."""

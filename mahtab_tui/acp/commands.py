@@ -9,11 +9,9 @@ from typing import NamedTuple
 
 from mahtab_tui.bus import StoreError
 from mahtab_tui.bus.escaping import shorten_line
-from mahtab_tui.export.selection import NothingToExport
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.session import Session
 from mahtab_tui.session.agent_rewinds import describe_points
-from mahtab_tui.session.exports import ExportError, parse_export
 
 MAX_CELL_DIGITS = 9
 """Of the number of a cell."""
@@ -78,6 +76,10 @@ def _compact(session: Session, focus: str) -> str:
 
 
 def _export(session: Session, typed_path: str) -> str:
+    # An editor waits for the program's first answer, and these take long to load.
+    from mahtab_tui.export.selection import NothingToExport
+    from mahtab_tui.session.exports import ExportError, parse_export
+
     try:
         file = parse_export(typed_path, session.name)
         return session.write_export(file, Path(session.kernel.info().local_folder))

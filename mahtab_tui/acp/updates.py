@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from mahtab_tui.acp.cell_card import CellCard
+from mahtab_tui.acp.cell_card import CellCard, Picture
 from mahtab_tui.acp.protocol import Update, thought, tool_call, usage, user_words, words
 from mahtab_tui.bus import records
 from mahtab_tui.bus.answers import parse_response
@@ -270,8 +270,11 @@ class UpdateWriter(RecordHandler):
             case records.ReplOut():
                 card.add_output(record.text)
                 self._show(card)
+            case records.DisplayRecord(action="clear"):
+                card.clear_output()
+                self._show_soon(card)
             case records.DisplayRecord() if record.mime in PICTURES:
-                card.add_picture(record.mime, record.data)
+                card.add_picture(Picture(record.mime, record.data, record.name))
                 self._show_soon(card)
             case records.Namespace(restored=False):
                 if record.changes:

@@ -41,6 +41,31 @@ def test_picture_of_a_cell_is_sent_once() -> None:
     assert pictures == [PICTURE]
 
 
+def test_cell_replaces_its_picture_and_clears_its_output() -> None:
+    updates: list[Any] = []
+    writer = UpdateWriter(updates.append, cost=lambda: 0.0)
+
+    def display(data: str, name: str = "", action: str = "show") -> records.DisplayRecord:
+        return records.DisplayRecord(
+            "", cell=1, mime="image/png", data=data, name=name, action=action
+        )
+
+    for record in (
+        records.UserReplIn("plot()", cell=1),
+        records.UserReplOutStream("left behind\n", cell=1),
+        display("Zmlyc3Q="),
+        display("", action="clear"),
+        *(display("cHJvZ3Jlc3M=", "bar", action) for action in ("show", *["update"] * 20)),
+        display(PICTURE, "bar", "update"),
+        display(PICTURE),
+    ):
+        writer.fold(record)
+    assert "left behind" not in text_of(writer.take_progress()[0])
+    writer.fold(records.UserReplOut("", cell=1, status="ok"))
+    end: Any = writer.take_progress()[0]
+    assert [item.content.data for item in end.content[1:]] == [PICTURE, PICTURE]
+
+
 def test_end_of_a_cell_comes_before_what_follows_it() -> None:
     updates: list[Any] = []
     writer = UpdateWriter(updates.append, cost=lambda: 0.0)
