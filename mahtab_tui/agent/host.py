@@ -59,6 +59,8 @@ class ExecutionResult(TypedDict):
     """Whether the user has undone its changes."""
     variables: NotRequired[str]
     """Describes the variables that it made or changed."""
+    doubts: NotRequired[Sequence[str]]
+    """Sentences about what may be wrong with the result although the block ran."""
     pictures: NotRequired[Sequence[str]]
     """The ids of the figures that it drew, for a model that can see."""
 

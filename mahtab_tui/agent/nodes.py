@@ -38,19 +38,24 @@ from mahtab_tui.agent.step_results import max_output_chars, render_results
 from mahtab_tui.agent.tool_calls import MAX_CALLS, ToolOutcome, call_message, run_call
 from mahtab_tui.agent.turn_messages import (
     append_text,
+    error_ending,
     last_exchange,
     stored_text,
     tool_message,
     without_answer,
+    without_exchange,
 )
 from mahtab_tui.agent.written_calls import parse_written_calls
 from mahtab_tui.bus.answers import parse_response
 from mahtab_tui.bus.empty_answers import names_no_value
+from mahtab_tui.bus.escaping import escape_output
 from mahtab_tui.bus.figures import near_misses
 from mahtab_tui.bus.hidden_characters import refusal
+from mahtab_tui.bus.record_xml import to_xml
 from mahtab_tui.bus.records import (
     Agent,
     AnswerFigure,
+    AssistantReplOut,
     AssistantThought,
     AssistantTool,
     Decision,
@@ -59,6 +64,7 @@ from mahtab_tui.bus.records import (
 from mahtab_tui.llm import prompts
 from mahtab_tui.llm.base import make_encodable
 from mahtab_tui.llm.loop_choice import LoopChoice, choose_loop
+from mahtab_tui.llm.prompt_sections import escape_sections
 from mahtab_tui.settings.model import LoopMode
 from mahtab_tui.tools import Toolset
 
@@ -180,6 +186,8 @@ class Nodes:
         """Get a last answer, whose code does not run."""
         results = state["execution_results"]
         failed = bool(results) and all(result["is_error"] for result in results)
+        if failed and self.leads_small_model:
+            return self._say_what_failed(state, writer)
         question = "\n".join([state["original_prompt"], *state["added_words"]])
         prompt = prompts.closing(question, failed=failed)
         reason = self._closing_reason(state)
@@ -197,6 +205,21 @@ class Nodes:
             text = f"{answer.text}\n\n{prompts.CODE_NOT_RUN}"
             update["messages"] = [*earlier_messages, answer.model_copy(update={"content": text})]
         return update | {"code_blocks": []}
+
+    def _say_what_failed(self, state: AgentState, writer: StreamWriter) -> Update:
+        """Answer that nothing was computed, in place of a small model, which would invent a result."""
+        error = error_ending(state["execution_results"][-1]["output"])
+        text = prompts.NOTHING_COMPUTED.format(error=error)
+        step = state["step"] + 1
+        writer(text)
+        return {
+            "messages": [*state["messages"], AIMessage(text, id=f"{state['turn']}.{step}")],
+            "step": step,
+            "current_response": text,
+            "code_blocks": [],
+            "figures": (),
+            "ended": True,
+        }
 
     def _is_out_of_steps(self, state: AgentState) -> bool:
         return state["step_count"] >= self.max_turns + state["granted_steps"]
@@ -257,7 +280,8 @@ class Nodes:
             return ""
         outputs = [result["output"] for result in state["execution_results"]]
         answer = parse_response(state["current_response"]).prose
-        if not names_no_value(answer, outputs, question):
+        codes = [result["code"] for result in state["execution_results"]]
+        if not names_no_value(answer, outputs, question, codes):
             return ""
         return prompts.NAME_VALUE
 
@@ -332,7 +356,10 @@ class Nodes:
             return update
 
         printed = any(result["output"].strip() for result in results)
-        sentence = prompts.after_step(failed=failed, printed=printed)
+        # A small model does not act on the note alone. One that was told once knows no better.
+        doubt_count = sum(bool(result.get("doubts")) for result in state["execution_results"])
+        doubted = self.leads_small_model and doubt_count == 1 and bool(results[-1].get("doubts"))
+        sentence = prompts.after_step(failed=failed, printed=printed, doubted=doubted)
         return update | {"messages": append_text(state["messages"], sentence)}
 
     def reflect(self, state: AgentState, writer: StreamWriter) -> Update:
@@ -467,12 +494,16 @@ def _updated(state: AgentState, update: Update) -> AgentState:
 
 def _ask_again(state: AgentState) -> list[AnyMessage]:
     """Return the messages that ask again after a reply that repeats the code that ran last. They do
-    not have that reply, because a small model that sees it repeats it once more."""
-    repeated_messages = last_exchange(state["messages"])
-    messages = state["messages"][: -len(repeated_messages)]
+    not have that reply, nor that code if it failed, because a small model that sees them repeats
+    them once more."""
+    messages = without_exchange(state["messages"])
     last_run = find_last_run(state["execution_results"])
-    failed = last_run is not None and last_run["is_error"]
-    return append_text(messages, prompts.after_repetition(state["original_prompt"], failed=failed))
+    if last_run is None or not last_run["is_error"]:
+        return append_text(messages, prompts.AFTER_REPETITION)
+    error = error_ending(last_run["output"])
+    element = escape_sections(to_xml(AssistantReplOut(escape_output(error), status="error")))
+    request = prompts.after_repeated_failure(state["original_prompt"], element)
+    return append_text(without_exchange(messages), request)
 
 
 def _failed_check_note(answer: ModelAnswer) -> str:

@@ -70,6 +70,8 @@ def _output_element(result: ExecutionResult, max_chars: int) -> str:
     variables = result.get("variables")
     if variables:
         output = f"{output}\n\n{escape_controls(variables)}"
+    for doubt in result.get("doubts", ()):
+        output = f"{output}\nNote: {escape_controls(doubt)}"
 
     element = to_xml(AssistantReplOut(output, cell=cell, status=result["status"]))
     picture_ids = result.get("pictures")

@@ -16,6 +16,8 @@ from mahtab_tui.llm.prompt_sections import escape_sections
 
 _MAX_UNFINISHED_CHARS = 20_000
 """Characters of an answer without an end that go back to the model."""
+HINT_TITLE = "Hint: "
+"""Begins the line after an error that says how to fix it (see `worker.cells.hints`)."""
 
 
 def tool_message(record: AssistantTool, call: ToolCall) -> ToolMessage:
@@ -30,6 +32,19 @@ def last_exchange(messages: Sequence[AnyMessage]) -> Sequence[AnyMessage]:
     if not answer_indexes:
         return []
     return messages[answer_indexes[-1] :]
+
+
+def without_exchange(messages: list[AnyMessage]) -> list[AnyMessage]:
+    """Return messages without the last answer of the model and what follows it."""
+    return messages[: len(messages) - len(last_exchange(messages))]
+
+
+def error_ending(output: str) -> str:
+    """Return the end of the output of code that failed: the error, and the hint about it if there
+    is one."""
+    lines = output.strip().splitlines()
+    has_hint = lines[-1:] != [] and lines[-1].startswith(HINT_TITLE)
+    return "\n".join(lines[-2:] if has_hint else lines[-1:])
 
 
 def without_answer(messages: list[AnyMessage]) -> list[AnyMessage]:

@@ -26,21 +26,26 @@ _NEGATIVE_ANSWER = re.compile(
 )
 
 
-def names_no_value(answer: str, outputs: Sequence[str], question: str) -> bool:
+def names_no_value(
+    answer: str, outputs: Sequence[str], question: str, codes: Sequence[str] = ()
+) -> bool:
     """Return whether an answer names nothing from the outputs: no figure and no word that is not
-    already in the question. An answer that denies something need not name anything, so this returns
-    False for it.
+    already in the question or in the code. An answer that denies something need not name anything,
+    so this returns False for it.
 
     Args:
         answer: The answer.
         outputs: The outputs of the code that ran for it.
         question: What was asked.
+        codes: That code, whose words are labels of the values that it printed.
     """
     if _NEGATIVE_ANSWER.search(answer[:MAX_SOURCE_END_CHARS]):
         return False
     output_words: set[str] = set()
     for output in outputs:
         output_words.update(_value_words(output))
+    for code in codes:
+        output_words.difference_update(word for word in _value_words(code) if word.isalpha())
     if not output_words:
         return False
 

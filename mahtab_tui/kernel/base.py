@@ -275,6 +275,11 @@ class Kernel(ABC):
         writes them. Variables of which the question names no value are left out."""
         return self._ask(Operations.named_values, names=list(names), question=question)
 
+    def result_doubts(self, names: Sequence[str], code: str) -> Sequence[str]:
+        """Return a sentence for each thing that is probably wrong with the result of code. names: the
+        tables whose values may be told."""
+        return self._ask(Operations.result_doubts, names=list(names), code=code)
+
     def inspect_object(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Serve a request of an `InspectorClient`."""
         return self._ask(Operations.inspect_object, request=request)

@@ -81,6 +81,7 @@ class Operations:
     inspect = Operation(Detail, "name", timeout=10.0)
     describe = Operation(dict[str, str])
     named_values = Operation(dict[str, str])
+    result_doubts = Operation(tuple[str, ...])
     inspect_object = Operation(
         dict[str, Any], "step path expression library_type kind state views picture", timeout=15.0
     )

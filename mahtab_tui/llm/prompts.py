@@ -33,8 +33,8 @@ _FUNCTIONS = (
 
 # After each step: how to go on.
 AFTER_OUTPUT = (
-    "If this output answers all that was asked, answer from it, as long as the question needs;"
-    " otherwise write the next block."
+    "Tell the user what was asked, from this output, as briefly or fully as the question wants it;"
+    " or write the next block if something is still missing."
 )
 AFTER_SILENCE = "If all is done, tell the user what was done; otherwise write the next block."
 AFTER_FAILURE = "It failed. Write the corrected code block."
@@ -42,15 +42,18 @@ AFTER_REPETITION = (
     "This block was not run again: it is the one that ran last, and no other code has run since, so its result is the one above."
     " If that answers the question, answer from it; otherwise write a different block."
 )
-AFTER_REPEATED_FAILURE = (
-    "The same code fails again. Write a different code block that answers: {question}"
-)
+AFTER_DOUBT = "The note says what is wrong with this result. Write the corrected code block."
+AFTER_REPEATED_FAILURE = "An attempt at this failed:\n{error}\nWrite a different code block, which avoids this error. The question: {question}"
 CLOSING = "No more code runs for this question. Answer from what was printed, and say what is still open: {question}"
 CLOSING_FAILED = "All attempts failed, so nothing was computed. Tell the user what failed and why. Begin with: I could not compute"
+NOTHING_COMPUTED = "I could not compute this, because my code failed: {error}"
 OUT_OF_STEPS = "You have used all {steps} steps of this question."
 STALLED = "The last steps brought nothing new."
 INCOMPLETE = "A check found that this is not complete yet. {reasoning} {next_action}"
-COMPUTE = "Write one ```python block that computes the answer and prints it."
+COMPUTE = (
+    "Write one ```python block that computes the answer from the variables above, without reading their files again,"
+    " and prints it."
+)
 COMPUTE_FIRST = "Do not state the answer yet: nothing was computed. Reply with one ```python block that computes it and prints it."
 CORRECT_FIGURES = "{figures} is not in the output. Correct your answer from the output, or write a code block that prints it."
 NAME_VALUE = "Your answer names nothing that the output shows. Say what was found."
@@ -202,25 +205,25 @@ def see_whole_output(cell: int | None) -> str:
     return f"; _out({cell}) returns the whole output as text"
 
 
-def after_step(*, failed: bool, printed: bool) -> str:
-    """Return how to go on after a step whose code ran."""
+def after_step(*, failed: bool, printed: bool, doubted: bool = False) -> str:
+    """Return how to go on after a step whose code ran. doubted: whether its result is wrong."""
     if failed:
         return AFTER_FAILURE
+    if doubted:
+        return AFTER_DOUBT
     if printed:
         return AFTER_OUTPUT
     return AFTER_SILENCE
 
 
-def after_repetition(question: str, *, failed: bool) -> str:
-    """Return how to go on after a reply that repeats the code that ran last.
+def after_repeated_failure(question: str, error: str) -> str:
+    """Return how to go on after a reply that repeats code that has failed.
 
     Args:
         question: The user's question, which a model may have lost sight of.
-        failed: Whether that code failed.
+        error: How it failed.
     """
-    if failed:
-        return AFTER_REPEATED_FAILURE.format(question=_shorten_question(question))
-    return AFTER_REPETITION
+    return AFTER_REPEATED_FAILURE.format(error=error, question=_shorten_question(question))
 
 
 def closing(question: str, *, failed: bool) -> str:

@@ -146,6 +146,19 @@ class VariableDescriptions(RecordHandler):
         text = NAMED_VALUES.format(statements="; ".join(statements.values()))
         return {VALUES_KEY: escape_section(text)}
 
+    def doubts_about(self, code: str) -> Sequence[str]:
+        """Return a sentence for each thing that is probably wrong with the result of code. Tells
+        nothing of private variables. Waits for the kernel."""
+        names = mentioned_names(code)
+        variables = self._private.variables()
+        data = [variable.name for variable in variables if variable.kind == "data"]
+        tables = [v.name for v in variables if v.type in _TABLE_TYPES and v.name in names]
+        try:
+            tables = self._private.unrelated(tables, data)
+            return self._kernel.result_doubts(tables, code)
+        except KernelError:  # perhaps one that an older version left running
+            return ()
+
     def _is_in_conversation(self, name: str, text: str, is_users: bool, conversation: str) -> bool:
         """Return whether the model still gets an earlier message with this description, and none
         with a newer one."""

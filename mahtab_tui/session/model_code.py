@@ -201,10 +201,13 @@ class ModelCode:
         is_private = self._private.is_private_cell(result.cell)
         variables = ""
         pictures: Sequence[str] = ()
+        doubts: Sequence[str] = ()
         if not has_ended and not is_undone:
             variables = self._describe_changed(result)
             if not is_private:
                 pictures = self._keep_pictures(request, result)
+                if result.status is Status.OK:
+                    doubts = self._descriptions.doubts_about(code)
 
         output = PRIVATE_CELL if is_private else result.output
         if result.detail:
@@ -222,6 +225,7 @@ class ModelCode:
             undone=is_undone,
             variables=variables,
             pictures=pictures,
+            doubts=doubts,
         )
 
     def _describe_changed(self, result: CellResult) -> str:

@@ -320,3 +320,14 @@ def test_answer_that_names_no_value_of_the_output(
     answer: str, output: str, question: str, named: bool
 ) -> None:
     assert names_no_value(answer, [output], question) is not named
+
+
+def test_words_of_the_code_are_labels_and_no_values() -> None:
+    code = "best = sums.idxmax()\nprint(f'Commonest origin: {best}')"
+    question = "Where do most cars come from?"
+    answers = ["The output shows the commonest origin.", "Most come from Japan."]
+    are_empty = [
+        names_no_value(answer, ["Commonest origin: Japan"], question, [code]) for answer in answers
+    ]
+    assert are_empty == [True, False]
+    assert not names_no_value("It is.", ["good"], "How is it?", ["print('good' if x else 'bad')"])

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+import pandas
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,6 +20,7 @@ from mahtab_tui.agent.state import AgentState, ReflectionMode
 from mahtab_tui.agent.step_results import max_output_chars, render_results
 from mahtab_tui.bus.records import Agent, Decision, Notice, Record
 from mahtab_tui.session.frontend import HeadlessFrontend
+from mahtab_tui.settings.model import LoopMode
 from tests import tags
 from tests.agents import COMPLETE, INCOMPLETE, Desk, FakeModel, code, last_text, words
 
@@ -364,8 +366,8 @@ def test_model_gets_what_it_needs_after_each_block(desk: Desk) -> None:
     _, failed, printed, silent = requests
     assert failed.endswith("It failed. Write the corrected code block.")
     assert printed.endswith(
-        "If this output answers all that was asked, answer from it, as long as the question needs;"
-        " otherwise write the next block."
+        "Tell the user what was asked, from this output, as briefly or fully as the question wants it;"
+        " or write the next block if something is still missing."
     )
     assert "made: list, 1 item" in silent
     assert silent.endswith(
@@ -409,9 +411,22 @@ def test_a_cell_of_the_user_in_between_makes_a_repetition_run(desk: Desk) -> Non
 
 def test_repeated_failed_code_is_asked_for_differently(desk: Desk) -> None:
     failing = code("nonesuch()")
-    other_reply = code("print(5)") | {"match": "The same code fails again"}
+    other_reply = code("print(5)") | {"match": "avoids this error"}
     state = desk.run(failing, failing, other_reply, words("It is 5."), reflection="never")
     assert state["current_response"] == "It is 5."
+    sent_texts = [str(message.text) for message in state["messages"]]
+    assert "name 'nonesuch' is not defined" in sent_texts[0]
+    assert not any("nonesuch()" in text for text in sent_texts), "it would be copied once more"
+
+
+def test_code_that_failed_later_is_left_out_when_it_is_repeated(desk: Desk) -> None:
+    failing = code("nonesuch()")
+    replies = [code("print(1)"), failing, failing, words("It is 1.")]
+    state = desk.run(*replies, reflection="never")
+    sent_texts = [str(message.text) for message in state["messages"]]
+    assert [message.type for message in state["messages"]] == ["human", "ai", "human", "ai"]
+    assert "print(1)" in sent_texts[1]
+    assert "name 'nonesuch' is not defined" in sent_texts[2]
 
 
 @pytest.mark.parametrize(
@@ -596,6 +611,35 @@ def test_a_capable_model_is_asked_only_about_slips(
     reply = agent.ask_sync("What is the mean of prices?")
     assert len(desk.of(tags.USAGE)) == calls
     assert "3.23" in reply
+
+
+def test_a_small_model_is_not_asked_for_words_when_all_its_code_failed(desk: Desk) -> None:
+    agent = desk.agent(
+        *[code(f"print({number})\nnonesuch()") for number in range(3)], loop="single"
+    )
+    answer = agent.ask_sync("How many are there?")
+    assert answer == (
+        "I could not compute this, because my code failed:"
+        " NameError: name 'nonesuch' is not defined\n"
+        "Hint: there is no variable 'nonesuch'. Did you mean 'None'?"
+    )
+    assert len(desk.of(tags.USAGE)) == 3
+    assert desk.of(tags.ASSISTANT_CHAT)[-1].text == answer
+
+
+@pytest.mark.parametrize("loop", ["single", "steps"])
+def test_a_text_that_matches_nothing_is_told_and_a_small_model_corrects_it(
+    desk: Desk, loop: LoopMode
+) -> None:
+    desk.namespace["cars"] = pandas.DataFrame({"name": ["ford", "opel"]})
+    first = code("print((cars.name == 'Ford').sum())")
+    request = "what is wrong" if loop == "single" else "Tell the user"
+    second = code("print((cars.name == 'ford').sum())") | {"match": request}
+    agent = desk.agent(first, second, words("There is 1."), loop=loop)
+    assert agent.ask_sync("How many are Fords?") == "There is 1."
+    texts = [str(message.text) for message in agent.messages if message.type == "human"]
+    notes = ["Note: no value of cars['name'] is 'Ford'" in text for text in texts]
+    assert notes == [False, True, False]
 
 
 def test_figure_in_a_dataless_answer_is_marked_but_not_questioned(desk: Desk) -> None:

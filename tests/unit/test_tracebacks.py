@@ -362,6 +362,14 @@ def test_missing_column_hint_lists_columns(code: str) -> None:
             ["no label 'fare'. Did you mean 'Fare'? Labels of x: Fare"],
         ),
         ("df.apply(lambda row: row['fare'], axis=1)", ["no label 'fare'. Did you mean 'Fare'?"]),
+        (
+            "df.assign(day=['2012/01/31', '2013/01/31'])['year']",
+            [
+                "no column 'year', but 'day' has dates. Their year: pd.to_datetime(df['day']).dt.year"
+            ],
+        ),
+        ("df['Fare'].idxmax().strftime('%Y')", ["a whole number is not a date", "df.loc[label"]),
+        ("Fare.mean()", ["no variable 'Fare', but a column of df: df['Fare']"]),
         ("p['fare']", ["no column 'fare'", "Columns of p: PassengerId, Fare"]),
         ("t['fare']", ["no column 'fare'. Did you mean 'Fare'? Columns of t: PassengerId"]),
         (

@@ -49,6 +49,12 @@ _WRONG_DTYPE = re.compile(
     r"|Can only use \.(?:dt|str) accessor"
     r"|Invalid comparison between|operation '\w+' not supported|ufunc .* not supported"
 )
+_DATE_PARTS = frozenset(("year", "month", "day", "hour", "quarter", "dayofweek", "weekday"))
+"""Attributes of pandas' `Series.dt` that a missing column may be named after."""
+_DATE_ATTRIBUTES = frozenset(("date", "dt", "isoformat", "strftime")) | _DATE_PARTS
+"""Attributes of dates that code may expect of a row's label."""
+_ISO_DATE = re.compile(r"\d{4}[-/]\d{2}(?!\d)")
+"""The beginning of a text that may be a date."""
 _DATE_WORDS = re.compile(r"datetime|Timestamp|timedelta|\bdate\b")
 _REPLACEMENTS = {
     "pandas": {"append": "pd.concat([a, b])", "applymap": ".map(function)"},
@@ -115,6 +121,8 @@ def missing_label(failure: Failure) -> str:
         if not labels or not absent:
             continue
 
+        if word == "column" and (part := _date_part(failure, value, absent[0])):
+            return part
         absent_text = ", ".join(one_line(repr(name), 60) for name in absent[:3])
         if word == "label" and value.ndim == 2 and absent[0] in _labels(value.columns):
             return f"{absent_text} is a column, not a row label"
@@ -124,6 +132,34 @@ def missing_label(failure: Failure) -> str:
         label_list = _list_labels(failure, word, candidate, labels)
         return f"there is no {word} {absent_text}.{similar} {label_list}"
     return ""
+
+
+def _date_part(failure: Failure, table: Any, name: object) -> str:
+    """Return how to get a part of the dates of a table, as a sentence; empty if a missing column is
+    not named after one, or if there is not exactly one column of dates."""
+    if name not in _DATE_PARTS or not is_one_of(table, "pandas", "DataFrame"):
+        return ""
+    column_count = min(table.shape[1], _MAX_TEXT_COLUMNS)
+    columns = [table.iloc[:, position] for position in range(column_count)]
+    dates = [column.name for column in columns if type(column.name) is str and _has_dates(column)]
+    if len(dates) != 1:
+        return ""
+    column_name = one_line(repr(dates[0]), 60)
+    expression = f"{failure.find_name(table) or 'df'}[{column_name}]"
+    return (
+        f"there is no column {name!r}, but {column_name} has dates."
+        f" Their {name}: pd.to_datetime({expression}).dt.{name}"
+    )
+
+
+def _has_dates(series: Any) -> bool:
+    """Return whether a column contains dates, perhaps as texts that begin with a year."""
+    if not is_own_type(series.dtype):
+        return False
+    if series.dtype.kind == "M":
+        return True
+    texts = _texts(series)
+    return bool(texts) and all(map(_ISO_DATE.match, texts))
 
 
 def _searched_labels(failure: Failure, value: Any, searched_index: Any) -> tuple[str, list[Any]]:
@@ -280,6 +316,12 @@ def missing_attribute(failure: Failure) -> str:
             " (inplace=True, .sort(), .append()) return None: do not assign their result"
         )
 
+    if name in _DATE_ATTRIBUTES and kind.rpartition(".")[2] in ("int", "int64"):
+        return (
+            "a whole number is not a date. idxmax() and idxmin() return the label of a row; the value"
+            " of a column in it: df.loc[label, 'column']"
+        )
+
     # From Python 3.10 on, the error has the object.
     object_of_error: Any = AttributeError.__dict__.get("obj")
     value = as_library_type(object_of_error.__get__(failure.error) if object_of_error else None)
@@ -318,9 +360,22 @@ def undefined_name(failure: Failure) -> str:
         return f"import {module} as {name}"
     if _TABLE_NAME.fullmatch(name) and (tables := failure.tables(name)):
         return f"there is no variable {name!r}. Tables: {', '.join(tables)}"
+    if table := _table_with_column(failure, name):
+        return f"there is no variable {name!r}, but a column of {table}: {table}[{name!r}]"
     similar = _suggest(failure, name, (*failure.names, *builtins.__dict__))
     if similar:
         return f"there is no variable {name!r}.{similar}"
+    return ""
+
+
+def _table_with_column(failure: Failure, column: str) -> str:
+    """Return the user's name of the newest table that has a column; empty if none has it."""
+    for name, candidate in reversed(failure.names.items()):
+        value = as_library_type(candidate)
+        if not is_one_of(value, "pandas", "DataFrame") or not has_own_indexes(value):
+            continue
+        if type(name) is str and name[:1] != "_" and column in _labels(value.columns):
+            return name
     return ""
 
 

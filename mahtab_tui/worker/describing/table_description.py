@@ -44,9 +44,14 @@ def describe_table(name: str, value: Any, limit: int) -> list[str] | None:
     return None
 
 
-def text_columns(value: Any) -> dict[str, Collection[str]]:
+def text_columns(value: Any, *, whole_only: bool = False) -> dict[str, Collection[str]]:
     """Return the different texts of the columns of a table, by label; empty for other objects, and
-    without columns whose labels are not texts or look like those of secrets. May raise anything."""
+    without columns whose labels are not texts or look like those of secrets. May raise anything.
+
+    Args:
+        value: Any object.
+        whole_only: Whether to leave out columns that cannot be read to their end in time.
+    """
     value = as_library_type(value)
     labels: Sequence[Any] = ()
     readers: list[ColumnReader | None] = []
@@ -58,12 +63,13 @@ def text_columns(value: Any) -> dict[str, Collection[str]]:
     elif is_one_of(value, "pyarrow", "Table"):
         labels = value.column_names
         readers = arrow_readers(value)
-    read_columns(readers)
-    return {
-        label: reader.texts
-        for label, reader in zip(labels, readers)
-        if reader is not None and type(label) is str and not looks_secret(label)
-    }
+    columns: dict[str, Collection[str]] = {}
+    for label, reader, facts in zip(labels, readers, read_columns(readers)):
+        if reader is None or type(label) is not str or looks_secret(label):
+            continue
+        if not whole_only or (facts is not None and facts.is_complete):
+            columns[label] = reader.texts
+    return columns
 
 
 def _is_own_pandas(value: Any, kind: str) -> bool:

@@ -44,6 +44,7 @@ class Responder:
             "inspect_object": self._inspect_object,
             "describe": self._describe,
             "named_values": self._named_values,
+            "result_doubts": self._result_doubts,
             "complete": self._complete,
             "explain": self._explain,
             "private_use": self._private_use,
@@ -116,6 +117,11 @@ class Responder:
     def _named_values(self, frame: Frame) -> object:
         return own_module("describing.named_values").named_values(
             self._namespace, frame["names"], frame["question"]
+        )
+
+    def _result_doubts(self, frame: Frame) -> object:
+        return own_module("describing.result_doubts").result_doubts(
+            self._namespace, frame["names"], frame["code"]
         )
 
     def _complete(self, frame: Frame) -> object:

@@ -1,0 +1,132 @@
+"""What is probably wrong with the result of code that ran without an error."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas
+import polars
+import pytest
+
+from mahtab_tui.worker.describing.result_doubts import result_doubts
+
+CARS = {
+    "Name": ["ford pinto", "ford torino", "toyota corona"],
+    "Origin": ["USA", "USA", "Japan"],
+    "Weight": [1, 2, 3],
+}
+
+
+def notes_about(code: str, table: Any = None) -> str:
+    namespace = {"cars": pandas.DataFrame(CARS) if table is None else table}
+    return " ".join(result_doubts(namespace, ["cars"], code))
+
+
+@pytest.mark.parametrize(
+    ("code", "note"),
+    [
+        (
+            "cars[cars['Origin'] == 'usa']",
+            "no value of cars['Origin'] is 'usa': it is written 'USA'.",
+        ),
+        ("'usa' != cars.Origin", "no value of cars['Origin'] is 'usa': it is written 'USA'."),
+        (
+            "cars[cars.Origin == 'Japon']",
+            "no value of cars['Origin'] is 'Japon'. Did you mean 'Japan'?",
+        ),
+        ("cars.Origin.isin(['USA', 'Peru'])", "no value of cars['Origin'] is 'Peru'."),
+        (
+            "(cars['Name'] == 'ford').sum()",
+            "no value of cars['Name'] is 'ford'. It is a part of 2 different values, such as"
+            " 'ford pinto'.",
+        ),
+        (
+            "cars.Name.str.contains('Ford').sum()",
+            "no value of cars['Name'] contains 'Ford'. In other letters, it is a part of 2 different"
+            " values, such as 'ford pinto'.",
+        ),
+        (
+            "(cars.Name.str.split().str[0] == 'Toyota').sum()",
+            "no value of cars['Name'] contains 'Toyota'. In other letters, it is a part of"
+            " 'toyota corona'.",
+        ),
+    ],
+)
+def test_a_text_that_matches_nothing_is_told(code: str, note: str) -> None:
+    assert notes_about(code) == note
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "cars[cars.Origin == 'USA']",
+        "cars.Name.str.contains('ford')",
+        "cars.Name.str.contains('Ford', case=False)",
+        "cars.Name.str.split().str[0] == 'toyota'",
+        "cars.Weight == 'heavy'",
+        "cars.Nonesuch == 'x'",
+        "cars.Origin == ''",
+        "cars = cars[cars.Origin == 'Peru']",
+        "trucks[trucks.Origin == 'Peru']",
+        "trucks = cars[cars.Weight > 1]\ntrucks.Origin == 'Peru'",
+        "%timeit cars.Origin == 'Peru'",
+        "cars.Origin ==",
+        "",
+    ],
+)
+def test_nothing_is_told_of_what_matches_or_is_not_known(code: str) -> None:
+    assert notes_about(code) == ""
+
+
+@pytest.mark.parametrize("library", ["polars", "arrow"])
+def test_tables_of_each_library_are_read(library: str) -> None:
+    table = polars.DataFrame(CARS)
+    value: Any = table if library == "polars" else table.to_arrow()
+    note = "no value of cars['Origin'] is 'usa': it is written 'USA'."
+    assert notes_about("cars['Origin'] == 'usa'", value) == note
+
+
+def test_nothing_is_told_of_a_column_that_is_not_read_to_its_end() -> None:
+    # Each text is new, so that none of the rows can be read fast.
+    names = [f"{number:040}" for number in range(3_000_000)]
+    assert notes_about("cars.Name == 'last'", pandas.DataFrame({"Name": [*names, "last"]})) == ""
+
+
+def test_secret_columns_and_tables_that_must_not_be_told_are_left_out() -> None:
+    table = pandas.DataFrame({"password": ["hunter2"]})
+    assert notes_about("cars.password == 'hunter'", table) == ""
+    assert result_doubts({"cars": pandas.DataFrame(CARS)}, [], "cars.Origin == 'usa'") == ()
+
+
+def test_at_most_three_texts_are_told() -> None:
+    code = f"cars.Origin.isin({[str(number) for number in range(9)]})"
+    assert notes_about(code).count("no value of") == 3
+
+
+def test_a_long_text_is_cut() -> None:
+    assert len(notes_about(f"cars.Origin == {'x' * 9_000!r}")) < 200
+
+
+@pytest.mark.parametrize(
+    ("code", "note"),
+    [
+        (
+            "print(cars['Weight'].idxmax())",
+            "idxmax() returns the label of a row, not what stands in it."
+            " The row: cars.loc[cars['Weight'].idxmax()].",
+        ),
+        (
+            "ratios = cars.Weight / 2\nratios.idxmin()",
+            "idxmin() returns the label of a row, not what stands in it. The row: df.loc[min_label].",
+        ),
+        ("print(cars.loc[cars['Weight'].idxmax(), 'Name'])", ""),
+        ("print(cars.groupby('Origin').Weight.mean().idxmin())", ""),
+        (
+            "(cars['Origin'] == 'USA') & (cars['Weight'] > 1).sum()",
+            "sum() belongs to the last condition only: ((a == 1) & (b > 2)).sum().",
+        ),
+        ("((cars['Origin'] == 'USA') & (cars['Weight'] > 1)).sum()", ""),
+    ],
+)
+def test_a_result_that_is_not_what_it_seems_is_told(code: str, note: str) -> None:
+    assert notes_about(code) == note
