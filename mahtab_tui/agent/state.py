@@ -15,8 +15,8 @@ DEFAULT_MAX_TURNS = 40
 """Number of answers with code for a question before the user is asked."""
 MAX_ALIKE_STEPS = 3
 """Steps in a row that may fail in the same way, or bring what another step has brought."""
-MAX_FAILED_STEPS = 6
-"""Steps in a row that may fail in any way."""
+MAX_IDLE_STEPS = 6
+"""Steps in a row that may fail in any way, or bring what another step has brought."""
 _TRACEBACK_HEADER = "Traceback (most recent call last):\n"
 
 ReflectionMode = Literal["always", "on_error", "never"]
@@ -124,7 +124,7 @@ def is_declined(results: Sequence[ExecutionResult]) -> bool:
 
 def is_stalled(results: Sequence[ExecutionResult]) -> bool:
     """Tell whether the last steps of a question brought nothing new, failed in the same way, or, if
-    there are more of them, failed at all."""
+    there are more of them, each did one or the other."""
     steps = [list(group) for _, group in groupby(results, key=lambda result: result["step"])]
     alike_steps = steps[-MAX_ALIKE_STEPS:]
     if len(alike_steps) == MAX_ALIKE_STEPS:
@@ -133,8 +133,10 @@ def is_stalled(results: Sequence[ExecutionResult]) -> bool:
         failure_messages = {_failure_message(step) for step in alike_steps}
         if len(failure_messages) == 1 and failure_messages != {""}:
             return True
-    failed_steps = steps[-MAX_FAILED_STEPS:]
-    return len(failed_steps) == MAX_FAILED_STEPS and all(map(_failure_message, failed_steps))
+    idle_steps = steps[-MAX_IDLE_STEPS:]
+    return len(idle_steps) == MAX_IDLE_STEPS and all(
+        _failure_message(step) or _repeats_earlier(step, results) for step in idle_steps
+    )
 
 
 def _repeats_earlier(step: Sequence[ExecutionResult], results: Sequence[ExecutionResult]) -> bool:

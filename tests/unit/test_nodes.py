@@ -467,6 +467,15 @@ def test_every_block_failing_in_another_way_ends_the_question(desk: Desk) -> Non
     assert (state["current_response"], state["step_count"]) == ("I could not compute it.", 6)
 
 
+def test_failures_and_old_results_in_turns_end_the_question(desk: Desk) -> None:
+    steps = [code("print(5)")]
+    for error in ERRORS[:4]:
+        steps += [code(error), code("print(5)")]
+    last_reply = words("That is all.", match="brought nothing new")
+    state = desk.run(*steps[:7], last_reply, reflection="never", max_turns=40)
+    assert (state["current_response"], state["step_count"]) == ("That is all.", 7)
+
+
 def test_work_of_many_steps_is_not_cut_off(desk: Desk) -> None:
     steps = [code(f"step = {number}") for number in range(12)]
     state = desk.run(*steps, words("All done."), reflection="never", max_turns=40)

@@ -123,7 +123,8 @@ def test_a_long_text_is_cut() -> None:
         ("print(cars.groupby('Origin').Weight.mean().idxmin())", ""),
         (
             "(cars['Origin'] == 'USA') & (cars['Weight'] > 1).sum()",
-            "sum() belongs to the last condition only: ((a == 1) & (b > 2)).sum().",
+            "sum() belongs to the last condition only."
+            " For all: ((cars['Origin'] == 'USA') & (cars['Weight'] > 1)).sum().",
         ),
         ("((cars['Origin'] == 'USA') & (cars['Weight'] > 1)).sum()", ""),
     ],

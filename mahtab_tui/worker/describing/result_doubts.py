@@ -13,6 +13,7 @@ _LABEL_METHODS = frozenset(("idxmax", "idxmin"))
 """Methods that return the label of a row."""
 _LABEL_USERS = frozenset(("at", "groupby", "iloc", "loc", "set_index", "value_counts"))
 """With these, code looks up a row by its label, or has given the rows labels that say something."""
+_MAX_CONDITION_CHARS = 300
 _COUNTING_METHODS = frozenset(("mean", "sum"))
 
 
@@ -68,7 +69,8 @@ def _partial_counts(nodes: list[ast.AST]) -> Iterator[str]:
         if not isinstance(right, ast.Call) or not isinstance(right.func, ast.Attribute):
             continue
         if right.func.attr in _COUNTING_METHODS and isinstance(right.func.value, ast.Compare):
-            sign = "&" if isinstance(node.op, ast.BitAnd) else "|"
             method = right.func.attr
-            yield f"{method}() belongs to the last condition only: ((a == 1) {sign} (b > 2)).{method}()."
+            condition = ast.unparse(ast.BinOp(node.left, node.op, right.func.value))
+            if len(condition) <= _MAX_CONDITION_CHARS:
+                yield f"{method}() belongs to the last condition only. For all: ({condition}).{method}()."
             return
