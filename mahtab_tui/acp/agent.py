@@ -241,7 +241,13 @@ class EditorAgent:
             raise SessionUnavailable(
                 f"This process works in {self._folder}: start another one for {cwd}."
             )
-        os.chdir(folder)
+        if not folder.is_absolute():
+            raise SessionUnavailable(f"The folder {cwd} has no absolute path.")
+        try:
+            os.chdir(folder)
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or str(error)
+            raise SessionUnavailable(f"The folder {cwd} cannot be used: {reason}.") from None
         self._folder = folder
         settings = load_settings()
         return settings.model_copy(update={"mcp": {**settings.mcp, **servers}})

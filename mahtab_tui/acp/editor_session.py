@@ -9,13 +9,14 @@ from pathlib import Path
 
 from mahtab_tui.bus import StoreError
 from mahtab_tui.bus.masking import Secrets
-from mahtab_tui.bus.records import Record
+from mahtab_tui.bus.records import Record, ReplIn
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.detached import attach
 from mahtab_tui.kernel.local_process import LocalProcess
 from mahtab_tui.session import Session
 from mahtab_tui.session.backend import SessionBackend
 from mahtab_tui.session.background_kernels import add_recovered_output
+from mahtab_tui.session.cell_records import unfinished_cells
 from mahtab_tui.session.frontend import HeadlessFrontend
 from mahtab_tui.session.kernel import ReattachedKernel, process_kernel
 from mahtab_tui.session.running_sessions import SharingError
@@ -71,6 +72,13 @@ class EditorSession:
         self.id = store.session
         self._store = store
         self._past = opened.past
+        self.running_cell: ReplIn | None = None
+        """The cell that still runs in the waiting kernel."""
+        if waiting_kernel is not None and waiting_kernel.cell:
+            running = [
+                cell for cell in unfinished_cells(opened.past) if cell.cell == waiting_kernel.cell
+            ]
+            self.running_cell = running[0] if running else None
         target = None
         if settings.keep_namespace:
             target = save_target(store.session, settings.keep_namespace_mb)
@@ -145,12 +153,18 @@ class EditorSession:
             raise SessionUnavailable(str(error)) from None
 
     def records(self) -> list[Record]:
-        """Return what the session has recorded, in order; of a long one, the end."""
+        """Return what the session has recorded, in order; of a long one, the end. What a running cell
+        has printed is left out, because it comes again."""
         try:
             page = load_records(self._store.path, self.id, limit=MAX_PAST_RECORDS)
         except StoreError:
-            return list(self._past)
-        return [record for _, record in page.records]
+            past = list(self._past)
+        else:
+            past = [record for _, record in page.records]
+        if self.running_cell is None:
+            return past
+        number = self.running_cell.cell
+        return [record for record in past if getattr(record, "cell", None) != number]
 
     def start(self) -> None:
         """Start the kernel and the threads. Raises `SessionUnavailable`; the session must be closed

@@ -59,6 +59,8 @@ class LiveSession:
         self._tasks: set[asyncio.Task[None]] = set()
         """What goes on beside the updates, such as requests to the user."""
         self.writer = UpdateWriter(self._put, cost=lambda: self.session.spending.total.cost)
+        if opened.running_cell is not None:
+            self.writer.fold(opened.running_cell)
         self.session.listen(lambda log: log.addHandler(self.writer))
         self._sender = asyncio.create_task(self._send_all())
 

@@ -372,8 +372,13 @@ async def test_failures_are_answered_with_a_sentence(project: Path, tmp_path: Pa
     async with editor() as user:
         with pytest.raises(RequestError, match="no session whose ID begins with 'nothing'"):
             await user.agent.load_session(os.getcwd(), "nothing", mcp_servers=[])
-        with pytest.raises(RequestError, match="No such file or directory"):
-            await user.agent.new_session(str(tmp_path / "absent"), mcp_servers=[])
+        for folder, reason in (
+            (str(tmp_path / "absent"), "cannot be used: No such file or directory"),
+            (f"{tmp_path}\0", "cannot be used: embedded null byte"),
+            (".", "has no absolute path"),
+        ):
+            with pytest.raises(RequestError, match=reason):
+                await user.agent.new_session(folder, mcp_servers=[])
         await user.begin()
         assert "no rule for this question" in await user.failure("nonsense")
         # It is not said a second time.

@@ -267,6 +267,24 @@ async def test_editor_goes_on_with_the_kernel_of_a_killed_screen(start: Start, h
     wait_for(lambda: not alive(kernel))
 
 
+async def test_editor_shows_the_end_of_a_cell_that_a_killed_screen_has_left(
+    start: Start, home: Path
+) -> None:
+    screen = start().idle()
+    screen.enter(UNTIL_GO + "'the ' + 'end'", "begun")
+    screen.kill()
+    wait_for(lambda: detached_kernels(home))
+    async with editor() as user:
+        listed = await user.agent.list_sessions(cwd=os.getcwd())
+        await user.agent.load_session(os.getcwd(), listed.sessions[0].session_id, mcp_servers=[])
+        await user.until(lambda: "begun" in text_of(user.cell) if user.calls else None)
+        assert [call.status for call in user.calls.values()] == ["in_progress"]
+        Path("go").touch()
+        await user.until(lambda: user.cell.status == "completed")
+        assert text_of(user.cell).count("begun") == 1
+        assert "'the end'" in text_of(user.cell)
+
+
 @pytest.mark.thorough
 def test_cell_that_ended_while_detached_shows_its_result(start: Start, home: Path) -> None:
     screen = start().idle()
