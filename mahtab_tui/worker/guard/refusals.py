@@ -37,6 +37,19 @@ _INTERNET_FAMILIES = (2, 10)
 _LOCAL_FAMILY = 1
 """AF_UNIX."""
 _NETLINK_FAMILY = 16
+_SOCKET_VERBS = {
+    15: "change the encryption of the network",
+    17: "read and send the network's packets",
+    29: "connect to a vehicle's bus",
+    31: "connect by Bluetooth",
+    38: "use the system's encryption",
+    40: "connect to a virtual machine",
+    44: "read and send the network's packets",
+}
+"""What sockets are for whose family is neither the internet nor other programs: AF_KEY, AF_PACKET,
+AF_CAN, AF_BLUETOOTH, AF_ALG, AF_VSOCK, AF_XDP."""
+_SIGNAL_INDEXES = {"kill": 1, "tkill": 1, "tgkill": 2, "pidfd_send_signal": 1, "rt_sigqueueinfo": 1}
+"""Index of the argument with the signal."""
 _SOCK_NONBLOCK = 0o4000
 _INT_BITS = 0xFFFF_FFFF
 """The part of an argument that is a descriptor or another C int."""
@@ -300,6 +313,9 @@ def _describe(call: _ReportedCall, notification: _Notification, pid: int) -> str
     # The C library's `abort` sends one to itself.
     if call.name == "tgkill" and arguments[0] & _INT_BITS == pid:
         return ""
+    # A call with this signal sends none.
+    if call.name in _SIGNAL_INDEXES and arguments[_SIGNAL_INDEXES[call.name]] & _INT_BITS == 0:
+        return "look whether a process runs"
     if call.path is None:
         return call.verb
     path = _read_text(notification.thread, arguments[call.path])
@@ -321,7 +337,9 @@ def _describe_socket(call: _ReportedCall, arguments: Sequence[int]) -> str:
     is_lookup = family == _LOCAL_FAMILY and arguments[1] & _SOCK_NONBLOCK
     if is_lookup or family == _NETLINK_FAMILY:
         return ""
-    return "connect to another program"
+    if family == _LOCAL_FAMILY:
+        return "connect to another program"
+    return _SOCKET_VERBS.get(family, f"make a socket of the family {family}")
 
 
 def _describe_descriptor(call: _ReportedCall, notification: _Notification) -> str:

@@ -88,6 +88,11 @@ def _command(args: Args) -> str:
     return " ".join(map(to_text, words))[:_MAX_COMMAND_CHARS]
 
 
+def _signalled_process(args: Args) -> str | None:
+    """Return which processes get a signal; None if there is none, which only tells whether they run."""
+    return None if args[1] == 0 else _first_argument(args)
+
+
 _EFFECTS: dict[str, _EffectKind] = {
     "open": _EffectKind(
         _written_path, "write", "this file was opened for writing; it stays as it is now"
@@ -129,8 +134,8 @@ _EFFECTS: dict[str, _EffectKind] = {
         _address, "connect to", "what was sent over this connection cannot be undone"
     ),
     "socket.getaddrinfo": _EffectKind(_first_argument, "connect to"),
-    "os.kill": _EffectKind(_first_argument, "signal the process"),
-    "os.killpg": _EffectKind(_first_argument, "signal the processes"),
+    "os.kill": _EffectKind(_signalled_process, "signal the process"),
+    "os.killpg": _EffectKind(_signalled_process, "signal the processes"),
     "os.fork": _EffectKind(_first_argument, "make a process"),
     "os.forkpty": _EffectKind(_first_argument, "make a process"),
 }
