@@ -6,21 +6,53 @@ from __future__ import annotations
 import ast
 import re
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from os.path import basename
 from typing import NamedTuple
 
-from mahtab_tui.worker.magic.syntax import MAGIC, parse_python, transform
+from mahtab_tui.worker.magic.syntax import (
+    HELP,
+    LINES,
+    MAGIC,
+    SHELL,
+    complete_command,
+    parse_python,
+    transform,
+)
 
 MAX_CODE_CHARS = 100_000
 """Longer code is not parsed."""
 MAX_NESTED_MAGICS = 5
 """Code in more magic commands is not parsed."""
+MAX_NAME_CHARS = 40
+"""Characters of the name of a magic command in a sentence."""
 FILE_MAGICS = frozenset("cp mkdir mv rm rmdir".split())
 """Magic commands that are commands of a shell, and change files."""
 _MAGIC_FUNCTIONS = frozenset((MAGIC, "run_line_magic", "run_cell_magic"))
 """Functions whose texts are the name of a magic command and what follows it."""
-_COMMAND_MAGICS = frozenset(("!", "sx", "system"))
+_EXPANDING_FUNCTIONS = frozenset((SHELL, LINES, "system", "getoutput", *_MAGIC_FUNCTIONS))
+"""Functions that evaluate what stands between braces in their texts."""
+_BRACES = re.compile(r"\{([^{}]+)\}")
+_CONVERSION = re.compile(r"![rsa]\Z")
+"""The end of an expression between braces, as in `{name!r}`."""
+_HELP_MAGICS = frozenset("pinfo pinfo2 pdoc pdef pfile psource".split())
+"""Magic commands that evaluate their text."""
+_SEARCH_MAGIC = "psearch"
+"""The magic command that evaluates its text as far as its last dot."""
+TEXT_MAGICS = frozenset(
+    (
+        "HTML SVG aimport alias autoawait autocall automagic autoreload autosave bash bookmark cat cd"
+        " code_wrap colors conda config cp dhist debug dirs doctest_mode ed edit env file gui hist"
+        " history html javascript js killbgscripts latex ldir less lf lk ll load load_ext loadpy"
+        " logoff logon logstart logstate logstop ls lsmagic lx magic mamba man markdown matplotlib"
+        " micromamba mkdir more mv notebook page pastebin pdb perl pip popd pprint precision pushd"
+        " pwd pycat pylab pypy python2 quickref recall rehashx reload_ext rep reset reset_selective"
+        " rm rmdir ruby run save sc script set_env sh store svg tb unalias unload_ext uv who who_ls"
+        " whos writefile xdel xmode"
+    ).split()
+)
+"""Magic commands whose text is neither code of the session nor a command of a shell."""
+_COMMAND_MAGICS = frozenset(("!", "alias_command", "sx", "system"))
 """Magic commands whose text is a command of a shell."""
 _CODE_MAGICS = {
     "prun": re.compile(r"(?:[ \t]*-(?:[rq]+|[slTD][ \t]*\S+)(?:[ \t]+|$|(?=\n)))*+"),
@@ -46,6 +78,8 @@ class CodePart(NamedTuple):
     """The shell commands of its magic commands."""
     is_separate: bool = False
     """Whether another process runs it, which does not have the session's variables."""
+    unread: str = ""
+    """Why it is not known what runs, as a clause; empty if that is known."""
 
 
 class _MagicText(NamedTuple):
@@ -56,6 +90,8 @@ class _MagicText(NamedTuple):
     """A command of a shell."""
     is_separate: bool = False
     """Whether another process runs the code."""
+    unread: str = ""
+    """Why it is not known what runs, as a clause; empty if that is known."""
 
 
 def read_code(code: str) -> Iterator[CodePart]:
@@ -64,25 +100,66 @@ def read_code(code: str) -> Iterator[CodePart]:
     pending = deque([CodePart(code, None, 0)])
     while pending:
         part = pending.popleft()
-        tree = None
-        if len(part.text) <= MAX_CODE_CHARS and part.depth <= MAX_NESTED_MAGICS:
-            tree = parse_python(transform(part.text))
+        unread = _unread_reason(part)
+        tree = None if unread else _parse(part)
         if tree is None:
-            yield part
+            yield part._replace(unread=unread or "it is not Python that can be read here")
             continue
 
-        magics = [
-            _read_magic(node)
-            for node in ast.walk(tree)
-            if isinstance(node, ast.Call) and function_name(node) in _MAGIC_FUNCTIONS
-        ]
+        calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+        magics = [_read_magic(call) for call in calls if function_name(call) in _MAGIC_FUNCTIONS]
         for magic in magics:
             if magic.code:
                 is_separate = part.is_separate or magic.is_separate
                 inner_part = CodePart(magic.code, None, part.depth + 1, is_separate=is_separate)
                 pending.append(inner_part)
+        for expression in _expressions(calls):
+            expression_part = CodePart(expression, parse_python(expression), part.depth + 1)
+            # What is not Python stays as it is, for a shell.
+            if expression_part.tree is not None:
+                yield expression_part
         commands = tuple(magic.command for magic in magics if magic.command)
-        yield part._replace(tree=tree, commands=commands)
+        unread = next((magic.unread for magic in magics if magic.unread), "")
+        yield part._replace(tree=tree, commands=commands, unread=unread)
+
+
+def _unread_reason(part: CodePart) -> str:
+    if len(part.text) > MAX_CODE_CHARS:
+        return f"it has more than {MAX_CODE_CHARS:,} characters"
+    if part.depth > MAX_NESTED_MAGICS:
+        return f"it has code in more than {MAX_NESTED_MAGICS} magic commands"
+    return ""
+
+
+def _parse(part: CodePart) -> ast.Module | None:
+    tree = parse_python(transform(part.text))
+    if tree is None and not part.depth:
+        # A cell of one line may be a magic command without its sign.
+        tree = parse_python(transform(complete_command(part.text, {})))
+    return tree
+
+
+def _expressions(calls: Iterable[ast.Call]) -> Iterator[str]:
+    """Yield the expressions that calls evaluate, as far as their texts show it: those between braces,
+    and what help is asked about."""
+    for call in calls:
+        name = function_name(call)
+        if name == HELP:
+            yield from (shown_text(argument) for argument in call.args[:1])
+        if name not in _EXPANDING_FUNCTIONS:
+            continue
+        texts = [shown_text(argument) for argument in call.args]
+        if name in (SHELL, LINES, "system", "getoutput"):
+            expanded = "\n".join(texts)
+        else:
+            magic = "".join(texts[:1]).lstrip("%")
+            expanded = "".join(texts[1:2]).partition("\n")[0]
+            if magic in _HELP_MAGICS:
+                yield expanded.strip()
+            if magic == _SEARCH_MAGIC:
+                yield expanded.strip().rpartition(".")[0]
+        for expression in _BRACES.findall(expanded):
+            yield _CONVERSION.sub("", expression.strip())
 
 
 def session_code(call: ast.Call) -> str:
@@ -105,7 +182,7 @@ def _read_magic(call: ast.Call) -> _MagicText:
     texts = [shown_text(argument) for argument in call.args]
     if len(texts) < 2:
         return _MagicText()
-    name = texts[0].removeprefix("%")
+    name = texts[0].lstrip("%")
     text = "\n".join(texts[1:])
     if name in _CODE_MAGICS:
         # Code in the first line of a cell runs as well.
@@ -122,7 +199,13 @@ def _read_magic(call: ast.Call) -> _MagicText:
         return _MagicText(command=f"{name} {first_line}")
     # The words of %%script name the program.
     programs = {name, *map(basename, first_line.split())}
-    return _MagicText() if programs.isdisjoint(_SHELL_NAMES) else _MagicText(command=body)
+    if not programs.isdisjoint(_SHELL_NAMES):
+        return _MagicText(command=body)
+    if name == "script" and any(program.startswith("python") for program in programs):
+        return _MagicText(code=body, is_separate=True)
+    if name in TEXT_MAGICS or name in _HELP_MAGICS or name == _SEARCH_MAGIC:
+        return _MagicText()
+    return _MagicText(unread=f"it is not known what %{name[:MAX_NAME_CHARS]} runs")
 
 
 def function_name(call: ast.Call) -> str:

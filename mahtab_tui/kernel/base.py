@@ -35,7 +35,7 @@ from mahtab_tui.kernel.values import (
     UndoScope,
     UndoStep,
 )
-from mahtab_tui.worker.guard.protected import ResolvedPath
+from mahtab_tui.worker.guard.protected_places import ResolvedPath
 
 RESET = "The kernel was reset."
 

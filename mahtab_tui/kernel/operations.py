@@ -20,7 +20,7 @@ from mahtab_tui.kernel.values import (
     SavedNamespace,
     UndoStep,
 )
-from mahtab_tui.worker.guard.protected import ResolvedPath
+from mahtab_tui.worker.guard.protected_places import ResolvedPath
 
 T = TypeVar("T")
 

@@ -37,6 +37,12 @@ def find_calls(code: str) -> list[Call]:
     return calls
 
 
+def unread_part(code: str) -> str:
+    """Return why `find_calls` does not see all that code may call, as a clause; empty if it does, as
+    far as the code's text shows it."""
+    return next((part.unread for part in read_code(code) if part.unread), "")
+
+
 def parse_single_call(code: str) -> Call | None:
     """Return the call that the code consists of.
 

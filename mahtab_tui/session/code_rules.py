@@ -8,13 +8,18 @@ from typing import Literal, NamedTuple
 
 from mahtab_tui.kernel.base import Kernel, KernelError
 from mahtab_tui.kernel.values import Lock
-from mahtab_tui.session.code_calls import exact_rule, find_calls, parse_single_call
+from mahtab_tui.session.code_calls import (
+    exact_rule,
+    find_calls,
+    parse_single_call,
+    unread_part,
+)
 from mahtab_tui.session.info import SessionInfo
 from mahtab_tui.session.private_names import explain_approval
 from mahtab_tui.session.protected_names import protected_candidates, unreadable_command_part
 from mahtab_tui.session.user_requests import Permission
 from mahtab_tui.settings.approval_rules import READ_ONLY, Paths, Rule, parse_rule, texts_to_resolve
-from mahtab_tui.worker.guard.protected import is_protected
+from mahtab_tui.worker.guard.protected_places import is_protected
 
 _PLAN_NOTE = "This is a plan: nothing changes until the user accepts it."
 
@@ -26,6 +31,8 @@ class Verdict(NamedTuple):
     """`lock`: it may run in a locked fork; empty if no rule applies."""
     rule: str = ""
     """The text of the deciding rule; empty if no rule applies."""
+    reason: str = ""
+    """Why it asks, as a clause; empty if the rule says so."""
 
 
 class CodeRules:
@@ -113,7 +120,8 @@ class CodeRules:
         if private:
             return self._ask_or_deny(explain_approval(private, author), can_ask=can_ask)
         if verdict.action == "ask":
-            return self._ask_or_deny(f"the rule {verdict.rule} asks", can_ask=can_ask)
+            reason = verdict.reason or f"the rule {verdict.rule} asks"
+            return self._ask_or_deny(reason, can_ask=can_ask)
         if planning:
             return Permission("allow")
 
@@ -123,10 +131,7 @@ class CodeRules:
             reason = f"it may change {file}, which only code that you approve may do"
             return self._ask_or_deny(reason, can_ask=can_ask)
         if not will_lock and (part := self._unreadable_command(code)):
-            reason = (
-                "its command may change protected files:"
-                f" what {part} stands for shows only when it runs"
-            )
+            reason = f"its command may change protected files: {part} does not show which"
             return self._ask_or_deny(reason, can_ask=can_ask)
         if trusted or verdict.action == "allow":
             return Permission("allow")
@@ -278,6 +283,12 @@ def apply_rules(
         for rule in call_rules:
             if rule.action == action and any(rule.matches(call, paths) for call in calls):
                 return Verdict(rule.action, rule.text)
+
+    # What cannot be read may be what the first rule is about.
+    limiting_rules = [rule for rule in call_rules if rule.action != "allow"]
+    if limiting_rules and (unread := unread_part(code)):
+        rule = limiting_rules[0]
+        return Verdict("ask", rule.text, f"the rule {rule.text} may be about it: {unread}")
 
     # A rule that allows a call says nothing about other code around it.
     if single_call is not None:

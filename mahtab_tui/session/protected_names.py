@@ -16,12 +16,12 @@ from mahtab_tui.bus.magic_code import (
     shown_text,
 )
 from mahtab_tui.settings.approval_rules import mode_letter
-from mahtab_tui.worker.guard.protected import (
-    MAX_PATH_CHARS,
+from mahtab_tui.worker.guard.protected_commands import (
     command_only_reads,
     paths_changed_by_command,
     unreadable_part_of_command,
 )
+from mahtab_tui.worker.guard.protected_places import MAX_PATH_CHARS
 from mahtab_tui.worker.guard.shell_words import join_words
 from mahtab_tui.worker.magic.syntax import LINES, SHELL, parse_python
 

@@ -13,7 +13,7 @@ from fnmatch import fnmatchcase
 from types import MappingProxyType
 from typing import Literal, NamedTuple, get_args
 
-from mahtab_tui.worker.guard.protected import MAX_PATH_CHARS, ResolvedPath
+from mahtab_tui.worker.guard.protected_places import MAX_PATH_CHARS, ResolvedPath
 
 RuleAction = Literal["deny", "ask", "allow"]
 READ_ONLY = "read_only"

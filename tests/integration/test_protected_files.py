@@ -9,6 +9,7 @@ import signal
 import sys
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -102,6 +103,23 @@ ATTEMPTS = {
     "hook of a bare repository": "c.creat(b'bare.git/hooks/new', 0o700)",
     "folder that becomes a bare repository": "os.makedirs('g/hooks'); c.creat(b'g/hooks/new', 0o700); c.rename(b'g', b'new.git')",
     "bare repository moved": "c.rename(b'bare.git', b'g')",
+    # Repositories that a file `.git` names
+    "file that names a repository": "c.unlink(b'tree/.git')",
+    "its permissions": "c.chmod(b'tree/.git', 0)",
+    "hook of a repository with another name": "c.creat(b'repository/hooks/new', 0o700)",
+    "settings of a repository with another name": "c.creat(b'repository/config', 0o600)",
+    "repository with another name moved": "c.rename(b'repository', b'g')",
+    "folder above such a repository": "os.makedirs('g'); c.renameat2(-100, b'g', -100, b'repository', 2)",
+    "repository that only a file names": "os.chdir('tree'); c.creat(b'../other/hooks/new', 0o700); os.chdir('..')",
+    # Owners and attributes
+    "owner": "c.chown(FILE, 1, 1)",
+    "owner of a link": "c.lchown(FILE, 1, 1)",
+    "owner from a folder": "c.fchownat(-100, FILE, 1, 1, 0)",
+    "owner of an open file": "c.fchown(c.open(FILE, 0), 1, 1)",
+    "attributes": "c.setxattr(FILE, b'user.x', b'1', 1, 0)",
+    "attributes of a link": "c.lsetxattr(FILE, b'user.x', b'1', 1, 0)",
+    "attributes of an open file": "c.fsetxattr(c.open(FILE, 0), b'user.x', b'1', 1, 0)",
+    "removed attributes": "c.removexattr(HOOK, b'user.mine')",
     # Calls that name no path
     "open with a structure": "how = (ctypes.c_uint64 * 3)(1 | os.O_TRUNC, 0, 0); c.syscall(437, -100, FILE, how, 24)",
     "open below a root of its own": "how = (ctypes.c_uint64 * 3)(65, 0o700, 0x10); c.syscall(437, c.open(b'.gi' + b't', 0), b'/hooks/new', how, 24)",
@@ -141,6 +159,13 @@ def folder(watched: tuple[Cells, Path]) -> Iterator[Path]:
     for name in ("AGENTS.md", "sub/AGENTS.md", ".git/config", ".git/hooks/pre-commit"):
         (folder / name).write_text("mine")
     os.link(folder / "AGENTS.md", folder / "twin")
+    for inner_folder in ("tree", "repository/hooks", "repository/objects", "other/hooks"):
+        (folder / inner_folder).mkdir(parents=True)
+    for name in ("repository/HEAD", "repository/config"):
+        (folder / name).write_text("mine")
+    (folder / "tree/.git").write_text("gitdir: ../other")
+    with suppress(OSError):  # a file system without attributes
+        os.setxattr(folder / ".git/hooks/pre-commit", "user.mine", b"1")
     yield folder
     for path in folder.iterdir():
         if path.is_dir() and not path.is_symlink():
@@ -162,14 +187,19 @@ def run(cells: Cells, code: str, lock: Lock | None = "guard") -> CellResult:
     )
 
 
-def protected_state(folder: Path) -> dict[str, tuple[int, str]]:
-    """Return the permissions and the text of each protected file, by path."""
+PLACES = ".git bare.git new.git sub AGENTS.md .ssh twin tree repository other".split()
+"""Files and folders with protected ones in them."""
+
+
+def protected_state(folder: Path) -> dict[str, tuple[int, int, list[str], str]]:
+    """Return the permissions, owner, attributes and text of each protected file, by path."""
     state = {}
-    for place in (".git", "bare.git", "new.git", "sub", "AGENTS.md", ".ssh", "twin"):
+    for place in PLACES:
         for path in (folder / place, *(folder / place).rglob("*")):
             if path.exists():
                 text = path.read_text() if path.is_file() else ""
-                state[str(path)] = path.stat().st_mode, text
+                status = path.stat()
+                state[str(path)] = status.st_mode, status.st_uid, os.listxattr(path), text
     return state
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import nullcontext
@@ -12,14 +13,13 @@ import pytest
 
 from mahtab_tui.session.protected_names import protected_candidates, unreadable_command_part
 from mahtab_tui.worker.cells.attribution import CellAttribution
-from mahtab_tui.worker.guard import protected
-from mahtab_tui.worker.guard.protected import (
-    ProtectedFiles,
-    is_protected,
-    leads_to_protected,
+from mahtab_tui.worker.guard import protected_commands
+from mahtab_tui.worker.guard.protected import EVENTS, ProtectedFiles
+from mahtab_tui.worker.guard.protected_commands import (
     paths_changed_by_command,
     unreadable_part_of_command,
 )
+from mahtab_tui.worker.guard.protected_places import is_protected, leads_to_protected
 from mahtab_tui.worker.witness.calls import FileCall
 from mahtab_tui.worker.witness.protected_paths import changed_protected_path
 
@@ -262,6 +262,20 @@ def test_a_file_that_says_where_a_repository_is_is_protected(project: Path) -> N
     assert not leads_to_protected(".gitignore")
 
 
+def test_hooks_of_a_repository_with_another_name_are_protected(project: Path) -> None:
+    for folder in ("bare/hooks", "bare/refs", "named/hooks", "tree", "other/hooks"):
+        Path(folder).mkdir(parents=True)
+    Path("bare/HEAD").touch()
+    assert leads_to_protected("bare/hooks/new")
+    assert leads_to_protected("bare/config")
+    assert not leads_to_protected("bare/HEAD")
+    Path("tree/.git").write_text(f"gitdir: {project}/named\n")
+    assert not leads_to_protected("named/hooks/new")
+    os.chdir("tree")
+    assert leads_to_protected("../named/hooks/new")
+    assert not leads_to_protected("../other/hooks/new")
+
+
 def test_a_link_to_a_protected_file_is_protected(project: Path) -> None:
     (project / "AGENTS.md").touch()
     (project / "notes").symlink_to("AGENTS.md")
@@ -367,7 +381,7 @@ def test_a_pattern_for_very_many_files_is_refused_in_time(
     limit: str,
     value: int,
 ) -> None:
-    monkeypatch.setattr(protected, limit, value)
+    monkeypatch.setattr(protected_commands, limit, value)
     (project / "a").mkdir()
     for name in ("first.md", "second.md"):
         (project / "a" / name).touch()
@@ -414,6 +428,98 @@ def test_a_nested_repository_is_not_moved(project: Path, files: ProtectedFiles) 
             files.check("os.rename", (folder, "elsewhere", -1, -1))
         with pytest.raises(PermissionError, match="is protected"):
             files.check("os.rename", ("elsewhere", folder, -1, -1))
+
+
+@pytest.mark.parametrize(
+    ("event", "rest"),
+    [
+        ("os.chmod", (0o600, -1)),
+        ("os.chown", (0, 0, -1)),
+        ("os.utime", (None, None, -1)),
+        ("os.truncate", (0,)),
+        ("os.setxattr", ("user.x", b"", 0)),
+        ("os.removexattr", ("user.x",)),
+        ("os.chflags", (0,)),
+    ],
+)
+def test_a_protected_file_is_not_changed_by_its_descriptor(
+    project: Path, files: ProtectedFiles, event: str, rest: tuple[object, ...]
+) -> None:
+    assert event in EVENTS
+    (project / "AGENTS.md").touch()
+    (project / "notes.md").touch()
+    for name in ("AGENTS.md", "notes.md"):
+        fd = os.open(name, os.O_RDONLY)
+        with nullcontext() if name == "notes.md" else pytest.raises(PermissionError):
+            files.check(event, (fd, *rest))
+        with nullcontext() if name == "notes.md" else pytest.raises(PermissionError):
+            files.check(event, (name, *rest))
+        os.close(fd)
+
+
+def test_paths_that_begin_in_an_open_folder_are_resolved_there(
+    project: Path, files: ProtectedFiles
+) -> None:
+    (project / "sub").mkdir()
+    (project / ".config" / "fish").mkdir(parents=True)
+    (project / "sub" / "link").symlink_to(project / ".config" / "fish")
+    fd = os.open("sub", os.O_RDONLY)
+    path = "link/config.fish"
+    events = {
+        "os.remove": (path, fd),
+        "os.mkdir": (path, 0o700, fd),
+        "os.chmod": (path, 0o600, fd),
+        "os.rename": ("notes.md", path, -1, fd),
+        "os.link": ("notes.md", path, -1, fd),
+        "open": (path, None, os.O_WRONLY | os.O_CREAT),
+    }
+    for event, arguments in events.items():
+        with pytest.raises(PermissionError):
+            files.check(event, arguments)
+    os.close(fd)
+    files.check("open", (path, None, os.O_WRONLY | os.O_CREAT))
+
+
+def test_an_old_hard_link_to_a_protected_file_is_not_written(
+    project: Path, files: ProtectedFiles
+) -> None:
+    (project / "AGENTS.md").touch()
+    os.link(project / "AGENTS.md", project / "twin")
+    os.link(project / "twin", project / "notes.md")
+    for event, arguments in {
+        "open": ("twin", "a", 0),
+        "os.truncate": ("twin", 0),
+        "os.system": ("echo x > twin",),
+    }.items():
+        with pytest.raises(PermissionError, match="twin is protected"):
+            files.check(event, arguments)
+    files.check("os.remove", ("notes.md", -1))
+    (project / "AGENTS.md").unlink()
+    files.check("open", ("twin", "a", 0))
+
+
+def test_a_folder_with_protected_files_in_it_is_not_moved(
+    project: Path, files: ProtectedFiles
+) -> None:
+    (project / "sub" / "deep").mkdir(parents=True)
+    files.check("os.rename", ("sub", "other", -1, -1))
+    (project / "sub" / "deep" / "repository" / "objects").mkdir(parents=True)
+    (project / "sub" / "deep" / "repository" / "HEAD").touch()
+    with pytest.raises(PermissionError, match="repository/config is protected"):
+        files.check("os.rename", ("sub", "other", -1, -1))
+    shutil.rmtree(project / "sub" / "deep" / "repository")
+    (project / "sub" / "deep" / "AGENTS.md").touch()
+    with pytest.raises(PermissionError, match=r"sub/deep/AGENTS\.md is protected"):
+        files.check("os.rename", ("sub", "other", -1, -1))
+
+
+@pytest.mark.parametrize(
+    "address", ["file:AGENTS.md?mode=rwc", "file:AGENTS%2Emd", "file:///x/AGENTS.md#y"]
+)
+def test_an_address_of_a_database_is_read_as_a_path(files: ProtectedFiles, address: str) -> None:
+    files.check("sqlite3.connect", (address.replace("AGENTS", "notes"),))
+    with pytest.raises(PermissionError):
+        files.check("sqlite3.connect", (address,))
 
 
 class Misnamed(str):

@@ -1,4 +1,5 @@
-"""What shell commands may change, as far as their words show it without running them."""
+"""What shell commands may change, as far as their words show it without running them. What cannot be
+read surely counts as unreadable."""
 
 from __future__ import annotations
 
@@ -6,45 +7,50 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 
+from . import git_commands
+from .command_folders import find_folders, repeats_parts, value_forms
 from .shell_words import Word, split_commands
-
-MAX_COMMAND_CHARS = 20_000
-"""Longer commands are not read."""
-MAX_NESTED_SHELLS = 5
-SHELLS = frozenset("sh bash dash zsh ksh ash fish".split())
-
-COMMAND_FOLDERS = ("", "/bin", "/usr/bin", "/usr/local/bin")
-"""Folders of the system's commands; without a folder, the shell finds them there."""
-
-_PREFIXES = frozenset(
-    "env sudo nohup time exec command builtin nice then do else if elif while until ! {".split()
+from .simple_commands import (
+    CHANGES_READING,
+    MAX_COMMAND_CHARS,
+    SHELLS,
+    WORDS_AS_CODE,
+    SimpleCommand,
+    assigned_name,
+    known_program,
+    nested_commands,
+    read_simple_commands,
+    reads_commands_elsewhere,
 )
-"""Words before the name of a command."""
-_HARMLESS = frozenset(
-    "cat cd diff du echo export false file grep head ls printf pwd read sleep stat tail test true"
-    " type unset wait wc which [ [[".split()
-)
-"""Commands that change no file that an argument names."""
-_WORDS_AS_CODE = frozenset(("eval", "xargs", "parallel"))
-_FOLDER_COMMANDS = ("cd", "pushd")
+
+MAX_PLACES = 10_000
+"""Paths that the words of a command may stand for, in all the folders in which it may run."""
+
 _FIND_ACTIONS = frozenset(
     "-delete -exec -execdir -ok -okdir -fls -fprint -fprint0 -fprintf".split()
 )
-_GIT_COMMANDS_WITH_SETTINGS = frozenset("config remote submodule worktree".split())
-_GIT_SETTING_SUBCOMMANDS = frozenset(("submodule init", "submodule update", "config edit"))
-_GIT_READING_SUBCOMMANDS = frozenset(
-    ("config get", "config list", "remote show", "remote get-url", "submodule status")
+VARIABLES_OF_SHELLS = frozenset(
+    "BASHOPTS BASH_ALIASES BASH_CMDS BASH_ENV CDPATH DIRSTACK ENV FPATH GLOBIGNORE HOME IFS OLDPWD"
+    " PROMPT_COMMAND PWD SHELLOPTS ZDOTDIR LD_PRELOAD LD_LIBRARY_PATH LD_AUDIT".split()
 )
-_GIT_READING_OPTIONS = frozenset(("--get", "--get-all", "--get-regexp", "--list", "-l"))
-_GIT_REMOVING_OPTIONS = frozenset(
-    ("--unset", "--unset-all", "--remove-section", "--rename-section", "--edit", "-e")
+"""Variables that decide how a shell reads what follows, or what else it runs."""
+_VARIABLES_OF_PROGRAMS = re.compile(
+    r"GIT_(?:CONFIG\w*|DIR|COMMON_DIR|WORK_TREE|EXEC_PATH|TEMPLATE_DIR|OBJECT_DIRECTORY)"
+    r"|GIT_(?:SSH\w*|PROXY_COMMAND|EXTERNAL_DIFF|ASKPASS)|\w*(?:EDITOR|PAGER|VISUAL|BROWSER|COMMAND)"
 )
-_GIT_OPTIONS_WITH_VALUE = ("-c", "-C", "--git-dir", "--work-tree")
-_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=")
-_CODE_OPTION = re.compile(r"-[A-Zabd-z]*c[A-Za-z]*")
-"""The option of a shell before its command."""
-_INPUT_OPTION = re.compile(r"-[A-Za-rt-z]*s[A-Za-z]*")
-"""The option of a shell that reads commands from its input, although it has arguments."""
+"""Variables whose values programs run as commands."""
+_PLAIN_PROGRAMS = frozenset(("", ":", "true", "false", "cat", "less", "more"))
+"""Values of such variables that change nothing."""
+_CHANGES_WHOLE_FOLDERS = frozenset("chattr chgrp chmod chown rm setfacl shred trash".split())
+"""Programs that change or remove all that is in a folder."""
+_COPIES_FOLDERS = frozenset("cp install ln mv rsync scp".split())
+"""Programs that move or copy folders to the place that their last argument names."""
+_READING_OPTIONS = re.compile(r"--(?:exclude|ignore|prune|skip)[\w-]*")
+"""Options whose values name files that a program leaves alone."""
+_OPEN_ENDED = re.compile(r"(?:^|/)(?:[^/]*\.git|\.config)/*$|^/+etc/*$", re.IGNORECASE)
+"""Paths of folders in which protected files have names that do not show it."""
+_EXTENDED_PATTERN_OPTION = re.compile(r"[-+][A-Za-z]*O")
+"""The option of a shell that sets how it reads patterns."""
 
 
 def nested_command(text: str) -> str | None:
@@ -56,158 +62,215 @@ def nested_command(text: str) -> str | None:
         return None
     if known_program(commands[0][0]) not in SHELLS:
         return None
-    nested = _nested_command(commands[0])
-    return None if nested is None or nested.is_expanded else nested.text
+    read = read_simple_commands(text).commands
+    nested = list(nested_commands(read[0]))
+    return nested[0].text if len(nested) == 1 and not nested[0].is_expanded else None
 
 
-def read_words(text: str, folders: Sequence[str] = (), depth: int = 0) -> Iterator[Word]:
+def read_words(text: str, folder: str = "") -> Iterator[Word]:
     """Yield the words of a shell command that may name files which it changes, and those of commands
     that it hands to other shells. Of long commands, nothing is read.
 
     Args:
         text: The command.
-        folders: Where relative paths may begin, besides the working folder. Words are yielded with
-            these, as well, and with the folders that the command enters.
-        depth: Of nested shells around it.
+        folder: Where it starts, if not in the working folder. Words are yielded with it, as well, and
+            with the folders that the command enters. At most `MAX_PLACES` are yielded.
     """
-    if len(text) > MAX_COMMAND_CHARS:
-        return
-    first_folders = folders
-    for command in split_commands(text):
-        name, arguments = _program(command)
-        program = "" if name is None else known_program(name)
-        for word in command:
-            if program not in _HARMLESS or word.redirection == ">":
-                yield word
-                for folder in folders:
-                    yield word._replace(text=os.path.join(folder, word.text))
-        if os.path.basename(program) == "git" and _changes_settings_of_git(arguments):
+    commands = read_simple_commands(text).commands
+    folders = _folders(text, folder, commands)
+    texts: set[str] = set()
+    for command in commands:
+        if command.basename == "git" and _writes_git_settings(command):
             yield Word(".git/config")
-        if program in _FOLDER_COMMANDS:
-            # A subshell that has ended has left its folder.
-            entered = _operand(arguments)
-            beginnings = dict.fromkeys((*(first_folders or ("",)), *folders[-1:]))
-            folders = [os.path.join(beginning, entered) for beginning in beginnings]
-        nested = _nested_command(command)
-        if nested is not None and depth < MAX_NESTED_SHELLS:
-            yield from read_words(nested.text, folders, depth + 1)
+        for word in _changed_words(command):
+            for path in _places(word, folders):
+                if path not in texts:
+                    texts.add(path)
+                    yield word._replace(text=path)
+                if len(texts) > MAX_PLACES:
+                    return
 
 
-def _operand(arguments: Sequence[Word]) -> str:
-    """Return the first argument that is no option; the user's folder if there is none."""
-    operands = [word.text for word in arguments if not word.text.startswith("-")]
-    return operands[0] if operands else "~"
+def read_target_words(text: str, folder: str = "") -> Iterator[Word]:
+    """Yield the words of a shell command that may name folders in which it changes something. The
+    parameters are those of `read_words`."""
+    commands = read_simple_commands(text).commands
+    folders = _folders(text, folder, commands)
+    for command in commands:
+        for word in _target_words(command):
+            for path in _places(word, folders):
+                yield word._replace(text=path)
 
 
-def _changes_settings_of_git(arguments: Sequence[Word]) -> bool:
-    texts = [word.text for word in arguments]
+def read_folder_words(text: str, folder: str = "") -> Iterator[Word]:
+    """Yield the words of a shell command that name files which it moves, removes or copies with all
+    that is in them, if they are folders. The parameters are those of `read_words`."""
+    commands = read_simple_commands(text).commands
+    folders = _folders(text, folder, commands)
+    for command in commands:
+        if command.basename in _CHANGES_WHOLE_FOLDERS or command.basename in _COPIES_FOLDERS:
+            for word in _operands_with_contents(command):
+                for path in _places(word, folders):
+                    yield word._replace(text=path)
+
+
+def _operands_with_contents(command: SimpleCommand) -> Sequence[Word]:
     operands = [
-        text
-        for text, text_before in zip(texts, ["", *texts])
-        if not text.startswith("-") and text_before not in _GIT_OPTIONS_WITH_VALUE
+        word for word in command.arguments if not word.redirection and not word.text.startswith("-")
     ]
-    subcommand = " ".join(operands[:2])
-    if operands[:1] in (["clone"], ["init"]) or subcommand in _GIT_SETTING_SUBCOMMANDS:
-        return True
-    if operands[:1] == ["config"] and not _GIT_REMOVING_OPTIONS.isdisjoint(texts):
-        return True
-    return (
-        len(operands) > 2
-        and operands[0] in _GIT_COMMANDS_WITH_SETTINGS
-        and subcommand not in _GIT_READING_SUBCOMMANDS
-        and _GIT_READING_OPTIONS.isdisjoint(texts)
+    names_target = any(
+        word.text.startswith(("-t", "--target-directory")) for word in command.arguments
     )
+    # What is in the last one stays as it is.
+    if command.basename in _COPIES_FOLDERS and not names_target:
+        return operands[:-1]
+    return operands
 
 
-def unreadable_part(text: str, depth: int = 0) -> str:
+def _folders(text: str, folder: str, commands: Sequence[SimpleCommand]) -> Sequence[str]:
+    may_repeat = repeats_parts(commands, text)
+    return find_folders(commands, folder, may_repeat=may_repeat).paths
+
+
+def _writes_git_settings(command: SimpleCommand) -> bool:
+    arguments = command.arguments
+    return git_commands.changes_settings(arguments) or git_commands.makes_repository(arguments)
+
+
+def _changed_words(command: SimpleCommand) -> Iterator[Word]:
+    """Yield the words of a simple command that may name files which it changes."""
+    for word in command.words:
+        if not command.is_harmless or word.redirection == ">":
+            yield word
+
+
+def _places(word: Word, folders: Sequence[str]) -> Iterator[str]:
+    """Yield the paths that a word may stand for."""
+    for form in value_forms(word):
+        yield form
+        if form.startswith(("/", "~")):
+            continue
+        for folder in folders:
+            if folder:
+                yield os.path.join(folder, form)
+
+
+def unreadable_part(text: str, folder: str = "") -> str:
     """Return a word of a shell command because of which it is not known which files it changes: one in
-    which the shell puts something, or a command that makes commands. Empty if there is none."""
-    if len(text) > MAX_COMMAND_CHARS:
-        return f"more than {MAX_COMMAND_CHARS:,} characters"
-    unknown_folder = ""
-    for command in split_commands(text):
-        part = _unreadable_word(command, depth)
-        if part or (unknown_folder and _may_name_changed_files(command)):
-            return part or unknown_folder
-        name, arguments = _program(command)
-        if name is not None and name.text in _FOLDER_COMMANDS:
-            unknown_folder = _expanded_word(arguments)
+    which the shell puts something, for example, or a command that makes commands. Empty if there is
+    none. folder: as for `read_words`."""
+    read = read_simple_commands(text)
+    commands = read.commands
+    certain_commands = [command for command in commands if command.is_certain]
+    parts = filter(None, map(_unreadable_word, certain_commands))
+    part = next(parts, "") or read.unread_part
+    if part:
+        return part
+
+    folders = find_folders(commands, folder, may_repeat=repeats_parts(commands, text))
+    if folders.unknown_part and any(map(_may_name_changed_files, certain_commands)):
+        return folders.unknown_part
+    word_count = sum(len([*_changed_words(command)]) for command in commands)
+    if word_count * len(folders.paths) > MAX_PLACES:
+        return f"more than {MAX_PLACES:,} paths"
     return ""
 
 
-def _unreadable_word(command: Sequence[Word], depth: int) -> str:
+def _unreadable_word(command: SimpleCommand) -> str:
     """Return what `unreadable_part` does, for one simple command."""
-    for word in command:
+    for word in command.words:
         if word.redirection == ">" and word.is_expanded:
             return word.text
-    name, arguments = _program(command)
-    if name is None:
+    part = _unreadable_variable(command)
+    if part or command.name is None:
+        return part
+    if command.name.is_expanded or (command.name.is_pattern and command.program not in ("[", "[[")):
+        return command.name.text
+    return _unreadable_program(command) or _unreadable_argument(command)
+
+
+def _unreadable_variable(command: SimpleCommand) -> str:
+    """Return a word that sets a variable by which shells or programs do something else."""
+    for word in command.words:
+        name = assigned_name(word)
+        if name in VARIABLES_OF_SHELLS:
+            return word.text
+        value = word.text.partition("=")[2]
+        if name and _VARIABLES_OF_PROGRAMS.fullmatch(name) and value not in _PLAIN_PROGRAMS:
+            return word.text
+    return ""
+
+
+def _unreadable_program(command: SimpleCommand) -> str:
+    """Return the program of a command if it does what its words do not show."""
+    program = command.basename
+    if program in WORDS_AS_CODE or program in CHANGES_READING:
+        return program
+    if program == "find" and _has_find_action(command):
+        return program
+    if program == "git" and git_commands.starts_programs(command.arguments):
+        return program
+    if _has_split_option(command):
+        return "env -S"
+    nested = [word for word in nested_commands(command) if not word.is_expanded]
+    if not nested and reads_commands_elsewhere(command):
+        return program
+    if program in SHELLS and any(
+        _EXTENDED_PATTERN_OPTION.match(word.text) for word in command.arguments
+    ):
+        return program
+    return ""
+
+
+def _has_find_action(command: SimpleCommand) -> bool:
+    return not _FIND_ACTIONS.isdisjoint(word.text for word in command.arguments)
+
+
+def _has_split_option(command: SimpleCommand) -> bool:
+    """Return whether `env` makes a command of a text."""
+    texts = [word.text for word in command.words]
+    has_env = any(os.path.basename(text) == "env" for text in texts)
+    return has_env and any(re.match(r"-[A-Za-z]*S|--split", text) for text in texts)
+
+
+def _unreadable_argument(command: SimpleCommand) -> str:
+    """Return an argument of a command that shows only when it runs what it stands for."""
+    # What a shell runs is read as a command.
+    if command.is_harmless or (command.basename in SHELLS and [*nested_commands(command)]):
         return ""
-
-    program = os.path.basename(name.text)
-    if name.is_expanded or program in _WORDS_AS_CODE:
-        return name.text
-    if program == "find" and not _FIND_ACTIONS.isdisjoint(word.text for word in arguments):
-        return program
-    nested = _nested_command(command)
-    if nested is not None and not nested.is_expanded:
-        if depth >= MAX_NESTED_SHELLS:
-            return nested.text
-        part = unreadable_part(nested.text, depth + 1)
-        if part or program in SHELLS:
-            return part
-    elif program in SHELLS and _reads_commands_from_input(arguments):
-        return program
-    return "" if known_program(name) in _HARMLESS else _expanded_word(arguments)
+    for word in command.arguments:
+        if word.is_expanded:
+            return word.text
+    return next((word.text for word in _target_words(command) if _is_open_ended(word)), "")
 
 
-def _reads_commands_from_input(arguments: Sequence[Word]) -> bool:
-    """Return whether a shell with these arguments does."""
-    words = [word.text for word in arguments if not word.redirection]
-    has_operands = any(not word.startswith("-") for word in words)
-    return not has_operands or any(map(_INPUT_OPTION.fullmatch, words))
+def _target_words(command: SimpleCommand) -> Iterator[Word]:
+    """Yield the words of a simple command that may name folders in which it changes something."""
+    # Git's own arguments are read elsewhere, and `find` does nothing to files without an action.
+    if command.is_harmless or command.basename == "git" or command.program == "find":
+        return
+    previous = ""
+    for word in command.words:
+        if _READING_OPTIONS.match(previous or word.text) is None:
+            yield word
+        previous = word.text if _READING_OPTIONS.fullmatch(word.text) else ""
 
 
-def _may_name_changed_files(command: Sequence[Word]) -> bool:
+def _is_open_ended(word: Word) -> bool:
+    """Return whether a word names a folder in which a program may change protected files."""
+    if "://" in word.text:
+        return False
+    return any(map(is_open_ended_path, value_forms(word)))
+
+
+def is_open_ended_path(path: str) -> bool:
+    """Return whether a path is that of a folder in which protected files have names that do not show
+    it, such as `.git`."""
+    return _OPEN_ENDED.search(path) is not None
+
+
+def _may_name_changed_files(command: SimpleCommand) -> bool:
     """Return whether a simple command changes files, perhaps, and has words that may name them."""
-    name, arguments = _program(command)
-    if any(word.redirection == ">" for word in command):
+    if any(word.redirection == ">" for word in command.words):
         return True
-    return name is not None and bool(arguments) and known_program(name) not in _HARMLESS
-
-
-def _expanded_word(words: Sequence[Word]) -> str:
-    return next((word.text for word in words if word.is_expanded), "")
-
-
-def known_program(name: Word) -> str:
-    """Return the name of a command of the system; of another program, its whole path."""
-    folder, program = os.path.split(name.text)
-    return program if folder in COMMAND_FOLDERS else name.text
-
-
-def _program(command: Sequence[Word]) -> tuple[Word | None, Sequence[Word]]:
-    """Return the name and the arguments of a simple command; None if it only sets variables."""
-    has_prefix = False
-    for index, word in enumerate(command):
-        is_prefix = word.text in _PREFIXES or _ASSIGNMENT.match(word.text) is not None
-        has_prefix |= is_prefix
-        is_option = has_prefix and word.text.startswith("-")
-        if not is_prefix and not is_option and not word.redirection:
-            return word, command[index + 1 :]
-    return None, ()
-
-
-def _nested_command(command: Sequence[Word]) -> Word | None:
-    """Return the word that is itself a command: what follows ``trap``, or ``sh -c`` and more
-    options."""
-    if command and command[0].text == "trap":
-        return next((word for word in command[1:] if not word.redirection), None)
-    has_shell = False
-    has_option = False
-    for word in command:
-        if has_option and not word.redirection and not word.text.startswith(("-", "+")):
-            return word
-        has_option |= has_shell and _CODE_OPTION.fullmatch(word.text) is not None
-        has_shell |= os.path.basename(word.text) in SHELLS
-    return None
+    return command.name is not None and bool(command.arguments) and not command.is_harmless

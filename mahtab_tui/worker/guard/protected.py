@@ -1,243 +1,68 @@
-"""Files that decide what later runs or is believed: our settings, rules, trust and skills, the
-instructions for models, start files of shells, hooks of Git. No code of a model changes them unless
-the user has approved that code by hand."""
+"""Keeps code that the user has not approved from changing protected files, as far as the interpreter
+tells."""
 
 from __future__ import annotations
 
+import fcntl
 import os
-import re
-import time
-from collections.abc import Iterable, Iterator
-from typing import Any, Callable, NamedTuple
+import stat
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from typing import Any, Callable
 
 from ..cells.attribution import CellAttribution
 from ..stdlib import late_import
-from .command_words import (
-    MAX_COMMAND_CHARS,
-    known_program,
-    nested_command,
-    read_words,
-    unreadable_part,
+from .protected_commands import check_command, paths_changed_by_command
+from .protected_places import (
+    FOLDERS_ABOVE_PROTECTED,
+    is_hard_link,
+    leads_to_protected,
+    lower_parts,
+    may_be_repository,
+    protected_path_in,
+    resolve_path,
 )
-from .shell_words import join_words, split_commands
+from .shell_words import join_words
 from .side_effects import to_text
-
-MAX_PATH_CHARS = 4096
-"""The system does not open longer paths."""
-
-_PROTECTED_FOLDERS = frozenset((".mahtab", ".claude", ".codex", ".ssh", ".ipython"))
-_PROTECTED_SUBFOLDERS = frozenset(
-    (
-        *((".git", "hooks"), (".git", "config"), (".git", "config.worktree")),
-        *((".git", "commondir"), (".config", "git"), (".config", "autostart")),
-        *((".config", "systemd"), (".config", "environment.d"), (".config", "fish")),
-        *((".config", "zsh"), (".config", "nushell"), ("etc", "profile"), ("etc", "profile.d")),
-        *(("etc", "bash.bashrc"), ("etc", "bashrc"), ("etc", "zsh"), ("etc", "fish")),
-    )
-)
-"""Pairs of parts of a path that follow each other."""
-_FOLDERS_ABOVE_PROTECTED = _PROTECTED_FOLDERS | {".git", ".config"}
-"""Folders in which protected files have names that do not show it."""
-_NESTED_REPOSITORIES = frozenset(("modules", "worktrees"))
-"""Folders in `.git` with the hooks and settings of submodules and of other working trees."""
-_PROTECTED_FILES = frozenset(
-    (
-        *("agents.md", "claude.md", "skill.md", ".mcp.json", ".env", ".envrc", ".gitconfig"),
-        *(".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".profile", ".inputrc"),
-        *(".zshrc", ".zshenv", ".zprofile", ".zlogin", ".zlogout", ".kshrc", ".cshrc", ".tcshrc"),
-        *(
-            ".bash_aliases",
-            ".xsession",
-            ".login",
-            ".xprofile",
-            ".xinitrc",
-            ".xsessionrc",
-            ".pam_environment",
-            ".pdbrc",
-        ),
-    )
-)
-"""Names in lower case, because some file systems ignore case."""
-
-_WORD_SEPARATORS = re.compile(r"""[\s'"`;&|<>()=]+""")
-_SHELL_OPERATORS = re.compile(r"[;&|<>`\n]|\$\(")
-"""Signs with which a command can do more than its first word says."""
-_READING_COMMANDS = frozenset("cat diff file grep head less ls more rg stat tail wc".split())
-_WRITING_WITH_OPTIONS = frozenset("file less more rg".split())
-"""Reading commands with options that write a file or start a program."""
-_MAX_RESOLVED_MATCHES = 1000
-"""Files that patterns in a command stand for and that may be links: of later ones only the names are
-looked at."""
-_MAX_PATTERN_LEVELS = 4
-"""Levels of folders for which a pattern in a command has wildcards: more could stand for the whole
-disk."""
-_TOO_MANY_FILES = (
-    "The command may change protected files: it names too many to look at."
-    " Name the files in the command, and the user will be asked"
-)
-_MAX_MATCHING_S = 5.0
-"""Seconds for which files are looked for that patterns in a command stand for."""
 
 _FOLDER_REFUSING_FLAGS = os.O_WRONLY | os.O_RDWR
 """The system opens no folder with these, unless it is opened as a path only."""
 _PATH_ONLY_FLAG: int = getattr(os, "O_PATH", 0)
 _WRITE_FLAGS = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
-_ONE_PATH_EVENTS = frozenset(
-    (
-        *("os.remove", "os.rmdir", "os.mkdir", "os.truncate", "os.chmod", "os.chown"),
-        *("os.setxattr", "os.utime", "sqlite3.connect"),
-    )
-)
+_FOLDER_INDEXES: dict[str, tuple[int, ...]] = {
+    "os.remove": (1,),
+    "os.rmdir": (1,),
+    "os.mkdir": (2,),
+    "os.truncate": (),
+    "os.chmod": (2,),
+    "os.chown": (3,),
+    "os.utime": (3,),
+    "os.chflags": (),
+    "os.setxattr": (),
+    "os.removexattr": (),
+    "sqlite3.connect": (),
+    "os.rename": (2, 3),
+    "os.link": (2, 3),
+    "os.symlink": (2, 2),
+}
+"""Events of changing what a path names: where among their arguments the descriptors of the folders are
+in which relative paths begin."""
 _TWO_PATHS_EVENTS = frozenset(("os.rename", "os.link", "os.symlink"))
+_NAME_EVENTS = frozenset(("os.remove", "os.rmdir", "os.mkdir", *_TWO_PATHS_EVENTS))
+"""Events of changing names, not files."""
+_MAX_FOLDER_DESCRIPTORS = 200
+"""Open descriptors among which those of folders are looked for."""
 _COMMAND_EVENTS = frozenset(
     ("os.system", "subprocess.Popen", "os.exec", "os.posix_spawn", "mahtab_tui.terminal")
 )
+_ENVIRONMENT_INDEX = {"subprocess.Popen": 3, "os.exec": 2, "os.posix_spawn": 2}
+"""Where among the arguments of an event the environment of the program is."""
+_DESCRIPTORS = "/dev/fd" if sys.platform == "darwin" else "/proc/self/fd"
+"""The folder with the numbers of this process's descriptors."""
 _FORK_EVENTS = frozenset(("os.fork", "os.forkpty"))
-EVENTS = frozenset(("open", *_ONE_PATH_EVENTS, *_TWO_PATHS_EVENTS, *_COMMAND_EVENTS, *_FORK_EVENTS))
+EVENTS = frozenset(("open", *_FOLDER_INDEXES, *_COMMAND_EVENTS, *_FORK_EVENTS))
 """The audit events for `ProtectedFiles.check`."""
-
-
-class ResolvedPath(NamedTuple):
-    """Where a text leads if it is used as a path: absolute, without links and ``..``."""
-
-    as_written: str
-    expanded: str
-    """The path with the user's folder for ``~``, which some functions insert."""
-
-
-def resolve_path(text: str) -> ResolvedPath | None:
-    """Return the path that a text means; None if it cannot be one. Relative paths begin in the
-    working folder."""
-    if len(text) > MAX_PATH_CHARS or "\0" in text:
-        return None
-    try:
-        as_written = _resolve(text)
-        expanded = as_written
-        if text[:1] == "~":
-            expanded = _resolve(os.path.expanduser(text))
-    except (OSError, ValueError):
-        return None
-    return ResolvedPath(as_written, expanded)
-
-
-def _resolve(path: str) -> str:
-    """Return where a path leads. A file ``.git`` says where a repository's hooks and settings are, so
-    that it stands for them, also before it is written."""
-    resolved = os.path.realpath(path)
-    if os.path.basename(resolved).lower() == ".git" and not os.path.isdir(resolved):
-        return f"{resolved}/config"
-    return resolved
-
-
-def resolve_paths(texts: Iterable[str]) -> list[ResolvedPath | None]:
-    return [resolve_path(text) for text in texts]
-
-
-def is_protected(path: str) -> bool:
-    """Return whether a path, as written or resolved, is that of a protected file or folder, or is
-    inside such a folder."""
-    parts = _lower_parts(path)
-    return (
-        not _PROTECTED_FOLDERS.isdisjoint(parts)
-        or not _PROTECTED_SUBFOLDERS.isdisjoint(zip(parts, parts[1:]))
-        or (bool(parts) and parts[-1] in _PROTECTED_FILES)
-        or _is_of_nested_repository(parts)
-    )
-
-
-def _lower_parts(path: str) -> list[str]:
-    """Return the parts of a path in lower case. A bare repository, such as ``project.git``, has the
-    same files as a folder ``.git``, and counts as one."""
-    parts = [part for part in path.lower().split("/") if part not in ("", ".")]
-    return [".git" if part.endswith(".git") else part for part in parts]
-
-
-def _is_of_nested_repository(parts: list[str]) -> bool:
-    """Return whether a path is that of a hook or a setting of a submodule or a working tree."""
-    if ".git" not in parts:
-        return False
-    inner_parts = parts[parts.index(".git") + 1 :]
-    is_nested = bool(inner_parts) and inner_parts[0] in _NESTED_REPOSITORIES
-    return is_nested and ("hooks" in inner_parts or inner_parts[-1].startswith("config"))
-
-
-def leads_to_protected(text: str) -> bool:
-    """Return whether a text is the path of a protected file, or a link leads from it to one."""
-    if is_protected(text):
-        return True
-    resolved = resolve_path(text)
-    return resolved is not None and any(map(is_protected, resolved))
-
-
-def paths_changed_by_command(command: str, folder: str = "") -> Iterator[str]:
-    """Yield the words of a shell command that may name a file that it changes.
-
-    Args:
-        command: The command.
-        folder: Where it starts, if not in the working folder; words are yielded with it, too.
-    """
-    if command_only_reads(command):
-        return
-    yield from filter(None, _WORD_SEPARATORS.split(command))
-    for word in read_words(command, _as_folders(folder)):
-        yield word.text
-        if "=" in word.text:
-            yield word.text.partition("=")[2]
-
-
-def unreadable_part_of_command(command: str) -> str:
-    """Return why it is not known which files a shell command changes: a word in which the shell puts
-    something, for example. Empty if it is known, or if the command changes none."""
-    return "" if command_only_reads(command) else unreadable_part(command)
-
-
-def _as_folders(folder: str) -> tuple[str, ...]:
-    return (folder,) if folder else ()
-
-
-def _matching_files(command: str, folder: str) -> Iterator[str]:
-    """Yield files that the patterns in a shell command may stand for. folder: as for
-    `paths_changed_by_command`."""
-    if command_only_reads(command):
-        return
-    glob = late_import("glob")
-    for word in read_words(command, _as_folders(folder)):
-        if word.is_pattern:
-            pattern = "/".join(map(_without_brackets, word.text.split("/")))
-            if sum(map(_has_wildcard, pattern.split("/"))) > _MAX_PATTERN_LEVELS:
-                raise PermissionError(_TOO_MANY_FILES)
-            yield from glob.iglob(os.path.expanduser(pattern))
-
-
-def _has_wildcard(part: str) -> bool:
-    return "*" in part or "?" in part
-
-
-def _without_brackets(pattern: str) -> str:
-    """Return a pattern that matches as many names, or more, but has no sets of letters: shells know
-    more of them than Python."""
-    before, bracket, rest = pattern.partition("[")
-    return f"{before}*{rest.rpartition(']')[2]}" if bracket and "]" in rest else pattern
-
-
-def command_only_reads(command: str) -> bool:
-    """Return whether a shell command is one that shows files, and nothing else."""
-    commands = split_commands(command) if len(command) <= MAX_COMMAND_CHARS else []
-    if len(commands) != 1:
-        return False
-    nested = nested_command(command)
-    if nested is not None:
-        return command_only_reads(nested)
-    if _SHELL_OPERATORS.search(command):
-        return False
-
-    name, *arguments = commands[0]
-    program = known_program(name)
-    if name.is_expanded or program not in _READING_COMMANDS:
-        return False
-    # What is expanded may be an option, too.
-    has_options = any(word.is_expanded or word.text.startswith(("-", "+")) for word in arguments)
-    return not (has_options and program in _WRITING_WITH_OPTIONS)
 
 
 class ProtectedFiles:
@@ -266,46 +91,33 @@ class ProtectedFiles:
         if event in _COMMAND_EVENTS or event in _FORK_EVENTS:
             is_covered = self.protect_from_programs()
             if event in _COMMAND_EVENTS and not is_covered:
-                _check_command(_started_command(args), _start_folder(event, args))
+                check_command(
+                    _started_command(args), _start_folder(event, args), _environment(event, args)
+                )
         if event == "open" and _opens_protected_folder(*args):
             raise PermissionError(
                 f"{to_text(args[0])} may be a folder with protected files: only code that the user has"
                 " approved by hand may open it with `os.open`. Read a file with `open`"
             )
         for path in _changed_paths(event, args):
-            if leads_to_protected(path):
+            changes_content = event not in _NAME_EVENTS and event not in _COMMAND_EVENTS
+            if leads_to_protected(path) or (changes_content and is_hard_link(path)):
                 raise PermissionError(
                     f"{path} is protected: only code that the user has approved by hand may change"
                     " it. Write its path as plain text in the code, and the user will be asked"
                 )
 
 
-def _check_command(command: str, folder: str) -> None:
-    """Refuse a command whose text does not show that it changes no protected file. Raises
-    `PermissionError`. folder: as for `paths_changed_by_command`."""
-    part = unreadable_part_of_command(command)
-    if part:
-        raise PermissionError(
-            f"The command may change protected files: what {part} stands for shows only when it runs."
-            " Write the whole command as plain text in the code, and the user will be asked"
-        )
-    deadline = time.monotonic() + _MAX_MATCHING_S
-    for index, path in enumerate(_matching_files(command, folder)):
-        if time.monotonic() > deadline:
-            raise PermissionError(_TOO_MANY_FILES)
-        if is_protected(path) or (index < _MAX_RESOLVED_MATCHES and leads_to_protected(path)):
-            raise PermissionError(
-                f"{path} is protected: only code that the user has approved by hand may change it."
-                " Name the files in the command, and the user will be asked"
-            )
-
-
 def _changed_paths(event: str, args: tuple[Any, ...]) -> Iterator[str]:
     """Yield the paths that an operation may change."""
     if event == "open":
         path, mode, flags = args
-        if type(path) is not int and _is_opened_for_writing(mode, flags):
-            yield to_text(path)
+        if not isinstance(path, int) and _is_opened_for_writing(mode, flags):
+            text = to_text(path)
+            yield text
+            # Only `os.open`, which has no mode, may begin in another folder, and does not tell.
+            if mode is None and not os.path.isabs(text):
+                yield from (os.path.join(folder, text) for folder in _open_folders())
         return
     if event in _FORK_EVENTS:
         return
@@ -314,20 +126,54 @@ def _changed_paths(event: str, args: tuple[Any, ...]) -> Iterator[str]:
         return
 
     has_two_paths = event in _TWO_PATHS_EVENTS
-    for path in args[:2] if has_two_paths else args[:1]:
-        if type(path) is int:  # a descriptor
+    paths = args[:2] if has_two_paths else args[:1]
+    folder_indexes = _FOLDER_INDEXES[event]
+    for number, path in enumerate(paths):
+        if isinstance(path, int):
+            yield path_of_descriptor(path)
             continue
         text = to_text(path)
         yield text
+        if event == "sqlite3.connect":
+            yield _path_of_address(text)
+        index = folder_indexes[number] if number < len(folder_indexes) else len(args)
+        folder_fd = args[index] if index < len(args) else -1
+        if isinstance(folder_fd, int) and folder_fd >= 0 and not os.path.isabs(text):
+            yield os.path.join(path_of_descriptor(folder_fd), text)
         # Whoever replaces or moves a whole repository replaces its hooks, also one in `.git`.
         if has_two_paths and may_be_repository(text) and not os.path.isfile(to_text(args[0])):
             yield f"{text}/hooks"
+    if event == "os.rename" and os.path.isdir(to_text(args[0])):
+        yield protected_path_in(to_text(args[0]))
 
 
-def may_be_repository(path: str) -> bool:
-    """Return whether a path leads to a folder `.git`, or into one to where nested repositories are."""
-    parts = _lower_parts(path)
-    return ".git" in parts and (parts[-1] == ".git" or not _NESTED_REPOSITORIES.isdisjoint(parts))
+def _path_of_address(text: str) -> str:
+    """Return the path in an address such as ``file:notes.db?mode=ro``; the text if it is none."""
+    if not text.startswith("file:"):
+        return text
+    path = text[len("file:") :].partition("?")[0].partition("#")[0]
+    if path.startswith("//"):
+        path = path[2:].partition("/")[1] + path[2:].partition("/")[2]
+    return str(late_import("urllib.parse").unquote(path))
+
+
+def path_of_descriptor(fd: int) -> str:
+    """Return the path of an open file or folder; empty if it has none."""
+    try:
+        if sys.platform == "darwin":
+            return os.fsdecode(fcntl.fcntl(fd, fcntl.F_GETPATH, bytes(1024)).rstrip(b"\0"))
+        return os.readlink(f"/proc/self/fd/{fd}")
+    except (OSError, OverflowError):
+        return ""
+
+
+def _open_folders() -> Iterator[str]:
+    """Yield the paths of the folders that this process has open."""
+    with suppress(OSError):
+        for name in os.listdir(_DESCRIPTORS)[:_MAX_FOLDER_DESCRIPTORS]:
+            with suppress(OSError):
+                if stat.S_ISDIR(os.fstat(int(name)).st_mode):
+                    yield path_of_descriptor(int(name))
 
 
 def _started_command(args: tuple[object, ...]) -> str:
@@ -355,6 +201,16 @@ def _start_folder(event: str, args: tuple[object, ...]) -> str:
     return "" if folder is None else to_text(folder)
 
 
+def _environment(event: str, args: tuple[object, ...]) -> Mapping[str, str] | None:
+    """Return the variables that a program gets; None for those of this process. The parameters are
+    those of the event."""
+    index = _ENVIRONMENT_INDEX.get(event, len(args))
+    variables = args[index] if index < len(args) else None
+    if not isinstance(variables, Mapping):
+        return None
+    return {to_text(name): to_text(value) for name, value in variables.items()}
+
+
 def _opens_protected_folder(path: object, mode: object, flags: int) -> bool:
     """Return whether a folder may be opened that has protected files in it or beside it: paths that
     begin in it, as with ``dir_fd``, do not show where they lead. The parameters are those of the
@@ -378,7 +234,7 @@ def _opens_protected_folder(path: object, mode: object, flags: int) -> bool:
 
 def _is_in_folder_above_protected(path: str) -> bool:
     """Return whether a path is that of a folder with protected files, or leads through one."""
-    return not _FOLDERS_ABOVE_PROTECTED.isdisjoint(_lower_parts(path))
+    return not FOLDERS_ABOVE_PROTECTED.isdisjoint(lower_parts(path))
 
 
 def _is_opened_for_writing(mode: object, flags: int) -> bool:

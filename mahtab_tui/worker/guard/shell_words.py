@@ -12,6 +12,10 @@ _PLAIN_BRACES = re.compile(r"\{[^'\"`\\${}]{0,200}\}")
 """What stands in ``${…}`` if it surely ends at the first closing brace."""
 _ENDS_WORD = frozenset(" \t\n;&|<>()")
 _SEPARATES_COMMANDS = frozenset("\n;&|()")
+_BEFORE_PATTERN = frozenset("@!+*?")
+"""What stands before an open parenthesis that belongs to a pattern of files."""
+_AFTER_PARENTHESIS = re.compile(r"[\w.,/~*?\[\]@%+:-]")
+"""What continues a word after a closing parenthesis, for shells in which parentheses make words."""
 _ESCAPED_IN_QUOTES = '$`"\\\n'
 """What a backslash escapes between double quotes."""
 _ANSI_QUOTE = "$'"
@@ -63,6 +67,8 @@ class _Splitter:
         self._quote = ""
         self._outer_quotes: list[str] = []
         """The quotes in which the open parentheses are."""
+        self._are_expansions: list[bool] = []
+        """Of the open parentheses: whether each is one of ``$(…)``."""
         self._has_arithmetic = False
         """Whether there were two open parentheses next to each other."""
         self._backtick_quote: str | None = None
@@ -72,7 +78,7 @@ class _Splitter:
         self._has_tabs = False
         """Whether the here-document that is about to be named is one of ``<<-``."""
         self._here_documents: list[_HereDocument] = []
-        """The here-documents that begin on the next line."""
+        """Those that begin on the next line."""
         self._clear_word()
 
     def _clear_word(self) -> None:
@@ -169,7 +175,7 @@ class _Splitter:
         if next_sign == "(":
             self._index += 1
             self._add("$(…)")
-            self._open_parenthesis()
+            self._open_parenthesis(is_expansion=True)
             return
         self._add("$")
         if next_sign == "'" and not self._quote:
@@ -201,6 +207,10 @@ class _Splitter:
         if sign in "<>":
             self._read_redirection(sign)
         elif sign == "(":
+            # A pattern, or what a shell that is not POSIX reads as part of a word.
+            is_in_word = self._text[self._index - 2 : self._index - 1] in _BEFORE_PATTERN
+            if self._index > 1 and is_in_word:
+                self._note_ambiguity(self._text[self._index - 2 : self._index])
             self._open_parenthesis()
         elif sign in _SEPARATES_COMMANDS:
             self._end_command()
@@ -208,6 +218,10 @@ class _Splitter:
                 self._read_here_documents()
             if sign == ")" and self._outer_quotes:
                 self._quote = self._outer_quotes.pop()
+                is_expansion = self._are_expansions.pop()
+                ends_word = not _AFTER_PARENTHESIS.match(self._next_sign())
+                if not is_expansion and not ends_word and not self._quote:
+                    self._note_ambiguity(")")
 
     def _read_redirection(self, sign: str) -> None:
         self._redirection = sign
@@ -237,10 +251,11 @@ class _Splitter:
                     self._note_ambiguity("`" if "`" in line else "$(…)")
         self._here_documents = []
 
-    def _open_parenthesis(self) -> None:
+    def _open_parenthesis(self, *, is_expansion: bool = False) -> None:
         self._has_arithmetic |= self._text.startswith("((", self._index - 2)
         self._end_command()
         self._outer_quotes.append(self._quote)
+        self._are_expansions.append(is_expansion)
         self._quote = ""
 
     def _end_word(self) -> None:

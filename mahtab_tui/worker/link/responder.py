@@ -146,7 +146,7 @@ class Responder:
         return own_module("guard.fingerprints").take_fingerprints(self._namespace, frame["names"])
 
     def _resolve_paths(self, frame: Frame) -> object:
-        return own_module("guard.protected").resolve_paths(frame["texts"])
+        return own_module("guard.protected_places").resolve_paths(frame["texts"])
 
     def _packages(self, frame: Frame) -> object:
         return own_module("describing.folder").installed_packages(frame["names"])

@@ -45,6 +45,18 @@ _CALL_TABLE = """
     utimes     235 -   mark    - -:0
     utime      132 -   mark    - -:0
     futimesat  261 -   mark    - 0:1
+    chown      92  -   own     - -:0
+    lchown     94  -   ownlink - -:0
+    fchownat   260 54  own     4 0:1
+    fchown     93  55  own     - 0:-
+    setxattr   188 5   own     - -:0
+    lsetxattr  189 6   ownlink - -:0
+    fsetxattr  190 7   own     - 0:-
+    setxattrat 463 463 own     2 0:1
+    removexattr   197 14 own     - -:0
+    lremovexattr  198 15 ownlink - -:0
+    fremovexattr  199 16 own     - 0:-
+    removexattrat 466 466 own    2 0:1
     mount      165 40  hide    -
     open_tree  428 428 hide    -
     move_mount 429 429 hide    -
@@ -57,6 +69,8 @@ _CHANGING_32_BIT_CALLS: dict[int, int | None] = {
     **dict.fromkeys((8, 9, 10, 14, 15, 21, 30, 38, 39, 40, 83, 92, 94, 193)),
     **dict.fromkeys((271, 296, 297, 299, 301, 302, 303, 304, 306, 320, 342, 353, 412, 425)),
     **dict.fromkeys((428, 429, 432, 437, 452)),
+    # Owners and attributes
+    **dict.fromkeys((16, 95, 182, 198, 207, 212, 226, 227, 228, 235, 236, 237, 298, 463, 466)),
     5: 1,
     295: 2,
 }
@@ -72,8 +86,9 @@ class WatchedCall(NamedTuple):
     aarch64: int | None
     action: str
     """What it does: open, open2 (with flags in memory), write, rename, unlink, create, link (give a
-    file another name), mark (change the permissions or times), markfd (those of an open file) or hide
-    (change files without a path that the witness sees)."""
+    file another name), mark (change the permissions or times), markfd (those of an open file), own
+    (change the owner or the attributes), ownlink (those of a link itself) or hide (change files without
+    a path that the witness sees)."""
     flags: int | None
     """Index of the argument with flags; of ``open2``, that with their address."""
     paths: tuple[tuple[int | None, int | None], ...]

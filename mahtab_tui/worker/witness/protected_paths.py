@@ -9,14 +9,19 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
 
-from ..guard.protected import is_protected, may_be_repository
+from ..guard.protected_places import (
+    inner_paths,
+    is_git_folder,
+    is_git_setting,
+    is_protected,
+    may_be_repository,
+    well_known_links,
+)
 from .binding import read_status
 from .calls import RENAME_EXCHANGE, FileCall
 
 MAX_LINKS = 40
 """Links in one path, as on Linux."""
-MAX_SEARCHED_ENTRIES = 20_000
-"""Entries of a folder that is renamed, among which protected files are looked for."""
 
 _WRITE_FLAGS = os.O_WRONLY | os.O_RDWR | os.O_TRUNC
 _LEADING_ELSEWHERE = frozenset((".git", ".config"))
@@ -45,6 +50,8 @@ def changed_protected_path(call: FileCall, thread: int, own_folder: str) -> str:
             return path
         if any(map(is_protected, _names_of_file(path, call.action, thread))):
             return path
+        if is_git_setting(path, _working_folder(thread), _root(thread, path)):
+            return path
         if _hides_protected(call, path, thread):
             return path
     return ""
@@ -61,7 +68,9 @@ def _hides_protected(call: FileCall, path: str, thread: int) -> bool:
     files."""
     if call.action != "rename":
         is_link = call.name.startswith("symlink")
-        return _is_link_in_the_way(path, is_link, call.action in _WRITING)
+        # Without a file `.git`, Git finds another repository, or none.
+        is_file = call.action in _WRITING or os.path.isfile(_as_seen_by(thread, path))
+        return _is_link_in_the_way(path, is_link, is_file)
     source = _as_seen_by(thread, call.paths[0])
     if _is_link_in_the_way(path, os.path.islink(source), os.path.isfile(source)):
         return True
@@ -83,28 +92,13 @@ def _moves_protected(call: FileCall, path: str, thread: int) -> bool:
     seen_folders = [folder for folder in seen_folders if os.path.isdir(folder)]
     if seen_folders and may_be_repository(path):
         return True
+    if any(map(is_git_folder, seen_folders)):
+        return True
     return any(
         is_protected(f"{path}/{inner_path}")
         for folder in seen_folders
-        for inner_path in _inner_paths(folder)
+        for inner_path in inner_paths(folder)
     )
-
-
-def _inner_paths(folder: str) -> Iterator[str]:
-    """Yield the paths of what is in a folder, relative to it, those above first."""
-    pending_folders = deque([""])
-    count = 0
-    while pending_folders:
-        inner_folder = pending_folders.popleft()
-        with suppress(OSError), os.scandir(os.path.join(folder, inner_folder)) as entries:
-            for entry in entries:
-                count += 1
-                if count > MAX_SEARCHED_ENTRIES:
-                    return
-                inner_path = os.path.join(inner_folder, entry.name)
-                yield inner_path
-                if entry.is_dir(follow_symlinks=False):
-                    pending_folders.append(inner_path)
 
 
 def _names_of_file(path: str, action: str, thread: int) -> Iterator[str]:
@@ -117,27 +111,7 @@ def _names_of_file(path: str, action: str, thread: int) -> Iterator[str]:
             yield root + path
         status = os.lstat(_as_seen_by(thread, path))
         if action not in _RENAMING and status.st_nlink > 1 and not stat.S_ISDIR(status.st_mode):
-            yield from _well_known_links(status, thread)
-
-
-def _well_known_links(status: os.stat_result, thread: int) -> Iterator[str]:
-    """Yield the protected files in the home folder, in the working folder and above it that are a
-    given file. Links elsewhere are not found."""
-    folder = os.readlink(f"/proc/{thread}/cwd")
-    folders = [os.path.expanduser("~"), folder]
-    while folder not in ("", "/"):
-        folder = os.path.dirname(folder)
-        folders.append(folder)
-    for folder in folders:
-        for place in (folder, f"{folder}/.git", f"{folder}/.git/hooks", f"{folder}/.mahtab"):
-            with suppress(OSError), os.scandir(place) as entries:
-                for entry in entries:
-                    if (
-                        is_protected(entry.path)
-                        and entry.inode() == status.st_ino
-                        and os.path.samestat(entry.stat(), status)
-                    ):
-                        yield entry.path
+            yield from well_known_links(status, os.readlink(f"/proc/{thread}/cwd"))
 
 
 def resolve_as(thread: int, path: str, *, follows: bool) -> str:
@@ -193,9 +167,19 @@ def _read_link(thread: int, path: str) -> str:
     return ""
 
 
+def _working_folder(thread: int) -> str:
+    """Return the working folder of a process; empty if it has ended."""
+    with suppress(OSError):
+        return os.readlink(f"/proc/{thread}/cwd")
+    return ""
+
+
+def _root(thread: int, path: str) -> str:
+    """Return what stands before a path as `_as_seen_by` returns it."""
+    return "" if path.startswith("/proc/") else f"/proc/{thread}/root"
+
+
 def _as_seen_by(thread: int, path: str) -> str:
     """Return the path by which this process reaches a file of another one, whose root folder and
     mounts may be others."""
-    if path.startswith("/proc/"):
-        return path
-    return f"/proc/{thread}/root{path}"
+    return _root(thread, path) + path

@@ -550,7 +550,8 @@ class WitnessServer:
 
     def _witness(self, notification: _Notification) -> None:
         call = notification.call
-        if call is None or not self._fields.cell:
+        # Owners and attributes are watched for protected files only.
+        if call is None or call.action in ("own", "ownlink") or not self._fields.cell:
             return
         thread = notification.thread
         flags = 0
@@ -668,7 +669,7 @@ def _is_readable(fd: int) -> bool:
 
 def _follows(action: str, flags: int) -> bool:
     """Return whether a call changes what a link leads to, not the link."""
-    if action == "mark":
+    if action in ("mark", "own"):
         return not flags & _AT_SYMLINK_NOFOLLOW
     if action == "link":
         return bool(flags & _AT_SYMLINK_FOLLOW)

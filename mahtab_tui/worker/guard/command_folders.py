@@ -1,0 +1,137 @@
+"""Tells in which folders the commands of a shell command may run."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from .shell_words import Word
+from .simple_commands import SimpleCommand
+
+FOLDER_COMMANDS = frozenset(("cd", "chdir", "pushd"))
+MAX_FOLDERS = 50
+"""Folders in which a command may run: with more, it is not known where it does."""
+
+_REPEATING_WORDS = frozenset("for while until select do function".split())
+"""Words with which a part of a command may run several times."""
+_FOLDER_OPTIONS = (
+    *("-C", "-D", "-t", "--chdir", "--directory", "--cwd", "--wd", "--workdir"),
+    *("--working-directory", "--work-tree", "--target-directory", "--root"),
+)
+"""Options of programs whose values are folders in which they work."""
+_MAX_OPTION_LETTERS = 6
+"""Letters of options that may stand together before a value."""
+_STACK_ENTRY = re.compile(r"[+-]\d*")
+"""What names an earlier folder for `cd` and `pushd`."""
+
+
+class CommandFolders(NamedTuple):
+    """Where a command may run."""
+
+    paths: Sequence[str]
+    """The first is empty: the working folder."""
+    unknown_part: str
+    """A word because of which it may run elsewhere, too; empty if there is none."""
+
+
+def find_folders(
+    commands: Iterable[SimpleCommand], first_folder: str, *, may_repeat: bool
+) -> CommandFolders:
+    """Return the folders in which commands may run.
+
+    Subshells, functions, traps and failures decide which of the changes of the folder count for a
+    command, so that each may.
+
+    Args:
+        commands: The commands, also those that perhaps are none.
+        first_folder: Where they start; empty for the working folder.
+        may_repeat: Whether parts of the command may run several times.
+    """
+    paths = {"": None}
+    if first_folder:
+        paths[first_folder] = None
+    unknown_part = ""
+    option_values: dict[str, None] = {}
+    for command in commands:
+        option_values.update(dict.fromkeys(_folder_options(command)))
+        if command.program not in FOLDER_COMMANDS:
+            continue
+        part = _unknown_folder(command)
+        entered = (command.operands or ["~"])[0]
+        if may_repeat and not part and not entered.startswith(("/", "~")):
+            part = entered
+        if part and command.is_certain and not unknown_part:
+            unknown_part = part
+        if not part:
+            paths.update(dict.fromkeys(_enter(paths, entered)))
+        if len(paths) > MAX_FOLDERS:
+            return CommandFolders([*paths][:MAX_FOLDERS], unknown_part or entered)
+
+    for value in option_values:
+        if len(paths) > MAX_FOLDERS:
+            return CommandFolders([*paths][:MAX_FOLDERS], unknown_part or value)
+        paths.update(dict.fromkeys(_enter(list(paths), value)))
+    return CommandFolders(list(paths), unknown_part)
+
+
+def repeats_parts(commands: Iterable[SimpleCommand], text: str) -> bool:
+    """Return whether parts of a command may run several times: in loops and functions."""
+    if re.search(r"\(\s*\)", text):
+        return True
+    return any(word.text in _REPEATING_WORDS for command in commands for word in command.words[:1])
+
+
+def _unknown_folder(command: SimpleCommand) -> str:
+    """Return the word because of which it is not known which folder a command enters; empty if it is
+    known."""
+    for word in command.arguments:
+        if word.redirection:
+            continue
+        if word.is_expanded or word.is_pattern:
+            return word.text
+        if _STACK_ENTRY.fullmatch(word.text):
+            return f"{command.program} {word.text}"
+    return " ".join((command.program, *command.operands)) if len(command.operands) > 1 else ""
+
+
+def _enter(paths: Iterable[str], entered: str) -> Iterator[str]:
+    """Yield where a relative path leads from some folders. Shells take away what stands before ``..``;
+    the system follows a link there."""
+    for path in list(paths):
+        joined = os.path.join(path, entered)
+        normal = os.path.normpath(joined)
+        yield "" if normal == "." else normal
+        if ".." in joined and joined != normal:
+            yield joined
+
+
+def _folder_options(command: SimpleCommand) -> Iterator[str]:
+    """Yield the folders that options name: ``-C x``, ``-Cx``, ``--chdir=x``."""
+    if command.is_harmless:
+        return
+    previous = ""
+    for word in command.words:
+        text = word.text
+        if previous in _FOLDER_OPTIONS:
+            yield text
+        name, _, value = text.partition("=")
+        if value and name in _FOLDER_OPTIONS:
+            yield value
+        elif text[:2] in ("-C", "-D") and len(text) > 2:
+            yield text[2:]
+        previous = text
+
+
+def value_forms(word: Word) -> Iterator[str]:
+    """Yield the texts in a word that may be a path: the word, what follows ``=``, and what follows the
+    letter of an option."""
+    text = word.text
+    yield text
+    if "=" in text:
+        yield text.partition("=")[2]
+        yield text.rpartition("=")[2]
+    if text.startswith("-") and not text.startswith("--"):
+        for start in range(2, min(len(text), 2 + _MAX_OPTION_LETTERS)):
+            yield text[start:]

@@ -1,0 +1,180 @@
+"""Tells which protected files a shell command may change, and whether it shows that."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Iterable, Iterator, Mapping
+
+from ..stdlib import late_import
+from .command_words import (
+    VARIABLES_OF_SHELLS,
+    is_open_ended_path,
+    nested_command,
+    read_folder_words,
+    read_target_words,
+    read_words,
+    unreadable_part,
+)
+from .protected_places import is_hard_link, leads_to_protected, protected_path_in, resolve_path
+from .shell_words import Word, split_commands
+from .simple_commands import MAX_COMMAND_CHARS, known_program
+
+_WORD_SEPARATORS = re.compile(r"""[\s'"`;&|<>()=]+""")
+_SHELL_OPERATORS = re.compile(r"[;&|<>`\n]|\$\(")
+"""Signs with which a command can do more than its first word says."""
+_READING_COMMANDS = frozenset("cat diff file grep head less ls more rg stat tail wc".split())
+_WRITING_WITH_OPTIONS = frozenset("file less more rg".split())
+"""Reading commands with options that write a file or start a program."""
+_EXPORTED_FUNCTION = "BASH_FUNC_"
+"""Beginning of the variables in which Bash hands functions to other shells."""
+_FIRST_VARIABLES = dict(os.environ)
+"""The environment before the first cell."""
+_FOLDER_VARIABLES = frozenset(("PWD", "OLDPWD"))
+"""Variables that a shell sets itself."""
+_MAX_PATTERN_LEVELS = 4
+"""Levels of folders for which a pattern in a command has wildcards: more could stand for the whole
+disk."""
+_TOO_MANY_FILES = (
+    "The command may change protected files: it names too many to look at."
+    " Name the files in the command, and the user will be asked"
+)
+_MAX_MATCHING_S = 5.0
+"""Seconds for which files are looked for that patterns in a command stand for."""
+
+
+def paths_changed_by_command(command: str, folder: str = "") -> Iterator[str]:
+    """Yield the words of a shell command that may name a file that it changes.
+
+    Args:
+        command: The command.
+        folder: Where it starts, if not in the working folder; words are yielded with it, too.
+    """
+    if command_only_reads(command):
+        return
+    yield from filter(None, _WORD_SEPARATORS.split(command))
+    for word in read_words(command, folder):
+        yield word.text
+
+
+def unreadable_part_of_command(command: str, folder: str = "") -> str:
+    """Return why it is not known which files a shell command changes: a word in which the shell puts
+    something, for example. Empty if it is known, or if the command changes none."""
+    return "" if command_only_reads(command) else unreadable_part(command, folder)
+
+
+def leads_to_open_folder(text: str) -> bool:
+    """Return whether a text leads to a folder, such as `.git`, in which protected files have names that
+    do not show it."""
+    resolved = resolve_path(text)
+    return resolved is not None and any(map(is_open_ended_path, resolved))
+
+
+def _files_of(words: Iterable[Word], deadline: float) -> Iterator[str]:
+    """Yield the paths that words stand for, and the files that patterns match. Raises
+    `PermissionError` after the deadline, by `time.monotonic`."""
+    glob = late_import("glob")
+    for word in words:
+        if time.monotonic() > deadline:
+            raise PermissionError(_TOO_MANY_FILES)
+        yield word.text
+        if not word.is_pattern:
+            continue
+        pattern = "/".join(map(_without_brackets, word.text.split("/")))
+        if sum(map(_has_wildcard, pattern.split("/"))) > _MAX_PATTERN_LEVELS:
+            raise PermissionError(_TOO_MANY_FILES)
+        for path in glob.iglob(os.path.expanduser(pattern)):
+            if time.monotonic() > deadline:
+                raise PermissionError(_TOO_MANY_FILES)
+            yield path
+
+
+def _has_wildcard(part: str) -> bool:
+    return "*" in part or "?" in part
+
+
+def _without_brackets(pattern: str) -> str:
+    """Return a pattern that matches as many names, or more, but has no sets of letters: shells know
+    more of them than Python."""
+    before, bracket, rest = pattern.partition("[")
+    return f"{before}*{rest.rpartition(']')[2]}" if bracket and "]" in rest else pattern
+
+
+def command_only_reads(command: str) -> bool:
+    """Return whether a shell command is one that shows files, and nothing else."""
+    commands = split_commands(command) if len(command) <= MAX_COMMAND_CHARS else []
+    if len(commands) != 1:
+        return False
+    nested = nested_command(command)
+    if nested is not None:
+        return command_only_reads(nested)
+    if _SHELL_OPERATORS.search(command):
+        return False
+
+    name, *arguments = commands[0]
+    program = known_program(name)
+    if name.is_expanded or program not in _READING_COMMANDS:
+        return False
+    # What is expanded may be an option, too.
+    has_options = any(word.is_expanded or word.text.startswith(("-", "+")) for word in arguments)
+    return not (has_options and program in _WRITING_WITH_OPTIONS)
+
+
+def check_command(command: str, folder: str, environment: Mapping[str, str] | None) -> None:
+    """Refuse a command whose text does not show that it changes no protected file. Raises
+    `PermissionError`.
+
+    Args:
+        command: The command.
+        folder: As for `paths_changed_by_command`.
+        environment: The variables that its program gets; None for those of this process.
+    """
+    if command_only_reads(command):
+        return
+    part = unreadable_part_of_command(command, folder)
+    if part:
+        raise PermissionError(
+            f"The command may change protected files: {part} does not show which. Write"
+            " the whole command as plain text in the code, and the user will be asked"
+        )
+    name = _changed_variable(os.environ if environment is None else environment)
+    if name:
+        raise PermissionError(
+            f"The command may change protected files: code has set {name}, which decides what a shell"
+            " runs. Only code that the user has approved by hand may start it"
+        )
+    deadline = time.monotonic() + _MAX_MATCHING_S
+    for path in _files_of(read_words(command, folder), deadline):
+        if leads_to_protected(path) or is_hard_link(path):
+            raise PermissionError(_refusal(path))
+    for path in _files_of(read_target_words(command, folder), deadline):
+        if os.path.isdir(path) and leads_to_open_folder(path):
+            raise PermissionError(_refusal(path))
+    for path in _files_of(read_folder_words(command, folder), deadline):
+        if not os.path.isdir(path):
+            continue
+        if time.monotonic() > deadline:
+            raise PermissionError(_TOO_MANY_FILES)
+        inner_path = protected_path_in(path)
+        if inner_path:
+            raise PermissionError(_refusal(inner_path))
+
+
+def _refusal(path: str) -> str:
+    return (
+        f"{path} is protected: only code that the user has approved by hand may change it."
+        " Name the files in the command, and the user will be asked"
+    )
+
+
+def _changed_variable(environment: Mapping[str, str]) -> str:
+    """Return a variable that decides what shells run and that was set after the start; empty if there
+    is none."""
+    # What `~` stands for here is read from the present environment.
+    first_variables = {**_FIRST_VARIABLES, "HOME": os.environ.get("HOME")}
+    for name, value in environment.items():
+        is_of_shells = name in VARIABLES_OF_SHELLS or name.startswith(_EXPORTED_FUNCTION)
+        if is_of_shells and name not in _FOLDER_VARIABLES and value != first_variables.get(name):
+            return name
+    return ""

@@ -1,0 +1,227 @@
+"""Reads a shell command as the simple commands that it runs, with those that it hands to other
+shells and programs."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from .shell_words import Word, split_commands
+
+MAX_COMMAND_CHARS = 20_000
+"""Longer commands are not read."""
+MAX_NESTED_SHELLS = 5
+MAX_SIMPLE_COMMANDS = 5_000
+"""Simple commands that are read of a command, with those of the commands in it."""
+MAX_INNER_PROGRAMS = 8
+"""Words of a simple command that may be the program which another one starts (`nice xargs rm`)."""
+SHELLS = frozenset("sh bash dash zsh ksh mksh ash fish csh tcsh".split())
+WORDS_AS_CODE = frozenset("eval xargs parallel".split())
+"""Programs that make commands of words and of their input."""
+CHANGES_READING = frozenset("alias bind emulate enable hash setopt shopt".split())
+"""Commands after which a shell reads or runs others in another way."""
+SOURCING_PROGRAMS = frozenset(("source", "."))
+
+COMMAND_FOLDERS = ("", "/bin", "/usr/bin", "/usr/local/bin")
+"""Folders of the system's commands; without a folder, the shell finds them there."""
+
+_PREFIXES = frozenset(
+    "env sudo doas nohup setsid time exec command builtin coproc nice ionice stdbuf then do else if"
+    " elif while until ! {".split()
+)
+"""Words before the name of a command."""
+_HARMLESS = frozenset(
+    "basename cat cd chdir cmp comm cut date df diff dirname du echo export false fold free grep file"
+    " head id ls md5sum nl nproc paste popd printenv printf ps pushd pwd read readlink realpath rev"
+    " seq sha256sum sleep stat tac tail test tr true type uname unset wait wc which whoami"
+    " [ [[".split()
+)
+"""Commands that change no file that an argument names."""
+_COMMAND_TAKERS = frozenset("flock script su watch tmux screen xterm setpriv runuser entr".split())
+"""Programs that run a text among their arguments as a command of a shell."""
+_INNER_PROGRAMS = frozenset((*SHELLS, *WORDS_AS_CODE, *_COMMAND_TAKERS, "find", "env", "git"))
+_ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(?:\[[^\]]{0,100}\])?\+?=")
+_CODE_OPTION = re.compile(r"-[A-Zabd-z]*c[A-Za-z]*")
+"""The option of a shell before its command."""
+_INPUT_OPTION = re.compile(r"-[A-Za-rt-z]*s[A-Za-z]*|-")
+"""The option of a shell that reads commands from its input, although it has arguments."""
+_STREAMS = ("/dev/", "/proc/")
+"""Where the input of a program has a path."""
+_COMMAND_SIGN = re.compile(r"[\s;&|<>`$()]")
+"""What a text has that is more than one word for a shell."""
+_REDEFINING = re.compile(r"\(\s*\)|\b(?:function|alias|hash|enable)\b|\bPATH\b\+?=")
+"""What gives the name of a command another meaning."""
+
+
+class SimpleCommand(NamedTuple):
+    """A command without others in it."""
+
+    words: Sequence[Word]
+    """All of its words, with its redirections."""
+    name: Word | None
+    """The word that names the program; None if it only sets variables."""
+    program: str
+    """The program, as `known_program` returns it; empty if there is none."""
+    arguments: Sequence[Word]
+    """The words after the name."""
+    is_harmless: bool
+    """Whether it changes no file that an argument names."""
+    is_certain: bool
+    """Whether it surely runs: a text among the arguments of any program may be a command or not."""
+    is_whole: bool
+    """Whether its words are not those of another one, too."""
+
+    @property
+    def basename(self) -> str:
+        """The program without its folder."""
+        return os.path.basename(self.program)
+
+    @property
+    def operands(self) -> list[str]:
+        """The arguments that are neither options nor redirections."""
+        return [
+            word.text
+            for word in self.arguments
+            if not word.redirection and not word.text.startswith("-")
+        ]
+
+
+class ReadCommand(NamedTuple):
+    """What a shell command consists of."""
+
+    commands: Sequence[SimpleCommand]
+    unread_part: str
+    """What of it was not read, because it is too long or too deep; empty if all was."""
+
+
+def read_simple_commands(text: str) -> ReadCommand:
+    """Read a shell command and those that it hands to other shells. Of long ones, nothing is read."""
+    reader = _Reader(keeps_names=_REDEFINING.search(text) is None)
+    reader.read(text, depth=0, is_certain=True)
+    return ReadCommand(reader.commands, reader.unread_part)
+
+
+class _Reader:
+    """Collects simple commands."""
+
+    def __init__(self, *, keeps_names: bool) -> None:
+        """keeps_names: whether commands of the system surely mean what their names say."""
+        self.commands: list[SimpleCommand] = []
+        self.unread_part = ""
+        self._keeps_names = keeps_names
+
+    def read(self, text: str, *, depth: int, is_certain: bool) -> None:
+        """Read a command. depth: of nested shells around it. is_certain: as in `SimpleCommand`."""
+        if len(text) > MAX_COMMAND_CHARS:
+            self._note_unread(f"more than {MAX_COMMAND_CHARS:,} characters", is_certain)
+            return
+        if depth > MAX_NESTED_SHELLS:
+            self._note_unread(text, is_certain)
+            return
+        for words in split_commands(text):
+            if len(self.commands) >= MAX_SIMPLE_COMMANDS:
+                self._note_unread(f"more than {MAX_SIMPLE_COMMANDS:,} commands", True)
+                return
+            self._read_simple(words, depth, is_certain)
+
+    def _note_unread(self, part: str, is_certain: bool) -> None:
+        if is_certain and not self.unread_part:
+            self.unread_part = part
+
+    def _read_simple(self, words: Sequence[Word], depth: int, is_certain: bool) -> None:
+        """Read a simple command, and the programs that it may start."""
+        command = self._command_from(words, is_certain)
+        self.commands.append(command)
+        self._read_nested(command, depth, is_certain)
+        if command.is_harmless or command.basename == "git":
+            return
+        inner_count = 0
+        for index, word in enumerate(command.arguments):
+            if os.path.basename(word.text) in _INNER_PROGRAMS and not word.redirection:
+                inner_count += 1
+                if inner_count > MAX_INNER_PROGRAMS:
+                    self._note_unread(word.text, is_certain)
+                    return
+                arguments = command.arguments[index + 1 :]
+                program = known_program(word)
+                inner_command = SimpleCommand(
+                    words[-len(arguments) - 1 :], word, program, arguments, False, is_certain, False
+                )
+                self.commands.append(inner_command)
+                self._read_nested(inner_command, depth, is_certain)
+
+    def _command_from(self, words: Sequence[Word], is_certain: bool) -> SimpleCommand:
+        name, arguments = _name_and_arguments(words)
+        program = "" if name is None else known_program(name)
+        is_harmless = self._keeps_names and program in _HARMLESS
+        return SimpleCommand(words, name, program, arguments, is_harmless, is_certain, True)
+
+    def _read_nested(self, command: SimpleCommand, depth: int, is_certain: bool) -> None:
+        """Read the words of a simple command that are commands, or may be."""
+        nested_texts = {word.text for word in nested_commands(command)}
+        for text in dict.fromkeys(nested_texts):
+            self.read(text, depth=depth + 1, is_certain=is_certain)
+        if command.is_harmless or not command.is_whole:
+            return
+        for word in command.words:
+            if word.text not in nested_texts and _COMMAND_SIGN.search(word.text):
+                self.read(word.text, depth=depth + 1, is_certain=False)
+
+
+def nested_commands(command: SimpleCommand) -> Iterator[Word]:
+    """Yield the words of a simple command that a shell runs: what follows ``trap``, and ``sh -c`` with
+    its options, which may have arguments."""
+    words = [word for word in command.arguments if not word.redirection]
+    if command.program == "trap":
+        yield from words[:1]
+    elif command.basename in SHELLS:
+        yield from _operands_after_option(words)
+    elif command.basename in _COMMAND_TAKERS:
+        yield from (word for word in words if _COMMAND_SIGN.search(word.text))
+
+
+def _operands_after_option(words: Sequence[Word]) -> Iterator[Word]:
+    """Yield the arguments of a shell that may be its command: those after `-c`."""
+    has_option = False
+    for word in words:
+        if has_option and not word.text.startswith(("-", "+")):
+            yield word
+        has_option |= _CODE_OPTION.fullmatch(word.text) is not None
+
+
+def reads_commands_elsewhere(command: SimpleCommand) -> bool:
+    """Return whether a command runs what its input, or a text with a path like a file's, says."""
+    words = [word.text for word in command.arguments if not word.redirection]
+    operands = [word for word in words if not word.startswith("-")]
+    if command.program in SOURCING_PROGRAMS:
+        return not operands or operands[0].startswith(_STREAMS)
+    if command.basename not in SHELLS:
+        return False
+    has_input_option = any(map(_INPUT_OPTION.fullmatch, words))
+    return not operands or has_input_option or operands[0].startswith(_STREAMS)
+
+
+def known_program(name: Word) -> str:
+    """Return the name of a command of the system; of another program, its whole path."""
+    folder, program = os.path.split(name.text)
+    return program if folder in COMMAND_FOLDERS else name.text
+
+
+def assigned_name(word: Word) -> str:
+    """Return the variable that a word sets; empty if it sets none."""
+    assignment = _ASSIGNMENT.match(word.text)
+    return "" if assignment is None else assignment[1]
+
+
+def _name_and_arguments(words: Sequence[Word]) -> tuple[Word | None, Sequence[Word]]:
+    """Return the word that names the program of a simple command, and those after it."""
+    has_prefix = False
+    for index, word in enumerate(words):
+        is_prefix = word.text in _PREFIXES or assigned_name(word) != ""
+        has_prefix |= is_prefix
+        is_option = has_prefix and word.text.startswith("-")
+        if not is_prefix and not is_option and not word.redirection:
+            return word, words[index + 1 :]
+    return None, ()

@@ -1,0 +1,279 @@
+"""Shell commands: those that may change protected files are asked about, however they are written."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mahtab_tui.worker.cells.attribution import CellAttribution
+from mahtab_tui.worker.guard.command_words import MAX_PLACES
+from mahtab_tui.worker.guard.protected import ProtectedFiles
+from mahtab_tui.worker.guard.protected_commands import (
+    paths_changed_by_command,
+    unreadable_part_of_command,
+)
+from mahtab_tui.worker.guard.protected_places import is_protected
+
+MAY_CHANGE = """
+chdir .git && rm config
+cd .g* && rm config
+cd .git && dd of=config
+cd .git; (cd /tmp); rm config
+cd .git | rm config
+cd -; rm config
+cd a b; rm config
+pushd +1; rm config
+f() { rm config; }; cd .git; f
+trap 'rm config' EXIT; cd .git
+for i in 1 2; do cd x; done; rm config
+cd a; cd b; cd c; cd d; cd e; cd f; cd g; cd h; rm config
+HOME=.git; cd; rm config
+CDPATH=.git; cd hooks; rm post-merge
+GLOBIGNORE=x; rm */config
+BASH_ENV=.git/x bash y
+shopt -s dotglob; rm */config
+bash -O dotglob -c 'rm */config'
+rm AGENT@(S).md
+zsh -c 'rm (A|B)GENTS.md'
+fish -c 'rm (echo AGENTS).md'
+/bin/r? notes.md
+alias ls=rm; cd .git; ls config
+ls() { rm "$@"; }; cd .git; ls config
+ls() (command rm config); cd .git; ls
+PATH=.; cd .git; cat config
+nice -n 5 xargs rm
+timeout 5 xargs rm
+coproc xargs rm
+sudo -u bob sh
+stdbuf -oL bash
+bash /dev/stdin
+. /dev/stdin
+source <(echo rm AGEN*)
+env -C .git rm config
+env -S 'rm AGENT${x}S.md'
+bash -c -o errexit 'cd .git; rm config'
+bash -c -o errexit 'rm $x'
+script -c 'cd .git; rm config' out
+su -c 'cd .git; rm config'
+watch 'cd .git; rm config'
+flock x -c 'cd .git; rm config'
+cp notes.md .git
+cp -t .git config
+rm -rf .git
+mv .git x
+mv x .git/
+ln -s ../x .git
+rsync -a x/ clone.git/
+tar -C .git -xf x.tar
+tar -xf x.tar --directory=.git
+cp config.fish ~/.config
+sort -oAGENTS.md x
+cd .git; sort -oconfig x
+cd .git; sort --output=config x
+cd .git; echo x >| config
+cd .git; echo x &> config
+cd .git; echo x <> config
+git submodule sync
+git submodule deinit x
+git submodule foreach 'cd .git; rm config'
+git submodule add ./x
+git worktree prune
+git worktree add ../x
+git remote add x y
+git remote rename x y
+git branch -u origin/x
+git branch -d x
+git push -qu origin x
+git push --set-upstream origin x
+git checkout -t origin/x
+git checkout -b x origin/x
+git switch -c x origin/x
+git config --add a.b c
+git config set a.b c
+git sparse-checkout set a
+git lfs install
+git maintenance start
+git -c core.pager='cd .git; rm config' -p log
+git -c alias.x='!cd .git; rm config' x
+git -ccore.fsmonitor=./x status
+git --exec-path=. log
+git rebase -x 'make x' HEAD~1
+git rebase --exec=x HEAD~1
+git grep -Ox y
+git fetch --upload-pack ./x origin
+git bisect run ./x
+GIT_EDITOR='cd .git; rm config;' git commit
+GIT_CONFIG_COUNT=1 git log
+GIT_DIR=x git config a b
+PAGER='sh -c x' git log
+""".strip().splitlines()
+"""Commands that change `.git/config` or another protected file, or do not show that they do not."""
+
+HARMLESS = """
+ls
+ls -la .git
+ls $HOME; echo $x | wc -l
+grep -r x .
+grep -rn xargs src
+find . -name '*.py'
+find . -path ./.git -prune -o -name '*.py' -print
+head file | sort
+cat notes.md | wc -l
+sort data.csv | uniq -c | head
+wc -l *.csv
+du -sh .git
+which git
+env | grep PATH
+date
+test -f a && echo yes
+x=1; echo $x
+for f in a b; do echo $f; done
+echo $(( 2 * 3 ))
+echo $(date)-x
+echo done > log.txt
+mkdir -p out && cp a.csv out/
+rm -rf build
+sed -i s/a/b/ notes.md
+tar czf x.tgz --exclude=.git .
+tar czf x.tgz --exclude .git .
+cd src && ls
+cd src && python -m pytest -q
+cd src; make; cd ..
+. venv/bin/activate && pytest
+python script.py --out=x
+python -c 'print(1)'
+PYTHONPATH=src python x.py
+timeout 10 python x.py
+pip install requests
+pip install git+https://host/x.git
+curl -s https://x/y | head
+npm test
+bash build.sh -v
+git status
+git log --oneline -5
+git log --author find
+git diff HEAD~1
+git show HEAD
+git branch
+git branch -avv
+git checkout -b feature
+git checkout main
+git add notes.md
+git commit -m 'A message (with a bracket)'
+git stash
+git push
+git pull --rebase
+git clean -fdx build
+git cherry-pick -x abc
+git config user.name
+git remote -v
+git submodule status
+git worktree list
+git bisect good
+git -c color.ui=false log
+git --no-pager diff
+git --git-dir=.git log
+""".strip().splitlines()
+"""Commands that change no protected file, and that people use."""
+
+
+def is_asked_about(command: str) -> bool:
+    """Return whether the user is asked about a command, in a folder without links."""
+    if unreadable_part_of_command(command):
+        return True
+    return any(map(is_protected, paths_changed_by_command(command)))
+
+
+@pytest.mark.parametrize("command", MAY_CHANGE)
+def test_a_command_that_may_change_a_protected_file_is_asked_about(command: str) -> None:
+    assert is_asked_about(command)
+
+
+@pytest.mark.parametrize("command", HARMLESS)
+def test_a_harmless_command_is_not_asked_about(command: str) -> None:
+    assert not is_asked_about(command)
+
+
+@pytest.fixture
+def files(project: Path) -> Iterator[ProtectedFiles]:
+    """Guards a cell, which runs in a project with protected files."""
+    for folder in (".git/hooks", "sub", "src", "links"):
+        (project / folder).mkdir(parents=True)
+    for name in (".git/config", "AGENTS.md", "sub/AGENTS.md", "src/main.py"):
+        (project / name).touch()
+    (project / "links" / "repository").symlink_to(project / ".git")
+    (project / "links" / "notes").symlink_to(project / "AGENTS.md")
+    attribution = CellAttribution()
+    files = ProtectedFiles(attribution)
+    files.guard(1)
+    attribution.begin(1)
+    yield files
+    attribution.end()
+
+
+REFUSED = [
+    "cd links/repository; rm config",
+    "cp notes.md links/repository",
+    "cp notes.md lin*/rep*",
+    "env -C links/repository rm config",
+    "rm -r sub",
+    "rm -r s*",
+    "mv sub other",
+    "cp -r sub other",
+    "chmod -R 700 .",
+    "cd sub; rm -r ../sub",
+    f"rm {'x ' * 3_000}links/no*",
+]
+"""Commands that only the files show to change a protected one."""
+STARTED = [
+    "rm -r src",
+    "mv src other",
+    "cp -r src links",
+    "cp notes.md .",
+    "cd src; rm main.py",
+    "git --git-dir=.git log",
+    "tar czf x.tgz --exclude=.git src",
+    "find .git -name config",
+]
+
+
+@pytest.mark.parametrize("command", REFUSED)
+def test_a_command_is_refused_for_what_its_words_lead_to(
+    files: ProtectedFiles, command: str
+) -> None:
+    with pytest.raises(PermissionError, match="is protected"):
+        files.check("os.system", (command,))
+
+
+@pytest.mark.parametrize("command", STARTED)
+def test_a_command_starts_that_leaves_protected_files_alone(
+    files: ProtectedFiles, command: str
+) -> None:
+    files.check("os.system", (command,))
+
+
+@pytest.mark.parametrize(
+    "variable", ["CDPATH", "BASH_ENV", "GLOBIGNORE", "LD_PRELOAD", "BASH_FUNC_ls%%"]
+)
+def test_a_command_is_refused_if_code_has_set_what_shells_heed(
+    files: ProtectedFiles, monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    program = ("rm", ("rm", "notes.md"), None)
+    files.check("subprocess.Popen", (*program, dict(os.environ)))
+    with pytest.raises(PermissionError, match=f"code has set {variable}"):
+        files.check("subprocess.Popen", (*program, {**os.environ, variable: ".git"}))
+    monkeypatch.setenv(variable, ".git")
+    with pytest.raises(PermissionError, match=f"code has set {variable}"):
+        files.check("os.system", ("rm notes.md",))
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["cd a;" * 3_900 + "rm x", "cd a;" * 20 + "rm x y z;" * 1_800, "cd b;cd c;" + "rm x;" * 3_500],
+)
+def test_a_command_in_very_many_folders_is_asked_about(command: str) -> None:
+    assert unreadable_part_of_command(command)
+    assert len(list(paths_changed_by_command(command))) < 3 * MAX_PLACES
