@@ -202,6 +202,13 @@ def test_a_named_hidden_folder_is_readable(user_folder: Path) -> None:
     assert whole(user_folder, user_folder / ".hidden") == [".hidden"]
 
 
+def test_private_names_are_known_whatever_their_case(user_folder: Path) -> None:
+    project = user_folder / "project"
+    (project / ".SSH").mkdir()
+    (project / ".Env.local").touch()
+    assert whole(user_folder, project) == IN_PROJECT
+
+
 def test_the_root_folder_as_project_shows_no_system_state(user_folder: Path) -> None:
     readable = readable_paths("/").whole
     assert "/usr" in readable
@@ -210,7 +217,13 @@ def test_the_root_folder_as_project_shows_no_system_state(user_folder: Path) -> 
 
 @pytest.mark.parametrize(
     ("name", "is_env"),
-    [("a/.env", True), (".env.local", True), (".env.example", False), ("x.env", False)],
+    [
+        ("a/.env", True),
+        (".env.local", True),
+        (".ENV", True),
+        (".env.example", False),
+        ("x.env", False),
+    ],
 )
 def test_files_of_the_environment_are_known_by_name(name: str, *, is_env: bool) -> None:
     assert is_env_file(name) is is_env

@@ -69,7 +69,7 @@ class ReadablePaths(NamedTuple):
 
 def is_env_file(path: str) -> bool:
     """Return whether a path is that of a file with variables of the environment."""
-    name = os.path.basename(path)
+    name = os.path.basename(path).lower()  # some file systems ignore case
     is_env = name == ".env" or name.startswith(".env.")
     return is_env and not name.endswith(_HARMLESS_ENV_ENDINGS)
 
@@ -77,12 +77,12 @@ def is_env_file(path: str) -> bool:
 def is_private_anywhere(path: str) -> bool:
     """Return whether a path, as it is written, leads to or through a file or folder that is private in
     any folder."""
-    return not _PRIVATE_ANYWHERE.isdisjoint(path.split(os.sep))
+    return not _PRIVATE_ANYWHERE.isdisjoint(path.lower().split(os.sep))
 
 
 def _is_private_entry(path: str) -> bool:
     """Return whether code may not read an entry of a project's folder because of its name."""
-    return os.path.basename(path) in _PRIVATE_ANYWHERE or is_env_file(path)
+    return os.path.basename(path).lower() in _PRIVATE_ANYWHERE or is_env_file(path)
 
 
 def private_in_homes(paths: Iterable[str]) -> list[str]:
