@@ -78,7 +78,7 @@ class _Splitter:
         self._has_tabs = False
         """Whether the here-document that is about to be named is one of ``<<-``."""
         self._here_documents: list[_HereDocument] = []
-        """Those that begin on the next line."""
+        """The here-documents that begin on the next line."""
         self._clear_word()
 
     def _clear_word(self) -> None:
