@@ -291,10 +291,11 @@ def test_rules_hold_in_code_with_magic_commands(code: str) -> None:
 
 
 def test_code_of_100000_characters_is_read_in_linear_time() -> None:
-    texts = ("x = 1\n" * 16_000, "g(" * 2_000 + ")" * 2_000, "a" + ".b" * 30_000)
-    for code in (*texts, "%time x\n" * 12_000):
+    for code in ("x = 1\n" * 16_000, "%time x\n" * 12_000, "!echo " + "{a}" * 30_000):
         assert decide(code, "allow: read_only", "deny: f(*)") == "lock"
-    for code in ("%time " * 16_000, "!echo " + "{a}" * 30_000):
+    # How deeply Python reads code depends on its version and on the stack.
+    deep_texts = ("g(" * 2_000 + ")" * 2_000, "a" + ".b" * 30_000, "%time " * 16_000)
+    for code in deep_texts:
         assert decide(code, "allow: read_only", "deny: f(*)") in ("ask", "lock")
 
 
