@@ -1,10 +1,13 @@
-"""Finds by reading which variables of the session a cell uses as they were before it ran."""
+"""Finds by reading which variables of the session a cell uses as they were before it ran, and from
+which of them it computes what it binds."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from mahtab_tui.bus.magic_code import MAX_NESTED_MAGICS, keeps_names, session_code
@@ -12,6 +15,9 @@ from mahtab_tui.worker.magic.syntax import parse_python, transform
 
 _MAX_CODE_CHARS = 20_000
 """Longer code is not read, because code can be made to take quadratic time."""
+_MAX_SOURCES = 100
+"""Variables from which one value may be computed. With more, they are not known, because each of
+very many values could have very many."""
 
 
 class Definition(NamedTuple):
@@ -40,9 +46,17 @@ class CodeInputs:
     """Functions and classes that the cell defines, and instances of these, by their names."""
     origins: Mapping[str, Origin]
     """Where names that the cell binds got their code from, if that is not in the cell."""
+    sources: Mapping[str, Set[str]] = field(default_factory=dict)
+    """Names from before the cell that reach the values of other names, also as the condition of a
+    statement: by each name that the cell binds, or changes in place as far as its code shows."""
+    mention_sources: Mapping[str, Set[str]] = field(default_factory=dict)
+    """Names from before the cell in the statements that mention a name, by that name."""
+    reused_names: frozenset[str] = frozenset()
+    """Names that the cell reads after it has bound them, if it has a statement that may print."""
 
 
 _UNKNOWN = CodeInputs(frozenset(), {}, {})
+_NOTHING: frozenset[str] = frozenset()
 
 
 def find_inputs(code: str) -> CodeInputs:
@@ -61,7 +75,14 @@ def find_inputs(code: str) -> CodeInputs:
         reader.visit(tree)
     except RecursionError:
         return _UNKNOWN
-    return CodeInputs(frozenset(reader.names), reader.definitions, reader.origins)
+    return CodeInputs(
+        frozenset(reader.names),
+        reader.definitions,
+        reader.origins,
+        reader.sources,
+        reader.mention_sources,
+        frozenset(reader.reused_names) if reader.may_print else _NOTHING,
+    )
 
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
@@ -87,6 +108,20 @@ class _CellReader(ast.NodeVisitor):
         self.names: set[str] = set()
         self.definitions: dict[str, Definition] = {}
         self.origins: dict[str, Origin] = {}
+        self.sources: dict[str, Set[str]] = {}
+        """The names from before the cell from which each name has been computed so far."""
+        self.mention_sources: defaultdict[str, set[str]] = defaultdict(set)
+        self.reused_names: set[str] = set()
+        self.may_print = False
+        """Whether a statement is an expression, such as a call."""
+        self._old_sources: list[tuple[str, Set[str] | None]] = []
+        """Names whose sources have changed, in order, each with its sources before."""
+        self._statement_sources: set[str] = set()
+        """Names from before the cell that the current statement, and those around it, have read."""
+        self._statement_names: set[str] = set()
+        """Names that the current statement has read."""
+        self._class_sources: set[str] | None = None
+        """Names from before the cell that the body of the current class has read; None outside."""
         self._bound: set[str] = set()
         """Names that the statements so far have bound, whatever branch was taken."""
         self._bound_in_order: list[str] = []
@@ -105,9 +140,90 @@ class _CellReader(ast.NodeVisitor):
             name = pending_names.pop()
             if name not in self._bound:
                 self.names.add(name)
+            self._read_sources(name)
             if name in self.definitions and name not in self._followed_definitions:
                 self._followed_definitions.add(name)
                 pending_names += self.definitions[name].names
+
+    # What values are computed from
+
+    def _read_sources(self, name: str) -> None:
+        """Note what the current statement is computed from, if it reads a name."""
+        self._statement_names.add(name)
+        if name in self._bound:
+            self.reused_names.add(name)
+        self._statement_sources |= self._sources_of(name)
+        if name in self.definitions:
+            self._statement_sources |= self._called_sources(name)
+
+    def _sources_of(self, name: str) -> Set[str]:
+        """Return the names from before the cell from which a name has been computed; itself, if it
+        may be as before."""
+        sources = self.sources.get(name, _NOTHING)
+        return sources if name in self._bound else sources | {name}
+
+    def _called_sources(self, name: str) -> set[str]:
+        """Return the names from before the cell that a function or class of the cell reads."""
+        sources: set[str] = set()
+        seen_names = {name}
+        pending_names = [name]
+        while pending_names and len(seen_names) <= _MAX_SOURCES:
+            definition = self.definitions.get(pending_names.pop())
+            for read_name in definition.names - seen_names if definition else ():
+                seen_names.add(read_name)
+                pending_names.append(read_name)
+                sources |= self._sources_of(read_name)
+        return sources if len(seen_names) <= _MAX_SOURCES else set()
+
+    def _set_sources(self, name: str, sources: Set[str]) -> None:
+        self._old_sources.append((name, self.sources.get(name)))
+        self.sources[name] = _limited(sources)
+
+    def _change_in_place(self, target: ast.AST) -> None:
+        """Note that a statement may change what a name stands for, as `x[0] = y` and `x.append(y)`
+        do."""
+        while isinstance(target, ast.Attribute | ast.Subscript | ast.Call | ast.Starred):
+            target = target.func if isinstance(target, ast.Call) else target.value
+        if isinstance(target, ast.Name):
+            self._set_sources(target.id, self._sources_of(target.id) | self._statement_sources)
+
+    @contextmanager
+    def _statement(self) -> Iterator[None]:
+        """Read a statement, which is reached by what those around it have read so far."""
+        outer_sources = self._statement_sources
+        outer_names = self._statement_names
+        self._statement_sources = set(_limited(outer_sources))
+        self._statement_names = set()
+        yield
+        sources = _limited(self._statement_sources)
+        for name in self._statement_names:
+            self.mention_sources[name] |= sources
+            if len(self.mention_sources[name]) > _MAX_SOURCES:
+                self.mention_sources[name] = set()
+        if self._class_sources is not None:
+            self._class_sources |= sources
+        self._statement_sources = outer_sources
+        self._statement_names = outer_names
+
+    def visit(self, node: ast.AST) -> None:
+        if not isinstance(node, ast.stmt):
+            super().visit(node)
+            return
+        with self._statement():
+            super().visit(node)
+
+    def visit_Expr(self, node: ast.Expr) -> None:
+        self.may_print = True
+        self.visit(node.value)
+        value = node.value.value if isinstance(node.value, ast.Await) else node.value
+        if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
+            self._change_in_place(value.func)
+
+    def visit_Delete(self, node: ast.Delete) -> None:
+        self.generic_visit(node)
+        for target in node.targets:
+            if isinstance(target, ast.Attribute | ast.Subscript):
+                self._change_in_place(target)
 
     def _visit_all(self, nodes: Iterable[ast.AST]) -> None:
         for node in nodes:
@@ -116,16 +232,43 @@ class _CellReader(ast.NodeVisitor):
     def _visit_branches(self, *branches: Iterable[ast.AST]) -> None:
         """Read branches of which one runs. What each of them binds is bound after them."""
         names_by_branch: list[set[str]] = []
+        sources_by_branch: list[dict[str, Set[str]]] = []
         start = len(self._bound_in_order)
+        sources_start = len(self._old_sources)
         for branch in branches:
             self._visit_all(branch)
             names_by_branch.append(set(self._bound_in_order[start:]))
             self._bound.difference_update(self._bound_in_order[start:])
             del self._bound_in_order[start:]
+            sources_by_branch.append(self._pop_sources(sources_start))
+        self._join_sources(sources_by_branch)
         if any(names_by_branch):
             self._followed_definitions.clear()
         for name in set.intersection(*names_by_branch):
             self._mark_bound(name)
+
+    def _pop_sources(self, start: int) -> dict[str, Set[str]]:
+        """Return the sources that have changed since, and take these changes back.
+
+        Args:
+            start: How many changes there had been.
+        """
+        changed_sources = {name: self.sources[name] for name, _ in self._old_sources[start:]}
+        for name, old_sources in reversed(self._old_sources[start:]):
+            if old_sources is None:
+                self.sources.pop(name, None)
+            else:
+                self.sources[name] = old_sources
+        del self._old_sources[start:]
+        return changed_sources
+
+    def _join_sources(self, sources_by_branch: Sequence[Mapping[str, Set[str]]]) -> None:
+        """Note that any of some branches may have run."""
+        names = set().union(*sources_by_branch)
+        for name in names:
+            before = self.sources.get(name, _NOTHING)
+            sources = [branch.get(name, before) for branch in sources_by_branch]
+            self._set_sources(name, _NOTHING.union(*sources))
 
     def _visit_optional(self, nodes: Iterable[ast.AST]) -> None:
         """Read statements that may not run."""
@@ -160,6 +303,7 @@ class _CellReader(ast.NodeVisitor):
 
     def _bind(self, name: str) -> None:
         self._mark_bound(name)
+        self._set_sources(name, self._statement_sources)
         self.definitions.pop(name, None)
         self.origins.pop(name, None)
 
@@ -187,6 +331,8 @@ class _CellReader(ast.NodeVisitor):
         self._assign(node.targets, node.value)
 
     def _assign(self, targets: Sequence[ast.expr], value: ast.expr) -> None:
+        if len(targets) == 1 and self._assign_each(targets[0], value):
+            return
         self.visit(value)
         # The names may be bound anew by the targets, as in `f = f`.
         definition = self._definition_of(value)
@@ -199,6 +345,30 @@ class _CellReader(ast.NodeVisitor):
                 self._define(target.id, definition)
             elif origin is not None:
                 self.origins[target.id] = origin
+
+    def _assign_each(self, target: ast.expr, value: ast.expr) -> bool:
+        """Read `a, b = x, y`, where each name is computed from its own value.
+
+        Returns:
+            False for any other assignment, of which nothing has been read.
+        """
+        if not isinstance(target, ast.Tuple) or not isinstance(value, ast.Tuple):
+            return False
+        has_only_names = all(isinstance(name, ast.Name) for name in target.elts)
+        has_starred = any(isinstance(item, ast.Starred) for item in value.elts)
+        if not has_only_names or has_starred or len(target.elts) != len(value.elts):
+            return False
+        outer_sources = self._statement_sources
+        sources_by_item: list[set[str]] = []
+        for item in value.elts:
+            self._statement_sources = set(outer_sources)
+            self.visit(item)
+            sources_by_item.append(self._statement_sources)
+        for name, sources in zip(target.elts, sources_by_item, strict=True):
+            self._statement_sources = sources
+            self.visit(name)
+        self._statement_sources = outer_sources.union(*sources_by_item)
+        return True
 
     def _definition_of(self, value: ast.expr) -> Definition | None:
         """Return the code of a value that the cell has defined: that of a function or class, under
@@ -227,6 +397,13 @@ class _CellReader(ast.NodeVisitor):
             return Origin(name, is_called)
         earlier_origin = self.origins.get(name)
         return None if is_called else earlier_origin
+
+    def visit_Subscript(self, node: ast.Subscript | ast.Attribute) -> None:
+        self.generic_visit(node)
+        if isinstance(node.ctx, ast.Store):
+            self._change_in_place(node)
+
+    visit_Attribute = visit_Subscript
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
         if node.value is not None:
@@ -306,7 +483,13 @@ class _CellReader(ast.NodeVisitor):
         origins_outside = dict(self.origins)
         read_outside = self._read_by_methods
         self._read_by_methods = set()
+        outer_class_sources = self._class_sources
+        self._class_sources = set()
+        sources_start = len(self._old_sources)
         self._visit_optional(node.body)
+        self._pop_sources(sources_start)
+        self._statement_sources |= self._class_sources
+        self._class_sources = outer_class_sources
         # Inherited methods are found through the bases.
         base_names = {base.id for base in node.bases if isinstance(base, ast.Name)}
         read_by_methods = frozenset(self._read_by_methods | base_names)
@@ -324,6 +507,11 @@ class _CellReader(ast.NodeVisitor):
     visit_SetComp = _visit_expression_scope
     visit_DictComp = _visit_expression_scope
     visit_GeneratorExp = _visit_expression_scope
+
+
+def _limited(sources: Set[str]) -> Set[str]:
+    """Return the names from which a value is computed; none if they are too many to be known."""
+    return frozenset(sources) if len(sources) <= _MAX_SOURCES else _NOTHING
 
 
 def instance_of(name: str, definition: Definition) -> Definition:

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import sys
 from bisect import bisect_left, insort
-from collections import defaultdict
-from collections.abc import Container, Iterable, Mapping
+from collections import defaultdict, deque
+from collections.abc import Container, Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from mahtab_tui.bus.code_inputs import CodeInputs, Definition, Origin, find_inputs, instance_of
+from mahtab_tui.bus.code_inputs import Definition, Origin, find_inputs, instance_of
 from mahtab_tui.bus.records import Namespace
 from mahtab_tui.bus.values import Change
 
@@ -74,6 +74,14 @@ class _CellUse:
     code: str
     made_by: Mapping[str, int]
     """The cells that had made the inputs, by name."""
+    values: Mapping[str, int]
+    """The cells that had first made the values that the inputs had, by name."""
+    sources: Mapping[str, Set[str]]
+    """The inputs from which the variables that the cell binds are computed, by their names."""
+    mention_sources: Mapping[str, Set[str]]
+    """The inputs in statements that mention a variable, by its name."""
+    reused_names: Set[str]
+    """Names that the cell has read after it had bound them, if it may have printed something."""
     changed_inputs: set[str] = field(default_factory=set)
     """Inputs that the cell has changed or deleted itself."""
     stale: dict[str, StaleInput] = field(default_factory=dict)
@@ -83,41 +91,48 @@ class _CellUse:
     next_run: int | None = None
     """The next cell with the same code."""
 
+    def sources_of(self, name: str) -> Set[str]:
+        """Return the inputs from which the cell has computed a variable, as far as its code shows."""
+        sources = self.sources.get(name)
+        return self.mention_sources.get(name, frozenset()) if sources is None else sources
+
 
 class _State(NamedTuple):
     """A variable as it is at one time."""
 
-    maker: int | None
-    """The cell that has changed it last, 0 if none has; None if it does not exist."""
+    value: int | None
+    """The cell that has first made a value that is equal to its value, 0 if none has; None if it
+    does not exist."""
     first_maker: int
-    """The cell that had made it anew, from which that and all changes since have come; `_NO_CELL`
-    if it does not exist."""
+    """The cell that had made it anew, from which that value and all changes since have come;
+    `_NO_CELL` if it does not exist."""
+
+
+class _VariableVersion(NamedTuple):
+    """A variable as a cell has made it."""
+
+    name: str
+    maker: int
 
 
 @dataclass
 class _Users:
     """The cells that have used a variable, so that a change need not review all of them."""
 
-    by_maker: defaultdict[int, set[int]] = field(default_factory=lambda: defaultdict(set))
-    """The cells that left the variable as it was, by the cell that had made it."""
+    by_value: defaultdict[int, set[int]] = field(default_factory=lambda: defaultdict(set))
+    """All of them, by the cell that had first made the value that they used."""
     changers: list[int] = field(default_factory=list)
     """The cells that have changed or deleted it themselves, in ascending order."""
     latest_changer: int | None = None
     """The user that has changed it last. The next change shows whether it is stale."""
 
-    def add_changer(self, cell: int, maker: int) -> None:
-        """Note that a user has changed the variable itself.
-
-        Args:
-            cell: The user.
-            maker: The cell that had made the variable as it was used.
-        """
-        self.by_maker[maker].discard(cell)
+    def add_changer(self, cell: int) -> None:
+        """Note that a user has changed the variable itself."""
         insort(self.changers, cell)
 
-    def remove(self, cell: int, maker: int) -> None:
-        """Forget a user; `maker` is the cell that had made the variable as it was used."""
-        self.by_maker[maker].discard(cell)
+    def remove(self, cell: int, value: int) -> None:
+        """Forget a user; `value` is the cell that had first made the value that it used."""
+        self.by_value[value].discard(cell)
         if cell in self.changers:
             self.changers.remove(cell)
         if self.latest_changer == cell:
@@ -125,16 +140,16 @@ class _Users:
 
     def all_cells(self) -> set[int]:
         """Return all users."""
-        return set(self.changers).union(*self.by_maker.values())
+        return set().union(*self.by_value.values())
 
     def affected_cells(self, before: _State, now: _State) -> set[int]:
         """Return the users that a change of the variable may make stale, or no longer stale."""
         start = bisect_left(self.changers, min(before.first_maker, now.first_maker))
         end = bisect_left(self.changers, max(before.first_maker, now.first_maker))
         cells = set(self.changers[start:end])
-        for maker in (before.maker, now.maker):
-            if maker is not None:
-                cells |= self.by_maker.get(maker, set())
+        for value in (before.value, now.value):
+            if value is not None:
+                cells |= self.by_value.get(value, set())
         if self.latest_changer is not None:
             cells.add(self.latest_changer)
         return cells
@@ -143,8 +158,9 @@ class _Users:
 class Staleness:
     """Follows variables through the cells of a session.
 
-    The state of a variable is known by the cell that has made it or changed it last. A cell that
-    has changed its own input is stale only once that variable was made anew without it.
+    A value is known by the first cell that has made it: to make it again, as far as the kernel can
+    compare values, changes nothing. A cell that has changed its own input is stale only once that
+    variable was made anew without it.
     """
 
     def __init__(self) -> None:
@@ -154,8 +170,12 @@ class Staleness:
         """The cell that has changed each variable last, also of earlier kernels."""
         self._first_makers: dict[tuple[str, int], int] = {}
         """The cell that had made a variable anew before another cell changed it, by the variable
-        and
-        the cell that changed it. Left out if both are the same cell."""
+        and the cell that changed it. Left out if both are the same cell."""
+        self._first_equal: dict[tuple[str, int], int] = {}
+        """The cell that had first made a value, by the variable and a later cell that made an equal
+        one."""
+        self._numbered_values: dict[tuple[str, int], int] = {}
+        """The cells that have first made values, by the variable and the value's number."""
         self._definitions: dict[tuple[str, int], Definition] = {}
         """Functions, classes and instances by name and the cell that has made them."""
         self._uses: dict[int, _CellUse] = {}
@@ -170,17 +190,73 @@ class Staleness:
         use = self._uses.get(cell)
         return () if use is None else tuple(use.stale.values())
 
-    def variables_from(self, cells: Container[int]) -> dict[str, int]:
-        """Return the variables that some of the cells have made, also if others have changed them
-        since, each with that cell."""
-        variables: dict[str, int] = {}
-        for name, maker in self._makers.items():
-            first_maker = self._state(name).first_maker
-            if maker in cells:
-                variables[name] = maker
-            elif first_maker in cells:
-                variables[name] = first_maker
-        return variables
+    def stale_variables(self) -> dict[str, tuple[int, int]]:
+        """Return the variables that were computed from values that are different now.
+
+        Returns:
+            By the name of the variable: the cell that made it, and the cell that used such a value
+            for it, or for what it was computed from.
+        """
+        current_versions = [_VariableVersion(*item) for item in self._makers.items()]
+        users_of_version = self._users_of_versions(current_versions)
+        stale_makers: dict[_VariableVersion, int] = {}
+        for version in users_of_version:
+            if self._uses_replaced_value(version):
+                stale_makers[version] = version.maker
+
+        pending = deque(stale_makers)
+        while pending:
+            version = pending.popleft()
+            for user in users_of_version[version]:
+                if user not in stale_makers:
+                    stale_makers[user] = stale_makers[version]
+                    pending.append(user)
+        return {
+            version.name: (version.maker, stale_makers[version])
+            for version in current_versions
+            if version in stale_makers
+        }
+
+    def _users_of_versions(
+        self, versions: Iterable[_VariableVersion]
+    ) -> dict[_VariableVersion, list[_VariableVersion]]:
+        """Return these versions of variables and those from which they were computed, each with the
+        versions that were computed from it."""
+        users_of_version: dict[_VariableVersion, list[_VariableVersion]] = {}
+        pending = list(versions)
+        for version in pending:
+            users_of_version.setdefault(version, [])
+        while pending:
+            version = pending.pop()
+            for source in self._source_versions(version):
+                if source not in users_of_version:
+                    users_of_version[source] = []
+                    pending.append(source)
+                users_of_version[source].append(version)
+        return users_of_version
+
+    def _uses_replaced_value(self, version: _VariableVersion) -> bool:
+        """Return whether a variable was computed from a value that another one has replaced since."""
+        use = self._uses.get(version.maker)
+        if use is None or not use.stale:
+            return False
+        sources = use.sources_of(version.name)
+        # What was deleted may have been no longer needed.
+        return any(name in self._makers for name in use.stale if name in sources)
+
+    def _source_versions(self, version: _VariableVersion) -> list[_VariableVersion]:
+        """Return the variables from which one was computed, as far as they are not replaced."""
+        use = self._uses.get(version.maker)
+        if use is None:
+            return []
+        versions: list[_VariableVersion] = []
+        for name in sorted(use.sources_of(version.name)):
+            maker = use.made_by[name]
+            # A later cell may have made an equal value, from other variables.
+            if name not in use.changed_inputs:
+                maker = self._makers.get(name, maker)
+            versions.append(_VariableVersion(name, maker))
+        return versions
 
     def cells_resting_on(self, stale_cells: Iterable[int]) -> dict[int, int]:
         """Return the cells that use what stale cells have made, or what such cells have made, each
@@ -191,6 +267,14 @@ class Staleness:
             if makers and cell not in self.undone_cells:
                 origins.setdefault(cell, origins[makers[0]])
         return origins
+
+    def reuses_own(self, cell: int, name: str) -> bool:
+        """Return whether a cell that was not undone, and has not run again, has read a variable
+        after it had made it, and may have printed something."""
+        use = self._uses.get(cell)
+        if use is None or cell in self.undone_cells or self.rerun_of(cell) is not None:
+            return False
+        return name in use.reused_names
 
     def code_of(self, cell: int) -> str:
         """Return the code of a cell that has run."""
@@ -227,12 +311,20 @@ class Staleness:
         are stale."""
         self._forget(cell)
         inputs = find_inputs(code)
-        names = self._with_called(inputs)
+        names = self._with_called(inputs.names)
         made_by = {name: self._makers[name] for name in names if name in self._makers}
-        use = _CellUse(code, made_by)
+        values = {name: self._value_of(name, maker) for name, maker in made_by.items()}
+        use = _CellUse(
+            code,
+            made_by,
+            values,
+            self._find_sources(inputs.sources, made_by),
+            self._find_sources(inputs.mention_sources, made_by),
+            inputs.reused_names,
+        )
         self._uses[cell] = use
-        for name, maker in made_by.items():
-            self._users[name].by_maker[maker].add(cell)
+        for name, value in values.items():
+            self._users[name].by_value[value].add(cell)
         for name, definition in inputs.definitions.items():
             self._definitions[name, cell] = definition
         for name, origin in inputs.origins.items():
@@ -278,8 +370,8 @@ class Staleness:
         use = self._uses.pop(cell, None)
         if use is None:
             return
-        for name, maker in use.made_by.items():
-            self._users[name].remove(cell, maker)
+        for name, value in use.values.items():
+            self._users[name].remove(cell, value)
         if self._latest_run.get(use.code) == cell:
             del self._latest_run[use.code]
         if use.last_run is not None:
@@ -288,10 +380,24 @@ class Staleness:
             self._uses[use.next_run].last_run = None
         self.undone_cells.discard(cell)
 
-    def _with_called(self, inputs: CodeInputs) -> set[str]:
+    def _find_sources(
+        self, sources: Mapping[str, Set[str]], input_names: Container[str]
+    ) -> Mapping[str, Set[str]]:
+        """Return which inputs variables are computed from, also through called functions.
+
+        Args:
+            sources: Names that the code of a cell shows, by the names of the variables.
+            input_names: The names of the cell's inputs.
+        """
+        return {
+            name: frozenset(each for each in self._with_called(read) if each in input_names)
+            for name, read in sources.items()
+        }
+
+    def _with_called(self, read_names: Iterable[str]) -> set[str]:
         """Return names with those that the functions among them read."""
         names: set[str] = set()
-        pending_names = set(inputs.names)
+        pending_names = set(read_names)
         while pending_names:
             name = pending_names.pop()
             if name not in names:
@@ -333,6 +439,7 @@ class Staleness:
             elif kind in _ANEW:
                 # A cell may make very many variables, of which most are never used.
                 self._note_maker(name, cell)
+                self._note_value(change, cell)
             else:
                 self._set_maker(change, cell)
         return changed_cells
@@ -344,13 +451,14 @@ class Staleness:
         before = self._state(name)
         use = self._uses.get(cell)
         is_input = use is not None and name in use.made_by
-        is_gone = change.change in _GONE
-        if is_input and before.maker is not None and not is_gone:
-            self._first_makers[name, cell] = before.first_maker
         self._set_maker(change, cell)
+        is_gone = change.change in _GONE
+        is_equal = not is_gone and self._value_of(name, cell) == before.value
+        if is_equal or (is_input and before.value is not None and not is_gone):
+            self._first_makers[name, cell] = before.first_maker
         if use is not None and is_input and name not in use.changed_inputs:
             use.changed_inputs.add(name)
-            self._users[name].add_changer(cell, use.made_by[name])
+            self._users[name].add_changer(cell)
         changed_cells = self._review(name, before, cell)
         if is_input:
             self._users[name].latest_changer = cell
@@ -365,6 +473,21 @@ class Staleness:
         if change.change == "changed" and name in self._makers:
             self._keep_definition(name, self._makers[name], cell)
         self._note_maker(name, cell)
+        self._note_value(change, cell)
+
+    def _note_value(self, change: Change, cell: int) -> None:
+        """Note which cell has first made the value that a variable has after its change."""
+        self._first_equal.pop((change.name, cell), None)
+        if change.value_number is None:
+            return
+        key = (change.name, change.value_number)
+        first_maker = self._numbered_values.setdefault(key, cell)
+        if first_maker != cell:
+            self._first_equal[change.name, cell] = first_maker
+
+    def _value_of(self, name: str, maker: int) -> int:
+        """Return the cell that has first made the value that a cell gave a variable."""
+        return self._first_equal.get((name, maker), maker)
 
     def _keep_definition(self, name: str, maker_before: int, cell: int) -> None:
         """Note that a variable has the same code after a cell has changed it in place."""
@@ -425,7 +548,8 @@ class Staleness:
         maker = self._makers.get(name)
         if maker is None:
             return _State(None, _NO_CELL)
-        return _State(maker, self._first_makers.get((name, maker), maker))
+        value = self._value_of(name, maker)
+        return _State(value, self._first_makers.get((name, maker), maker))
 
     def _review(self, name: str, before: _State, changed_by: int | None) -> set[int]:
         """Decide anew which cells that have used a variable are stale.
@@ -456,13 +580,14 @@ class Staleness:
                 if use.stale.pop(name, None) is not None:
                     changed_cells.add(cell)
             elif name not in use.stale or changed_by is None:
-                use.stale[name] = StaleInput(name, use.made_by[name], changed_by, now.maker)
+                now_made_by = self._makers.get(name)
+                use.stale[name] = StaleInput(name, use.made_by[name], changed_by, now_made_by)
                 changed_cells.add(cell)
         return changed_cells
 
 
 def _is_as_used(name: str, now: _State, cell: int, use: _CellUse) -> bool:
     """Return whether a variable is as a cell had used it, but for the cell's own changes."""
-    if name in use.changed_inputs:
-        return now.first_maker <= cell
-    return now.maker == use.made_by[name]
+    if name in use.changed_inputs and now.first_maker <= cell:
+        return True
+    return now.value == use.values[name]

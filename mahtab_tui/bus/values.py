@@ -73,6 +73,10 @@ class Change:
     columns: str = ""
     """What changed of a table's columns and index, or a dict's keys: ``+ column `z` ``, or
     ``column `date`: str → datetime64[us]``. Empty for other changes."""
+    value_number: int | None = None
+    """Equal values of the variable have the same number; None if the kernel could not compare it."""
+    is_equal: bool = False
+    """Whether the value is equal to that before; false if the kernel could not compare it."""
 
     @property
     def sign(self) -> str:
@@ -117,14 +121,23 @@ class StoredChange(NamedTuple):
     """In bytes."""
     was_kind: Word | None = None
     """The previous kind, if it is different now."""
+    value_number: int | None = None
+    is_equal: bool | None = None
 
     @classmethod
     def from_change(cls, change: Change) -> StoredChange:
         """Return a change as it is written."""
         columns = change.columns or None
+        is_equal = change.is_equal or None
         variable = change.variable or change.before
         if variable is None:
-            return cls(change.name, change.change, columns=columns)
+            return cls(
+                change.name,
+                change.change,
+                columns=columns,
+                value_number=change.value_number,
+                is_equal=is_equal,
+            )
         was_type: str | None = None
         was: str | None = None
         was_kind: str | None = None
@@ -145,6 +158,8 @@ class StoredChange(NamedTuple):
             columns=columns,
             size=variable.size or None,
             was_kind=was_kind,
+            value_number=change.value_number,
+            is_equal=is_equal,
         )
 
     def as_change(self) -> Change:
@@ -163,7 +178,13 @@ class StoredChange(NamedTuple):
             before = variable
             variable = None
         return Change(
-            self.name, cast(ChangeKind, self.change), variable, before, self.columns or ""
+            self.name,
+            cast(ChangeKind, self.change),
+            variable,
+            before,
+            self.columns or "",
+            self.value_number,
+            is_equal=bool(self.is_equal),
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import insort
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -109,6 +110,8 @@ class StaleOutputs(RecordHandler):
                 inputs = self._inputs_changed_elsewhere(cell)
                 if inputs:
                     cells_by_inputs.setdefault(inputs, []).append(cell)
+            for inputs, cells in cells_by_inputs.items():
+                self._add_makers(inputs, cells, hidden)
             return "\n".join(self._lines(cells_by_inputs, question))
         finally:
             self.release()
@@ -122,6 +125,23 @@ class StaleOutputs(RecordHandler):
             visible_cells = [cell for cell in visible_cells if cell_entry(cell) not in hidden]
         self._told_cells.update(visible_cells)
         return visible_cells
+
+    def _add_makers(
+        self, inputs: Iterable[StaleInput], cells: list[int], hidden: HiddenEntries | None
+    ) -> None:
+        """Add the cells that had made inputs of stale cells, used them themselves, and may have
+        printed what was computed from them. The model knows these cells from then on."""
+        for stale_input in inputs:
+            maker = stale_input.made_by
+            turn = self._turns.get(maker)
+            is_known = maker in self._told_cells or maker in self._stale_cells
+            is_hidden = hidden is not None and cell_entry(maker) in hidden
+            is_own_step = turn is not None and self._turns.get(stale_input.changed_by or 0) == turn
+            if is_known or is_hidden or is_own_step:
+                continue
+            if self._staleness.reuses_own(maker, stale_input.name):
+                self._told_cells.add(maker)
+                insort(cells, maker)
 
     def _inputs_changed_elsewhere(self, cell: int) -> tuple[StaleInput, ...]:
         """Return the stale inputs of a cell, without those that a later step for the same question
@@ -138,9 +158,10 @@ class StaleOutputs(RecordHandler):
     ) -> list[str]:
         """Return a line for each group of cells, in the order of the cells."""
         words = set(_WORD.findall(question))
-        origins = self._staleness.cells_resting_on(self._stale_cells)
-        variables = self._staleness.variables_from(origins)
-        cells_asked_about = {origins[maker] for name, maker in variables.items() if name in words}
+        variables = self._staleness.stale_variables()
+        cells_asked_about = {
+            stale_cell for name, (_, stale_cell) in variables.items() if name in words
+        }
 
         def is_asked_about(inputs: tuple[StaleInput, ...]) -> bool:
             if any(stale_input.name in words for stale_input in inputs):
@@ -179,15 +200,16 @@ class StaleOutputs(RecordHandler):
             self.release()
 
     def marks(self) -> dict[str, str]:
-        """Return what is said of variables that come from stale cells: ``from In 4 (stale)``, or
-        ``rests on In 4 (stale)``. Any thread may call it."""
+        """Return what is said of variables that were computed from values that are different now:
+        ``from In 4 (stale)`` if In 4 used such a value for it, or ``rests on In 4 (stale)`` if it did
+        so for what the variable was computed from. Any thread may call it."""
         self.acquire()
         try:
             self.catch_up()
-            origins = self._staleness.cells_resting_on(self._stale_cells)
-            variables = self._staleness.variables_from(origins)
+            variables = self._staleness.stale_variables()
             return {
-                name: describe_origin(maker, origins[maker]) for name, maker in variables.items()
+                name: describe_origin(maker, stale_cell)
+                for name, (maker, stale_cell) in variables.items()
             }
         finally:
             self.release()

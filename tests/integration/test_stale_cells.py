@@ -1,5 +1,5 @@
 """Cells of random programs are run again: only those that are marked as stale may print something
-else."""
+else, and only variables that are marked may get another value."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from mahtab_tui.bus import records
 from mahtab_tui.bus.code_inputs import find_inputs
 from mahtab_tui.bus.records import Namespace
 from mahtab_tui.bus.staleness import Staleness
 from mahtab_tui.kernel.process import ProcessKernel
+from mahtab_tui.session.stale_outputs import StaleOutputs
 from tests.integration.kernels import Cells, running
 
 PROGRAMS = 6
@@ -76,6 +78,8 @@ class RandomCells:
         self.staleness = Staleness()
         self.latest: dict[str, int] = {}
         """By code: the number of its last run."""
+        self.texts: dict[str, tuple[int, str]] = {}
+        """By variable: the cell that made it, and its value as text."""
         self.outputs: dict[int, str] = {}
         """By cell: what it printed, if it can run again: it did not fail, and has neither changed
         what it had read nor deleted anything."""
@@ -90,6 +94,33 @@ class RandomCells:
         has_changed_inputs = not changed_names.isdisjoint(find_inputs(code).names)
         if result.status == "ok" and not has_deleted and not has_changed_inputs:
             self.outputs[number] = result.output
+            for name in find_inputs(code).sources.keys() & changed_names:
+                self.texts[name] = (number, self.text_of(name))
+        self.texts = {
+            name: (maker, text)
+            for name, (maker, text) in self.texts.items()
+            if maker == number or name not in changed_names
+        }
+
+    def text_of(self, name: str) -> str:
+        """Return the value of a variable; its type if its text has an address."""
+        text = self.cells.run(f"repr({name})").output
+        self.cells.kernel.undo(self.cells.number)
+        return text.split(" at 0x")[0]
+
+    def wrong_variables(self) -> Iterator[str]:
+        """Run the last cells of variables that are not marked again, and yield variables that are
+        different then."""
+        codes = {number: code for code, number in self.latest.items()}
+        marked_names = self.staleness.stale_variables()
+        for name, (maker, text) in self.texts.items():
+            if name not in marked_names and maker in codes:
+                self.cells.run(codes[maker])
+                rerun_cell = self.cells.number
+                new_text = self.text_of(name)
+                self.cells.kernel.undo(rerun_cell)
+                if new_text != text:
+                    yield f"{name} of In {maker}: {codes[maker]!r} made {text!r}, now {new_text!r}"
 
     def wrong_cells(self) -> Iterator[str]:
         """Run each cell again that is not stale, and yield those that print something else."""
@@ -117,5 +148,107 @@ def test_what_is_not_stale_prints_the_same_again(cells: Cells, seed: int) -> Non
         line = program.choice.choice(LINES)
         program.run(line.format(n=program.choice.randrange(3)))
     assert list(program.wrong_cells()) == []
+    assert list(program.wrong_variables()) == []
     stale_count = sum(bool(program.staleness.inputs_of(number)) for number in program.outputs)
     assert 0 < stale_count < len(program.outputs)
+
+
+DEFINE = """
+limit = {limit}
+warm = table["t"] >= limit
+warm_count = int(warm.sum())
+warm_mean = float(table.loc[warm, "t"].mean())
+print(warm_count, warm_mean)
+"""
+COUNT = """
+years = pd.to_datetime(table["date"]).dt.year
+print(int((warm & (years == 2014)).sum()))
+"""
+
+
+class FollowedCells:
+    """Cells whose stale outputs the model is told."""
+
+    def __init__(self, cells: Cells) -> None:
+        self.cells = cells
+        self.stale_outputs = StaleOutputs()
+        self.first = cells.number + 1
+
+    def run(self, code: str) -> dict[str, tuple[str, bool]]:
+        """Run a cell. Return its changes: of which kind, and whether the value is equal."""
+        number = self.cells.number + 1
+        self.stale_outputs.fold(records.UserReplIn(code, cell=number, party="you"))
+        result = self.cells.run(code)
+        assert result.status == "ok", result.output
+        self.stale_outputs.fold(Namespace(cell=number, changes=tuple(result.changes)))
+        return {change.name: (change.change, change.is_equal) for change in result.changes}
+
+
+def test_definition_that_changes_and_comes_back_marks_only_what_rests_on_it(cells: Cells) -> None:
+    followed = FollowedCells(cells)
+    followed.run(
+        "import pandas as pd\n"
+        "table = pd.DataFrame({'t': range(40), 'date': ['2013-01-01', '2014-05-05'] * 20})"
+    )
+    defined, counted = followed.first + 1, followed.first + 2
+    followed.run(DEFINE.format(limit=20))
+    followed.run(COUNT)
+    assert followed.stale_outputs.tell() == ""
+
+    followed.run(DEFINE.format(limit=25))
+    assert followed.stale_outputs.marks() == {}
+    assert followed.stale_outputs.tell() == (
+        f"In {defined} and {counted} use `warm` from In {defined}, changed by In {counted + 1}"
+    )
+    followed.run("shown = table[warm]")
+    changes = followed.run(COUNT)
+    assert changes == {"years": ("rebound", True)}
+    assert followed.stale_outputs.tell() == ""
+    followed.run("limit = 20\nwarm = table['t'] >= limit")
+    assert followed.stale_outputs.marks() == {"shown": f"from In {counted + 2} (stale)"}
+    assert [cell.number for cell in followed.stale_outputs.stale_cells()] == [
+        counted + 2,
+        counted + 3,
+    ]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "7",
+        "'a' * 100",
+        "[1, {'k': (2.5, None)}]",
+        "{1, 2, 'a'}",
+        "np.arange(5) / 3",
+        "pd.DataFrame({'a': [1, 2], 'b': ['x', None]})",
+        "pd.Series(pd.date_range('2020-01-01', periods=3))",
+        "pd.Series(['a', 'b'], dtype='category')",
+        "datetime.date(2020, 1, 1)",
+        "[np.float64(1.5), pd.Timestamp('2020-01-01')]",
+    ],
+)
+def test_value_that_is_made_again_is_known_to_be_equal(cells: Cells, value: str) -> None:
+    followed = FollowedCells(cells)
+    followed.run("import datetime; import numpy as np; import pandas as pd; v = 0")
+    assert followed.run(f"v = {value}") == {"v": ("rebound", False)}
+    assert followed.run(f"v = {value}") == {"v": ("rebound", True)}
+    assert followed.run(f"v = [{value}]") == {"v": ("rebound", False)}
+
+
+def test_value_that_was_changed_in_place_is_not_taken_for_the_old_one(cells: Cells) -> None:
+    followed = FollowedCells(cells)
+    followed.run("v = [1]; same = 1.0")
+    assert followed.run("v.append(2)") == {"v": ("changed", False)}
+    assert followed.run("v = [1]; same = 1") == {
+        "v": ("rebound", False),
+        "same": ("rebound", False),
+    }
+    assert followed.run("v = [1]; v.append(3)") == {"v": ("rebound", False)}
+
+
+def test_values_that_cannot_be_compared_are_not_said_to_be_equal(cells: Cells) -> None:
+    followed = FollowedCells(cells)
+    followed.run("class V: pass\nimport numpy as np")
+    for value in ("V()", "[V()]", "(lambda: 0)", "np.zeros(10_000_000)", "['a'] * 1_000_000"):
+        followed.run(f"v = {value}")
+        assert followed.run(f"v = {value}")["v"] == ("rebound", False)

@@ -121,6 +121,47 @@ def test_code_of_a_variable_is_known_under_its_other_names(code: str, names: str
     assert known_names == set(names.split())
 
 
+@pytest.mark.parametrize(
+    ("code", "name", "sources"),
+    [
+        ("y = x + 1", "y", "x"),
+        ("y = 1", "y", ""),
+        ("y = x\ny = 2", "y", ""),
+        ("y = x\nz = y", "z", "x"),
+        ("limit = 20\nwarm = t >= limit\nprint(k)", "warm", "t"),
+        ("a, b = 1, x", "a", ""),
+        ("a, b = 1, x", "b", "x"),
+        ("a, b = b, a", "a", "b"),
+        ("a, b = f(x)", "a", "f x"),
+        ("x += k", "x", "x k"),
+        ("y = 1\ny += k", "y", "k"),
+        ("if c: y = a\nelse: y = b", "y", "c a b"),
+        ("if c: y = a", "y", "c a"),
+        ("y = 1\nif c: y = a\nz = y", "z", "c a"),
+        ("if c: y = a\nz = y", "z", "c a y"),
+        ("for i in xs: y = i * k", "y", "xs k"),
+        ("total = 0\nfor i in xs: total += i", "total", "xs"),
+        ("rows = []\nfor i in xs: rows.append(i * k)", "rows", "xs rows k"),
+        ("with open(p) as file: y = file.read()", "y", "open p"),
+        ("df['a'] = b", "df", "df b"),
+        ("df['a'] = b\nn = len(df)", "n", "len df b"),
+        ("d[0].e.append(a)", "d", "d a"),
+        ("def f(): return g\ny = f()", "y", "g"),
+        ("def f(): return g", "f", ""),
+        ("def f(k=d): return g", "f", "d"),
+        ("class A:\n  size = a\n  def m(self): return b", "A", "a"),
+        ("class A:\n  k = a\nk = 1\ny = k", "y", ""),
+        ("y = [v * k for v in xs]", "y", "xs k"),
+        ("y = " + " + ".join(f"x{n}" for n in range(101)), "y", ""),
+    ],
+)
+def test_sources_of_a_value_are_the_names_that_reach_it(code: str, name: str, sources: str) -> None:
+    expected = set(sources.split())
+    if "rows.append" in code:
+        expected.discard("rows")
+    assert find_inputs(code).sources[name] == expected
+
+
 class Story:
     """Cells of a session, with what they change."""
 
@@ -147,6 +188,7 @@ class Story:
         turn: int | None = None,
         *,
         status: str = "ok",
+        value_numbers: Mapping[str, int] | None = None,
     ) -> None:
         """Run a cell of the user, or of the model as an answer to a question.
 
@@ -155,6 +197,7 @@ class Story:
             changes: How it changes variables.
             turn: The number of the question; None for the user's cell.
             status: How it ends.
+            value_numbers: The numbers of values that are compared.
         """
         self.count += 1
         cell = self.count
@@ -163,7 +206,7 @@ class Story:
         else:
             place = {"turn": turn, "step": 0, "block": 0}
             self.fold(made("assistant-repl-in", code, {"cell": cell, "party": "demo", **place}))
-        self.fold(records.Namespace(cell=cell, changes=described(changes)))
+        self.fold(records.Namespace(cell=cell, changes=described(changes, value_numbers or {})))
         self.fold(records.UserReplOut("1\n", cell=cell, status=status, duration=0.1))
 
     def undo(self, cell: int, **restored: int) -> None:
@@ -204,11 +247,16 @@ class Story:
         }
 
 
-def described(changes: Mapping[str, ChangeKind]) -> tuple[Change, ...]:
-    return tuple(
-        Change(name, change, None if change == "deleted" else Variable(name, "int", "1", "data"))
-        for name, change in changes.items()
-    )
+def described(
+    changes: Mapping[str, ChangeKind], value_numbers: Mapping[str, int] = MappingProxyType({})
+) -> tuple[Change, ...]:
+    """value_numbers: the numbers of values that are compared, by the names of the variables."""
+    described_changes: list[Change] = []
+    for name, change in changes.items():
+        variable = None if change == "deleted" else Variable(name, "int", "1", "data")
+        number = value_numbers.get(name)
+        described_changes.append(Change(name, change, variable, value_number=number))
+    return tuple(described_changes)
 
 
 @pytest.fixture(params=[None, 1, 2], ids=["at once", "in parts of 1", "in parts of 2"])
@@ -230,6 +278,26 @@ def test_cell_is_stale_once_another_has_changed_its_input(story: Story) -> None:
     assert story.stale == {2: "uses `x` from In 1, changed by In 3"}
     story.cell("del x", {"x": "deleted"})
     assert list(story.stale) == [2]
+
+
+def test_input_that_is_made_again_with_an_equal_value_has_not_changed(story: Story) -> None:
+    story.cell("y = 1; print(y)", {"y": "added"}, value_numbers={"y": 1})
+    story.cell("print(y)")
+    story.cell("y = 1", {"y": "rebound"}, value_numbers={"y": 1})
+    assert story.stale == {}
+    story.cell("print(y, y)")
+    story.cell("y = 2", {"y": "rebound"}, value_numbers={"y": 2})
+    assert story.stale == {
+        4: "uses `y` from In 3, changed by In 7",
+        6: "uses `y` from In 5, changed by In 7",
+    }
+    story.cell("y = 1", {"y": "rebound"}, value_numbers={"y": 1})
+    assert story.stale == {}, "the old value is back"
+    story.cell("y += 0", {"y": "rebound"}, value_numbers={"y": 1})
+    story.cell("y += 1", {"y": "rebound"}, value_numbers={"y": 2})
+    assert sorted(story.stale) == [4, 6]
+    story.cell("y = 1", {"y": "rebound"}, value_numbers={"y": 1})
+    assert story.stale == {}, "cell 10 would make the same again"
 
 
 def test_deleted_input_is_named(story: Story) -> None:
@@ -490,13 +558,19 @@ def ran(
     code: str,
     changes: Mapping[str, ChangeKind] = NOTHING,
     turn: int | None = None,
+    **value_numbers: int,
 ) -> list[Record]:
-    """Return the records of a cell. turn: the question for which the model ran it, if any."""
+    """Return the records of a cell.
+
+    Args:
+        turn: The question for which the model ran it, if any.
+        value_numbers: The numbers of values that are compared.
+    """
     started: Record = records.UserReplIn(code, cell=number, party="you")
     if turn is not None:
         place = {"turn": turn, "step": 0, "block": 0}
         started = made("assistant-repl-in", code, {"cell": number, "party": "demo", **place})
-    return [started, records.Namespace(cell=number, changes=described(changes))]
+    return [started, records.Namespace(cell=number, changes=described(changes, value_numbers))]
 
 
 def test_stale_cells_that_have_used_the_same_are_described_in_one_line() -> None:
@@ -555,6 +629,82 @@ def test_resumed_cells_are_followed_when_needed_and_before_new_ones() -> None:
     for record in new_records:
         stale_outputs.fold(record)
     assert stale_outputs.tell() == "In 2 uses `x` from In 1, changed by In 3"
+
+
+def test_variable_is_marked_only_if_its_own_value_was_computed_from_a_replaced_one() -> None:
+    stale_outputs = StaleOutputs(
+        [
+            *ran(1, "x = 1; other = 1", {"x": "added", "other": "added"}),
+            *ran(2, "limit = 25; y = x; z = other", dict.fromkeys(("limit", "y", "z"), "added")),
+            *ran(3, "a = y + 1; b = z; c = [limit]", dict.fromkeys("abc", "added")),
+            *ran(4, "c.append(y)", {"c": "changed"}),
+            *ran(5, "x = 5", {"x": "rebound"}),
+        ]
+    )
+    assert stale_outputs.marks() == {
+        "y": "from In 2 (stale)",
+        "a": "rests on In 2 (stale)",
+        "c": "rests on In 2 (stale)",
+    }
+    for record in [
+        *ran(6, "y = x", {"y": "rebound"}),
+        *ran(7, "a = 2", {"a": "rebound"}),
+        *ran(8, "c = []", {"c": "rebound"}),
+    ]:
+        stale_outputs.fold(record)
+    assert stale_outputs.marks() == {}
+
+
+def test_mark_is_gone_when_an_equal_value_was_computed_from_what_is_there_now() -> None:
+    past = [
+        *ran(1, "x = 1", {"x": "added"}),
+        *ran(2, "y = x > 0", {"y": "added"}, y=1),
+        *ran(3, "z = y", {"z": "added"}),
+        *ran(4, "x = 5", {"x": "rebound"}),
+    ]
+    stale_outputs = StaleOutputs(past)
+    assert set(stale_outputs.marks()) == {"y", "z"}
+    for record in ran(5, "y = x > 0", {"y": "rebound"}, y=1):
+        stale_outputs.fold(record)
+    assert stale_outputs.marks() == {}
+    for record in ran(6, "x = 6", {"x": "rebound"}):
+        stale_outputs.fold(record)
+    assert stale_outputs.marks() == {
+        "y": "from In 5 (stale)",
+        "z": "rests on In 5 (stale)",
+    }
+
+
+def test_swapped_and_repeated_steps_of_a_cell_leave_no_mark() -> None:
+    stale_outputs = StaleOutputs(
+        [
+            *ran(1, "a = 1; b = 2", {"a": "added", "b": "added"}),
+            *ran(2, "a, b = b, a", {"a": "rebound", "b": "rebound"}),
+            *ran(3, "a += 1", {"a": "rebound"}),
+            *ran(4, "a += 1", {"a": "rebound"}),
+            *ran(5, "del b", {"b": "deleted"}),
+        ]
+    )
+    assert stale_outputs.marks() == {}
+
+
+def test_cell_that_made_and_printed_a_replaced_value_is_told_with_those_that_used_it() -> None:
+    warm: dict[str, ChangeKind] = {"limit": "added", "warm": "added"}
+    warm_again: dict[str, ChangeKind] = {"limit": "rebound", "warm": "rebound"}
+    code = "limit = {}; warm = t > limit; print(sum(warm))"
+    past = [
+        *ran(1, "t = read()", {"t": "added"}),
+        *ran(2, code.format(20), warm, turn=1, limit=1, warm=2),
+        *ran(3, "print(warm[0])", turn=2),
+        *ran(4, code.format(25), warm_again, turn=3, limit=3, warm=4),
+    ]
+    line = "In 2 and 3 use `warm` from In 2, changed by In 4"
+    assert told_lines(*past) == [line]
+    assert told_lines(*past[:4], *ran(4, "limit = 25", {"limit": "rebound"})) == []
+    again = ran(5, code.format(20), warm_again, turn=4, limit=1, warm=2)
+    assert told_lines(*past, *again) == []
+    undone = records.Undo("Undone.", cells=(2,), undone=True)
+    assert told_lines(*past, undone) == ["In 3 uses `warm` from In 2, changed by In 4"]
 
 
 def test_variables_of_stale_cells_are_marked_until_they_are_made_anew() -> None:

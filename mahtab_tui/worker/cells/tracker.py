@@ -14,6 +14,7 @@ from ..values.variables import HIDDEN_NAMES, describe_variable
 from .compiling import bound_names, can_change_objects
 from .parts import NO_PARTS, column_names, describe_parts, read_parts
 from .reached_names import names_in
+from .value_numbers import ValueNumbers
 
 if TYPE_CHECKING:
     from ..guard.lost_state import StateRecorder
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from ..undo.kinds import Kinds
     from ..undo.mutations import MutationDetector
 
+_MAX_NUMBERED = 500
+"""If a cell changes more variables, their values are not compared with earlier ones."""
 _IMMUTABLE = Classes(int, float, complex, bool, str, bytes, frozenset, type(None), range)
 
 
@@ -57,6 +60,7 @@ class NamespaceTracker:
         self._last_snapshots = self._take_snapshots()
         self._parts = {name: read_parts(value) for name, value in self._items()}
         """The parts of each variable, as they were when it last changed."""
+        self._values = ValueNumbers()
         self._before: MutationDetector | None = None
         self._kinds: Kinds | None = None
         self._max_new_names: int | None = None
@@ -126,7 +130,22 @@ class NamespaceTracker:
             else:
                 continue
             rows.append(self._describe_change(name, change))
+        if self._max_new_names is None:
+            self._number_values(rows)
         return rows
+
+    def _number_values(self, rows: list[dict[str, Any]]) -> None:
+        """Add to changes which earlier values of the variables are equal."""
+        self._values.start_cell(can_compare=len(rows) <= _MAX_NUMBERED)
+        for row in rows:
+            name = row["name"]
+            # What a variable is now is known only if nothing else may have changed it since.
+            if row["change"] in ("deleted", "perhaps"):
+                self._values.forget_current(name)
+                continue
+            value = self._values.number(name, self._namespace.get(name))
+            row["value_number"] = value.number
+            row["is_equal"] = value.is_equal and row["change"] == "rebound"
 
     def _describe_change(self, name: str, change: str) -> dict[str, Any]:
         row: dict[str, Any] = {"name": name, "change": change, "variable": None}
@@ -196,6 +215,8 @@ def merge_changes(changes: list[dict[str, Any]]) -> list[dict[str, Any]]:
             is_still_new = earlier_change["change"] == "added" and kind != "deleted"
             if kind == "perhaps" or is_still_new:
                 change = {**change, "change": earlier_change["change"]}
+            if change.get("is_equal") and not earlier_change.get("is_equal"):
+                change = {**change, "is_equal": False}
         merged[name] = change
     return list(merged.values())
 

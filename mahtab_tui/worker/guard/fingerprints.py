@@ -6,7 +6,7 @@ from __future__ import annotations
 import hashlib
 import pickle
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Callable
 
 from ..values.objects import name_of
 from .library_codecs import library_codec
@@ -25,6 +25,28 @@ def take_fingerprints(
 ) -> dict[str, tuple[str, str]]:
     """Return a digest of each variable that exists, or else why it has none, as a clause."""
     return {name: _take(namespace[name]) for name in names if name in namespace}
+
+
+def digest_within(
+    value: object, max_bytes: int, max_objects: int, can_read: Callable[[object], bool]
+) -> bytes:
+    """Return what is the same for equal values.
+
+    Args:
+        value: Any object.
+        max_bytes: Bytes of all that is in it.
+        max_objects: Objects in it.
+        can_read: Tells whether an object may be read, apart from those in it.
+
+    Returns:
+        The digest; nothing if the value is too large, or has an object that cannot be compared.
+    """
+    hasher = _Hasher(can_read)
+    hasher.limit(max_bytes, max_objects)
+    try:
+        return hasher.digest(value)
+    except Exception:  # also what is raised by a library's object in an inconsistent state
+        return b""
 
 
 def _take(value: object) -> tuple[str, str]:
@@ -48,9 +70,16 @@ def _take(value: object) -> tuple[str, str]:
 class _Hasher:
     """Digests one value. Nothing of it is kept, because a list may hold a large text many times."""
 
-    def __init__(self) -> None:
+    def __init__(self, can_read: Callable[[object], bool] = lambda value: True) -> None:
+        """can_read: Tells whether an object may be read, apart from those in it."""
+        self.can_read = can_read
         self.dumper = Dumper()
         self._remaining_bytes = MAX_BYTES
+
+    def limit(self, max_bytes: int, max_objects: int) -> None:
+        """Allow the value no more bytes and objects than this."""
+        self._remaining_bytes = max_bytes
+        self.dumper.limit(max_bytes, max_objects)
 
     def digest(self, value: object) -> bytes:
         """Return what is the same for equal values of the same types, with dicts in the same order.
@@ -108,6 +137,9 @@ class _Pickler(pickle.Pickler):
 
     def persistent_id(self, value: object) -> object:
         cls = type(value)
+        # First, because a class may run code where it is compared.
+        if not self._hasher.can_read(value):
+            raise NotTransferableError(name_of(cls))
         self._dumper.count_object(value)
         if cls in (set, frozenset):
             # The order of a set is another one in each process.

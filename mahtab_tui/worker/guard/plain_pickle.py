@@ -76,6 +76,11 @@ class Dumper:
             raise _too_many_bytes()
         return pickled.getvalue()
 
+    def limit(self, max_bytes: int, max_objects: int) -> None:
+        """Allow the values no more bytes and objects than this."""
+        self._remaining_bytes = max_bytes
+        self._remaining_objects = max_objects
+
     def count_object(self, value: object) -> None:
         """Count an object of a value before it is dumped. Raises `TransferTooLargeError`."""
         self._remaining_objects -= 1

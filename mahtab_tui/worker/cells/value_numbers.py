@@ -1,0 +1,167 @@
+"""Numbers the values of variables, so that equal ones are known as such also when the earlier one is
+gone. No user code runs."""
+
+from __future__ import annotations
+
+import itertools
+import marshal
+import os
+import time
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from ..inspection.library_columns import has_foreign_zone
+from ..stdlib import own_module
+from ..values.objects import (
+    ATOMS,
+    address_of,
+    class_module,
+    is_from,
+    is_one_of,
+    is_own_index,
+    is_own_type,
+)
+
+_TIMEOUT_S = 0.1
+"""Seconds after which no further value of a cell is compared."""
+_MAX_PLAIN_BYTES = 1_000_000
+"""Bytes of the texts that are compared."""
+_MAX_KEPT_BYTES = 24
+"""Bytes of a number or a text that are kept instead of their hash."""
+_MAX_BYTES = 32 * 2**20
+"""Bytes of an array or a table that is compared."""
+_MAX_OBJECTS = 100_000
+"""Objects in a container, and values of columns that NumPy does not store as numbers."""
+_MAX_VALUES = 20
+"""Values that are remembered of each variable, the newest."""
+_PLAIN_TYPES = ATOMS | set(map(address_of, (bytearray, list, tuple, dict, set, frozenset)))
+"""Addresses of the types whose objects are plain, or contain objects."""
+_UNREAD_TYPES = ("ArrowDtype", "SparseDtype", "IntervalDtype")
+"""Types of columns that are not compared: they contain types that may be the user's."""
+_NUMBER_KINDS = "biufcmM"
+"""Kinds of NumPy's types whose values are numbers, or moments."""
+_LIBRARIES = frozenset(
+    {"builtins", "numpy", "pandas", "datetime", "decimal", "fractions", "pathlib"}
+)
+"""Packages of values that can be compared, or that may contain such."""
+
+
+class ValueNumber(NamedTuple):
+    """What is known about a value of a variable."""
+
+    number: int | None
+    """The same for equal values; None if it could not be compared."""
+    is_equal: bool = False
+    """Whether the value that the variable had before is equal."""
+
+
+UNKNOWN_VALUE = ValueNumber(None)
+
+
+class ValueNumbers:
+    """Remembers digests of the values that variables have had."""
+
+    def __init__(self) -> None:
+        # The numbers of another kernel shall not be taken for those of this one.
+        self._next_number = itertools.count(int.from_bytes(os.urandom(5), "little") << 12)
+        self._numbers: dict[str, dict[bytes, int]] = {}
+        """The numbers of each variable's values, by their digests."""
+        self._current: dict[str, int] = {}
+        """The numbers of the values that variables have now."""
+        self._deadline = 0.0
+
+    def start_cell(self, *, can_compare: bool) -> None:
+        """Allow the values of another cell their time; none if they are not to be compared."""
+        self._deadline = time.thread_time() + _TIMEOUT_S if can_compare else 0.0
+
+    def number(self, name: str, value: object) -> ValueNumber:
+        """Return the number of the value that a variable has got."""
+        digest = b""
+        if time.thread_time() < self._deadline:
+            digest = _digest(value)
+        old_number = self._current.pop(name, None)
+        if not digest:
+            return UNKNOWN_VALUE
+
+        numbers = self._numbers.setdefault(name, {})
+        number = numbers.pop(digest, None)
+        if number is None:
+            number = next(self._next_number)
+        numbers[digest] = number
+        if len(numbers) > _MAX_VALUES:
+            del numbers[next(iter(numbers))]
+        self._current[name] = number
+        return ValueNumber(number, number == old_number)
+
+    def forget_current(self, name: str) -> None:
+        """Note that a variable is gone, or that its value may have changed."""
+        self._current.pop(name, None)
+
+
+def _digest(value: Any) -> bytes:
+    """Return what is the same for equal values of the same types; nothing if the value is too large, or
+    of a type that cannot be compared."""
+    cls = type(value)
+    if address_of(cls) in ATOMS:
+        return _digest_atom(value)
+    if class_module(cls).partition(".")[0] not in _LIBRARIES:
+        return b""
+    fingerprints = own_module("guard.fingerprints")
+    return bytes(fingerprints.digest_within(value, _MAX_BYTES, _MAX_OBJECTS, _can_read))
+
+
+def _digest_atom(value: Any) -> bytes:
+    """Return a digest of a number or a text; nothing for others, such as functions."""
+    if type(value) in (str, bytes) and len(value) > _MAX_PLAIN_BYTES:
+        return b""
+    try:
+        data = marshal.dumps(value, 0)
+    except ValueError:
+        return b""
+    if len(data) <= _MAX_KEPT_BYTES:
+        return data
+    return b"#" + hash(data).to_bytes(8, "little", signed=True)
+
+
+def _can_read(value: Any) -> bool:
+    """Return whether an object, apart from those in it, can be read without running code of the user's
+    classes. An array or a table must not have too many values that are not stored as numbers. May
+    raise anything for a library's object in an inconsistent state."""
+    cls = type(value)
+    if address_of(cls) in _PLAIN_TYPES:
+        return True
+    if type(cls) is not type:
+        return False
+    if is_one_of(value, "numpy", "ndarray"):
+        return _can_read_values([value], value.size)
+    if is_own_index(value):
+        return _can_read_index(value)
+    if is_one_of(value, "pandas", "Series"):
+        return _can_read_index(value.index) and _can_read_values([value._values], len(value))
+    if is_one_of(value, "pandas", "DataFrame"):
+        blocks = [block.values for block in value._mgr.blocks]
+        return all(map(_can_read_index, value.axes)) and _can_read_values(blocks, value.size)
+    return True
+
+
+def _can_read_index(index: Any) -> bool:
+    """As `_can_read`, for an index of a table."""
+    if not is_own_index(index):
+        return False
+    if is_one_of(index, "pandas", "MultiIndex"):
+        return all(map(_can_read_index, index.levels))
+    frequency = getattr(index, "freq", None)
+    has_own_frequency = frequency is None or is_from(frequency, "pandas")
+    return has_own_frequency and _can_read_values([index._values], len(index))
+
+
+def _can_read_values(arrays: Sequence[Any], size: int) -> bool:
+    """As `_can_read`, for the arrays of a table, which have so many values together."""
+    has_objects = False
+    for array in arrays:
+        if not is_from(array, "numpy", "pandas") or not is_own_type(array.dtype):
+            return False
+        if has_foreign_zone(array.dtype) or is_one_of(array.dtype, "pandas", *_UNREAD_TYPES):
+            return False
+        has_objects = has_objects or getattr(array.dtype, "kind", "O") not in _NUMBER_KINDS
+    return not has_objects or size <= _MAX_OBJECTS
