@@ -14,6 +14,8 @@ USER_MARK = "the user's"
 """Marks a variable that the user made."""
 CHANGED_MARK = "changed"
 """Marks a variable that a cell changed."""
+UNCHANGED_MARK = "unchanged"
+"""Marks a variable that a cell has assigned a value equal to that before."""
 MAYBE_CHANGED_MARK = "perhaps changed"
 """Marks a variable that would take too long to compare."""
 MODULES_TITLE = "Imported modules"
@@ -63,7 +65,7 @@ def _variable_lines(variables: Sequence[Variable]) -> dict[str, str]:
     visible = [variable for variable in variables if not variable.underscored]
     visible.sort(key=lambda variable: variable.kind != "data")
 
-    lines = {variable.name: _variable_line(variable) for variable in visible[:MAX_VARIABLES]}
+    lines = {variable.name: variable_line(variable) for variable in visible[:MAX_VARIABLES]}
     if len(visible) > MAX_VARIABLES:
         lines[_MORE_KEY] = _omission(len(visible) - MAX_VARIABLES)
     if any(variable.type == "private" for variable in visible):
@@ -71,7 +73,8 @@ def _variable_lines(variables: Sequence[Variable]) -> dict[str, str]:
     return lines
 
 
-def _variable_line(variable: Variable) -> str:
+def variable_line(variable: Variable) -> str:
+    """Return ``name: type = summary``."""
     line = f"{variable.name}: {variable.type}"
     if variable.summary:
         line += f" = {variable.summary}"
@@ -120,7 +123,7 @@ def describe_variables(
     for name, text in single_texts.items():
         is_users = user_names is not None and name in user_names
         owner_mark = USER_MARK if is_users else ""
-        texts[name] = _add_marks(text, [owner_mark, marks.get(name, "")])
+        texts[name] = add_marks(text, [owner_mark, marks.get(name, "")])
     if groups.modules:
         texts[_MODULES_KEY] = _group_line(MODULES_TITLE, groups.modules, marks)
     if groups.others:
@@ -152,11 +155,11 @@ def _group_line(title: str, variables: Sequence[Variable], marks: Mapping[str, s
     texts: list[str] = []
     remaining_chars = _MAX_GROUP_CHARS
     for variable in variables:
-        text = _variable_line(variable)
+        text = variable_line(variable)
         # The type and summary of a module say nothing.
         if variable.kind == "module":
             text = one_line(variable.name)
-        text = _add_marks(text, [marks.get(variable.name, "")])
+        text = add_marks(text, [marks.get(variable.name, "")])
         remaining_chars -= len(text) + len("; ")
         if remaining_chars < 0:
             texts.append(_omission(len(variables) - len(texts)))
@@ -165,7 +168,25 @@ def _group_line(title: str, variables: Sequence[Variable], marks: Mapping[str, s
     return f"{title}: {'; '.join(texts)}"
 
 
-def _add_marks(text: str, marks: Sequence[str]) -> str:
+def group_text_with(line: str, name: str, texts: Mapping[str, str]) -> str:
+    """Return the text of a group of variables that has one of them; empty if none has it.
+
+    Args:
+        line: The line about the variable, with its marks.
+        name: The name of the variable.
+        texts: Texts about variables, and about groups of them.
+    """
+    for key, title, item in (
+        (_OTHERS_KEY, OTHERS_TITLE, line),
+        (_MODULES_KEY, MODULES_TITLE, name),
+    ):
+        items = texts.get(key, "").removeprefix(f"{title}: ")
+        if f"; {item}; " in f"; {items}; ":
+            return texts[key]
+    return ""
+
+
+def add_marks(text: str, marks: Sequence[str]) -> str:
     """Add marks to the first line of a description. Empty ones do not count."""
     joined_marks = ", ".join(mark for mark in marks if mark)
     if not joined_marks:

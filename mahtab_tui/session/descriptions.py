@@ -15,12 +15,17 @@ from mahtab_tui.llm.variable_texts import (
     CHANGED_MARK,
     MAYBE_CHANGED_MARK,
     NAMED_VALUES,
+    UNCHANGED_MARK,
     USER_MARK,
     VALUES_KEY,
+    add_marks,
     append_omitted_names,
     describe_variables,
+    group_text_with,
     join_variables,
+    variable_line,
 )
+from mahtab_tui.session.passing_names import find_passing_names
 from mahtab_tui.session.private_names import PrivateNames
 from mahtab_tui.worker.guard.private_use import mentioned_names
 
@@ -41,6 +46,15 @@ left."""
 _MARK_CHARS = len(f"  [{USER_MARK}]")
 """Characters that the mark of the user adds to a description."""
 _MARKS = {"rebound": CHANGED_MARK, "changed": CHANGED_MARK, "perhaps": MAYBE_CHANGED_MARK}
+_CHANGE_MARKS = frozenset({CHANGED_MARK, MAYBE_CHANGED_MARK, UNCHANGED_MARK, ""})
+_LAST_LINES = 3
+"""Lines at the end of code that say what matters of its results."""
+_MIN_PRINTED_CHARS = 3
+"""A shorter value may stand in an output by chance."""
+_MAX_SEARCHED_CHARS = 20_000
+"""Characters of an output in which values are looked for."""
+_PRINTED_TYPES = frozenset({"int", "float", "int64", "float64"})
+"""Types whose values are not listed if the output has them."""
 _WORD = re.compile(r"\w+")
 _ONE_LINE_TYPES = frozenset({"int", "float", "complex", "bool", "NoneType", "private"})
 """Types that a single line describes completely."""
@@ -58,6 +72,15 @@ class _SentDescription(NamedTuple):
     """Whether it was marked as the user's."""
     message: str
     """The description as it was sent: escaped, marked, and perhaps cut."""
+
+
+class _SentLine(NamedTuple):
+    """A line about a variable that the model got, by itself or among others."""
+
+    line: str
+    """The variable with its marks; without that of a change."""
+    message: str
+    """What was sent with it."""
 
 
 class VariableDescriptions(RecordHandler):
@@ -87,12 +110,15 @@ class VariableDescriptions(RecordHandler):
         self._stale_marks = stale_marks
         self._sent: dict[str, _SentDescription] = {}
         """The newest description of each variable that the model got."""
+        self._sent_lines: dict[str, _SentLine] = {}
+        """The newest line about each variable that the model got."""
 
     def fold(self, record: Record) -> None:
         """Forget what is no longer true, or what the model may take for outdated."""
         is_new_kernel = isinstance(record, Namespace) and record.fresh
         if is_new_kernel or isinstance(record, Undo | Private):
             self._sent.clear()
+            self._sent_lines.clear()
 
     def for_question(
         self, question: str, recent_codes: Sequence[str], conversation: str = ""
@@ -119,12 +145,74 @@ class VariableDescriptions(RecordHandler):
         }
         fitting = _fit(unsent)
         table_lines = self._table_lines(variables, users_names - fitting.keys())
+        # What is described in full above needs no line.
+        described_names = descriptions.keys() - unsent.keys()
         data_names = {variable.name for variable in variables if variable.kind == "data"}
         marks = {name: mark for name, mark in self._stale_marks().items() if name in data_names}
-        texts = describe_variables(variables, fitting | table_lines, users_names, marks)
+        lines = self._lines(variables, fitting, table_lines, users_names, marks)
+        known_names = {
+            name
+            for name, line in lines.items()
+            if self._is_line_in_conversation(name, line, name in described_names, conversation)
+        }
+        unknown_variables = [v for v in variables if v.name not in known_names]
+        unknown_variables.reverse()  # of many, the newest matter most
+        asked_names = set(_in_question([v.name for v in unknown_variables], question))
+        unknown_variables.sort(key=lambda v: v.name not in asked_names)
+        new_lines = {name: line for name, line in table_lines.items() if name not in known_names}
+        new_texts = fitting | new_lines
+        texts = describe_variables(unknown_variables, new_texts, users_names, marks)
         for name in fitting:
             self._sent[name] = _SentDescription(unsent[name], name in users_names, texts[name])
+        self._remember_lines(lines, texts)
         return texts | self._named_values(variables, names, question)
+
+    def _lines(
+        self,
+        variables: Sequence[Variable],
+        descriptions: Mapping[str, str],
+        table_lines: Mapping[str, str],
+        users_names: Set[str],
+        marks: Mapping[str, str],
+    ) -> dict[str, str]:
+        """Return the line about each variable that has no description."""
+        lines: dict[str, str] = {}
+        for variable in variables:
+            name = variable.name
+            if name not in descriptions:
+                owner_mark = USER_MARK if name in users_names else ""
+                line = table_lines.get(name) or variable_line(variable)
+                lines[name] = add_marks(line, [owner_mark, marks.get(name, "")])
+        return lines
+
+    def _is_line_in_conversation(
+        self, name: str, line: str, is_described: bool, conversation: str
+    ) -> bool:
+        """Return whether the model still gets an earlier message that says the same of a variable, and
+        none that says otherwise.
+
+        Args:
+            is_described: Whether such a message has the whole description.
+        """
+        sent = self._sent_lines.get(name)
+        if is_described:
+            # The marks may have changed since.
+            described_line = self._sent[name].message.partition("\n")[0]
+            return _marks_of(described_line) == _marks_of(line)
+        return sent is not None and sent.line == line and sent.message in conversation
+
+    def _remember_lines(self, lines: Mapping[str, str], texts: Mapping[str, str]) -> None:
+        """Note which lines the model gets.
+
+        Args:
+            lines: A line for each variable, with its marks.
+            texts: What the model gets, by the names of variables or of groups of them.
+        """
+        for name, line in lines.items():
+            escaped_line = escape_section(line)
+            message = texts.get(name) or group_text_with(escaped_line, name, texts)
+            if message:
+                self._sent_lines[name] = _SentLine(line, message)
 
     def _named_values(
         self, variables: Sequence[Variable], names: Sequence[str], question: str
@@ -167,12 +255,13 @@ class VariableDescriptions(RecordHandler):
             return False
         return sent.message in conversation
 
-    def for_changes(self, changes: Sequence[Change], *, printed: bool) -> str:
-        """Return what a cell changed.
+    def for_changes(self, changes: Sequence[Change], output: str, code: str = "") -> str:
+        """Return what a cell changed, without what its code or its output shows.
 
         Args:
             changes: The changes of the cell's variables.
-            printed: Whether the cell printed something; if not, the variables are described.
+            output: What the cell printed; if nothing, the variables are described.
+            code: The cell's code.
 
         Raises:
             KernelError: The kernel could not be asked.
@@ -181,25 +270,40 @@ class VariableDescriptions(RecordHandler):
         deleted_names = [change.name for change in changes if change.change == "deleted"]
         marks: dict[str, str] = {}
         variables: list[Variable] = []
+        passing_names = find_passing_names(code)
+        for name in deleted_names:
+            self._sent_lines.pop(name, None)
         for change in changes:
             if change.variable is not None and change.variable.kind != "module":
-                variables.append(self._private.redact_variable(change.variable))
+                variable = self._private.redact_variable(change.variable)
+                line = variable_line(variable)
+                is_users = self._is_users(change.name)
+                if not is_users and change.name in passing_names:
+                    self._sent_lines[change.name] = _SentLine(line, "")
+                    continue
+                if not is_users and _is_printed(variable, output):
+                    self._sent_lines[change.name] = _SentLine(line, variable.summary)
+                    continue
+                variables.append(variable)
                 marks[change.name] = _MARKS.get(change.change, "")
+                if change.is_equal and variable.type != "private":
+                    marks[change.name] = UNCHANGED_MARK
 
         # What the user made is named first, because that matters most.
         users_names = frozenset(filter(self._is_users, marks))
         variables.sort(key=lambda v: (v.name not in users_names, v.kind != "data"))
-        listed = variables[:_MAX_CHANGED]
-        omitted_names = [v.name for v in variables[_MAX_CHANGED:]]
+        listed = _choose_listed(variables, users_names, code)
+        omitted_names = [v.name for v in variables if v not in listed]
 
         descriptions: dict[str, str] = {}
-        if not printed:
+        if not output.strip():
             names = [v.name for v in listed if v.kind == "data" and not _fits_line(v)]
             descriptions = self._describe(listed, names, MAX_DESCRIPTION_CHARS // 3)
         texts = describe_variables(listed, descriptions, users_names, marks, group_others=False)
         for name, text in descriptions.items():
             if name in texts:
                 self._sent[name] = _SentDescription(text, name in users_names, texts[name])
+        self._remember_lines(self._lines(listed, descriptions, {}, users_names, {}), texts)
         return append_omitted_names(join_variables(texts), omitted_names, deleted_names)
 
     def _describe(
@@ -235,6 +339,41 @@ class VariableDescriptions(RecordHandler):
                 break
             lines[name] = line
         return lines
+
+
+def _marks_of(line: str) -> str:
+    """Return the marks at the end of a line; that of a change is no statement about the value."""
+    _, separator, marks = line.removesuffix("]").rpartition("  [")
+    if not separator:
+        return ""
+    return ", ".join(mark for mark in marks.split(", ") if mark not in _CHANGE_MARKS)
+
+
+def _choose_listed(
+    variables: Sequence[Variable], users_names: Set[str], code: str
+) -> list[Variable]:
+    """Return the changed variables that are described, in their order: those of the user, data, what
+    the last lines of the code mention, and the newest."""
+    if len(variables) <= _MAX_CHANGED:
+        return list(variables)
+    last_names = mentioned_names("\n".join(code.rstrip().split("\n")[-_LAST_LINES:]))
+    important_first = list(reversed(variables))
+    important_first.sort(
+        key=lambda v: (v.name not in users_names, v.kind != "data", v.name not in last_names)
+    )
+    chosen_names = {variable.name for variable in important_first[:_MAX_CHANGED]}
+    return [variable for variable in variables if variable.name in chosen_names]
+
+
+def _is_printed(variable: Variable, output: str) -> bool:
+    """Return whether a number or text stands in an output as a whole."""
+    value = variable.summary
+    if variable.kind != "data" or len(value) < _MIN_PRINTED_CHARS:
+        return False
+    if variable.type not in _PRINTED_TYPES:
+        return False
+    pattern = rf"(?<![\w.]){re.escape(value)}(?!\.?\w)"
+    return re.search(pattern, output[:_MAX_SEARCHED_CHARS]) is not None
 
 
 def choose_described(

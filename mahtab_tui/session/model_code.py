@@ -203,7 +203,7 @@ class ModelCode:
         pictures: Sequence[str] = ()
         doubts: Sequence[str] = ()
         if not has_ended and not is_undone:
-            variables = self._describe_changed(result)
+            variables = self._describe_changed(result, code)
             if not is_private:
                 pictures = self._keep_pictures(request, result)
                 if result.status is Status.OK:
@@ -228,12 +228,11 @@ class ModelCode:
             doubts=doubts,
         )
 
-    def _describe_changed(self, result: CellResult) -> str:
+    def _describe_changed(self, result: CellResult, code: str) -> str:
         """Describe the variables that code has changed; empty if the kernel does not answer."""
-        printed = bool(result.output.strip())
         variables = ""
         with suppress(KernelError):
-            variables = self._descriptions.for_changes(result.changes, printed=printed)
+            variables = self._descriptions.for_changes(result.changes, result.output, code)
         if not self._private.is_private_cell(result.cell):
             variables = "\n".join(filter(None, (variables, describe_files(result.files))))
         return make_encodable(variables)

@@ -13,27 +13,37 @@ from tests.waiting import wait_for
 
 CARS = "import pandas as pd\ncars = pd.DataFrame({'maker': ['bmw', 'fiat', 'fiat'], 'weight': [1500, 900, 950]})"
 WHOLE = "cars: DataFrame, 3 rows x 2 columns  [the user's]\nmaker "
-LINE = "cars: DataFrame, 3 rows x 2 columns: maker str, weight int64  [the user's]"
 
 
 def told(it: Opened, question: str) -> str:
-    """Ask, and return what the model is told of variables with the question."""
+    """Ask, and return what the model is told of variables with the question; empty if nothing."""
     it.ask_and_wait(question)
     wait_for(lambda: not it.session.agent.in_turn)
     texts = [str(message.text) for message in it.session.agent.agent.messages]
-    request_text = next(text for text in reversed(texts) if f"Question: {question}" in text)
-    return request_text.rpartition(f"{VARIABLES}\n\n")[2].partition("\n\nQuestion: ")[0]
+    request_text = next(
+        text
+        for text in reversed(texts)
+        if text.startswith(question) or f"Question: {question}" in text
+    )
+    _, title, descriptions = request_text.rpartition(f"{VARIABLES}\n\n")
+    return descriptions.partition("\n\nQuestion: ")[0] if title else ""
+
+
+def results(it: Opened) -> str:
+    """Return what the model got of its code."""
+    texts = [str(message.text) for message in it.session.agent.agent.messages]
+    return "\n".join(text for text in texts if "<assistant-repl-out" in text)
 
 
 def code(*lines: str) -> str:
     return "I run it.\n\n```python\n{}\n```\n".format("\n".join(lines))
 
 
-def test_table_is_described_once_and_then_named_with_its_columns(open_session: OpenSession) -> None:
+def test_table_is_described_once_until_it_changes(open_session: OpenSession) -> None:
     it = open_session("One.", "Two.", "Three.")
     it.run(CARS)
     assert told(it, "how heavy are the cars?").startswith(WHOLE)
-    assert told(it, "and now?").split("\n")[0] == LINE
+    assert told(it, "and now?") == ""
     it.run("cars.loc[0, 'weight'] = 1")
     assert "weight int64: 1 to 950" in told(it, "and with that?")
 
@@ -76,7 +86,7 @@ def test_table_is_described_anew_after_a_summary(open_session: OpenSession, is_a
     it = open_session(summary, answer, max_history=20 if is_asked else 2)
     it.run(CARS)
     assert told(it, "how heavy are the cars?").startswith(WHOLE)
-    assert told(it, "question two").startswith(LINE)
+    assert told(it, "question two") == ""
     if is_asked:
         it.session.compact("")
         it.store.wait(tags.SUMMARY)
@@ -96,18 +106,71 @@ def test_own_helpers_of_the_model_share_a_line_after_the_users_variables(
         "cars['heavy'] = cars.weight > 1000",
         "print(total)",
     )
-    it = open_session(helpers, "It is 3350.", "Yes.", approval="auto", reflection="never")
+    it = open_session(helpers, "It is 3350.", "Yes.", "Yes.", approval="auto", reflection="never")
     it.run(CARS, "limit = 5", "def area(w): return w")
-    it.ask_and_wait("what is the weight of all?")
+    first_lines = told(it, "what is the weight of all?").split("\n")
+    assert "limit: int = 5  [the user's]" in first_lines
+    assert "area: function = (w)  [the user's]" in first_lines
     lines = told(it, "are you sure?").split("\n")
     assert lines[0] == "cars: DataFrame, 3 rows x 3 columns  [the user's]"
-    assert "limit: int = 5  [the user's]" in lines
-    assert "area: function = (w)  [the user's]" in lines
-    assert lines[-1] == (
-        "Not made by the user: fig: Figure; axes: Axes; total: int = 3350; names: list = 2 items"
-    )
-    assert lines[-2].startswith("Imported modules: pd; plt")
+    assert lines[-1] == "Imported modules: plt", "all else stands in the conversation"
     assert "figure" not in "".join(lines[:-1]).lower()
+
+    # All is told again once the kernel's variables may be others.
+    it.run("late = 1")
+    it.session.undo.undo(it.session.cells.last)
+    lines = told(it, "and now?").split("\n")
+    assert "limit: int = 5  [the user's]" in lines
+    assert lines[-1] == (
+        "Not made by the user: names: list = 2 items; total: int = 3350; axes: Axes; fig: Figure"
+    )
+    assert lines[-2] == "Imported modules: plt; pd"
+
+
+def test_line_about_a_variable_is_sent_again_only_if_it_changed(open_session: OpenSession) -> None:
+    block = code("best = 'bmw'", "worst = 'fiat'", "print('done')")
+    answers = ("Done.", "Yes.", "Yes.", "Yes.")
+    it = open_session(block, *answers, approval="auto", reflection="never")
+    it.run("limit = 5")
+    it.ask_and_wait("choose")
+    wait_for(lambda: not it.session.agent.in_turn)
+    assert told(it, "are you sure?") == ""
+    it.run("limit = 6", "worst = 'audi'")
+    assert told(it, "and with these?").split("\n") == [
+        "limit: int = 6  [the user's]",
+        "Not made by the user: worst: str = 'audi'",
+    ]
+    assert told(it, "and now?") == ""
+
+
+def test_line_says_whether_an_assigned_value_is_the_one_before(open_session: OpenSession) -> None:
+    block = code("same = [1, 2]", "other = [1, 3]", "print('done')")
+    it = open_session(block, block, "Done.", approval="auto", reflection="never")
+    it.run("same = [1, 2]; other = [1, 2]")
+    it.ask_and_wait("change them")
+    assert "\nsame: list = 2 items  [the user's, unchanged]\n" in results(it)
+    assert "\nother: list = 2 items  [the user's, changed]</" in results(it)
+
+
+def test_block_lists_neither_what_it_printed_nor_what_it_needed_in_passing(
+    open_session: OpenSession,
+) -> None:
+    block = code(
+        "from pathlib import Path",
+        "for number, name in enumerate(['a', 'b']): pass",
+        "with open(Path('x.txt'), 'w') as file: pass",
+        "count = 1234",
+        "share = 0.123456789",
+        "for kept in range(3): total = kept",
+        "print(count, 'rows', round(share, 2))",
+    )
+    it = open_session(block, "Done.", "Yes.", approval="auto", reflection="never")
+    it.ask_and_wait("count them")
+    wait_for(lambda: not it.session.agent.in_turn)
+    listed = results(it).partition("1234 rows 0.12\n")[2].partition("</")[0]
+    names = [line.partition(":")[0] for line in listed.split("\n") if ": " in line]
+    assert names == ["share", "total"]
+    assert told(it, "are you sure?") == ""
 
 
 def test_block_names_all_that_it_changed(open_session: OpenSession) -> None:
@@ -118,13 +181,8 @@ def test_block_names_all_that_it_changed(open_session: OpenSession) -> None:
     it = open_session(block, "Done.", approval="auto", reflection="never")
     it.run(CARS, "gone = 1")
     it.ask_and_wait("change it")
-    [results] = [
-        str(message.text)
-        for message in it.session.agent.agent.messages
-        if "<assistant-repl-out" in str(message.text)
-    ]
-    assert "\ncars: DataFrame = 3 × 3  [the user's, changed]\n" in results
-    assert "\nn6: int = 6\n… and 6 more: n7, n8, n9, n10, n11, f\nDeleted: gone" in results
+    assert "\ncars: DataFrame = 3 × 3  [the user's, changed]\n" in results(it)
+    assert "\nn11: int = 11\n… and 6 more: n0, n1, n2, n3, n4, f\nDeleted: gone" in results(it)
 
 
 def test_description_after_a_block_is_not_repeated_with_the_next_question(
@@ -136,9 +194,7 @@ def test_description_after_a_block_is_not_repeated_with_the_next_question(
     it.ask_and_wait("change the cars")
     assert "price " in it.model_messages()
     wait_for(lambda: not it.session.agent.in_turn)
-    lines = told(it, "what are heavy cars?").split("\n")
-    assert lines[0].startswith("cars: DataFrame, 3 rows x 3 columns: maker str, ")
-    assert "Not made by the user: heavy: DataFrame = 1 × 2" in lines
+    assert told(it, "what are heavy cars?") == "Imported modules: pd"
 
 
 def test_variable_stays_the_users_when_the_model_changes_it(open_session: OpenSession) -> None:

@@ -10,7 +10,6 @@ import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ..inspection.library_columns import has_foreign_zone
 from ..stdlib import own_module
 from ..values.objects import (
     ATOMS,
@@ -157,6 +156,7 @@ def _can_read_index(index: Any) -> bool:
 
 def _can_read_values(arrays: Sequence[Any], size: int) -> bool:
     """As `_can_read`, for the arrays of a table, which have so many values together."""
+    has_foreign_zone = own_module("inspection.library_columns").has_foreign_zone
     has_objects = False
     for array in arrays:
         if not is_from(array, "numpy", "pandas") or not is_own_type(array.dtype):
