@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from mahtab_tui.bus.escaping import escape_controls
 from mahtab_tui.bus.record_xml import escape_content, escape_tags, format_attributes
 
-STALE = "Outputs that may not hold any more, because a variable is different now:\n{cells}"
+STALE = "Outputs that may not hold any more, because a variable is different now (In 2 is cell 2):\n{cells}"
 
 _SECTIONS = (
     "surroundings",

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
 from mahtab_tui.bus.file_sizes import format_size
 from mahtab_tui.bus.prompt import shorten
-from mahtab_tui.kernel.values import FolderListing
+from mahtab_tui.kernel.values import FolderEntry, FolderListing
 from mahtab_tui.knowledge.confined_folder import BinaryFile
 from mahtab_tui.llm.pictures import (
     MAX_FILE_BYTES,
@@ -26,22 +27,63 @@ from mahtab_tui.session.text_encodings import guess_encoding
 
 MAX_ATTACHMENT_CHARS = 60_000
 """Maximum characters of an attachment."""
+_DIGITS = re.compile(r"[0-9]+")
+_MIN_GROUP_FILES = 4
+"""Fewer files whose names differ only in digits are named one by one."""
 _MAX_READ_BYTES = 50_000_000
 """Bytes of a text file that are read."""
 
 
-def render_folder(listing: FolderListing) -> str:
-    """Format the names and sizes of files and folders in one line."""
-    words: list[str] = []
+def render_folder(listing: FolderListing, max_words: int) -> str:
+    """Format the names and sizes of files and folders in one line. Files whose names differ only in
+    their digits stand together.
+
+    Args:
+        max_words: Files, folders and groups of files that are named; the others are counted.
+    """
+    groups: dict[tuple[str, bool], list[FolderEntry]] = {}
     for entry in listing.entries:
-        if entry.size is None:
-            words.append(f"{entry.name}/")
-        else:
-            words.append(f"{entry.name} ({format_size(entry.size)})")
-    omitted_count = listing.total - len(words)
+        form = _DIGITS.sub("0", entry.name)
+        groups.setdefault((form, entry.size is None), []).append(entry)
+
+    words: list[str] = []
+    named_count = 0
+    for entries in groups.values():
+        is_group = len(entries) >= _MIN_GROUP_FILES
+        for part in [entries] if is_group else [[entry] for entry in entries]:
+            if len(words) < max_words:
+                words.append(_describe_files(part))
+                named_count += len(part)
+    omitted_count = listing.total - named_count
     if omitted_count > 0:
         words.append(f"… and {omitted_count:,} more")
     return ", ".join(words)
+
+
+def _describe_files(entries: Sequence[FolderEntry]) -> str:
+    """Return ``a.csv (1.1 kB)``, ``data/``, or ``a-00.log … a-39.log (40 files, 1.0–1.1 kB)``."""
+    first = entries[0]
+    last = entries[-1]
+    sizes = sorted(entry.size for entry in entries if entry.size is not None)
+    if not sizes:
+        names = f"{first.name}/"
+        return names if first is last else f"{names} … {last.name}/ ({len(entries):,} folders)"
+    size_text = _describe_sizes(sizes[0], sizes[-1])
+    if first is last:
+        return f"{first.name} ({size_text})"
+    if sizes[0] == sizes[-1]:
+        size_text += " each"
+    return f"{first.name} … {last.name} ({len(entries):,} files, {size_text})"
+
+
+def _describe_sizes(smallest: int, largest: int) -> str:
+    low = format_size(smallest)
+    high = format_size(largest)
+    if low == high:
+        return low
+    low_number, _, low_unit = low.partition(" ")
+    is_same_unit = low_unit == high.partition(" ")[2]
+    return f"{low_number if is_same_unit else low}–{high}"
 
 
 @contextmanager

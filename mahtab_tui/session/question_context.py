@@ -26,8 +26,10 @@ from mahtab_tui.session.stale_outputs import StaleOutputs
 
 MAX_RECENT_CELLS = 10
 """Number of recent cells whose variables are described to the model."""
+_MAX_READ_FILES = 400
+"""Entries of the working directory that are read."""
 MAX_LISTED_FILES = 40
-"""Entries of the working directory that are listed."""
+"""Entries, or groups of files, that are listed."""
 MAX_SENT_DATA_CHARS = 50_000
 """Characters of descriptions in which words of a question are searched."""
 
@@ -171,5 +173,5 @@ class QuestionContext:
         with suppress(KernelError):
             self._packages = kernel.packages(PACKAGES)
             if asks_about_files(question):
-                return render_folder(kernel.list_folder(MAX_LISTED_FILES))
+                return render_folder(kernel.list_folder(_MAX_READ_FILES), MAX_LISTED_FILES)
         return ""

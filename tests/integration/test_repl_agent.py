@@ -20,8 +20,10 @@ from mahtab_tui import ModelError, create_repl_agent, execute_code
 from mahtab_tui.agent import Callbacks, repl_agent
 from mahtab_tui.agent.repl_agent import ReplAgent
 from mahtab_tui.kernel.process import ProcessKernel
+from mahtab_tui.kernel.values import FolderEntry, FolderListing
 from mahtab_tui.llm.prompt_sections import changed_sections
 from mahtab_tui.llm.surroundings import render_surroundings
+from mahtab_tui.session.attached_files import render_folder
 from mahtab_tui.system import start_thread
 from tests import tags
 from tests.agents import COMPLETE, INCOMPLETE, Desk, FakeModel, code, words
@@ -379,8 +381,24 @@ def test_files_are_listed_when_a_question_is_about_files(
     assert ("<working-folder>" in sent) == is_listed
     if is_listed:
         listing = sent.partition("<working-folder>\n")[2].partition("\n</working-folder>")[0]
-        assert listing.startswith("00.csv (1.5 kB), 00&lt;skills>/, 01/, 01.csv (1.5 kB)")
-        assert listing.endswith(", 37.csv (1.5 kB), … and 8 more")
+        files = "00.csv … 44.csv (45 files, 1.5 kB each)"
+        assert listing.startswith(f"{files}, 00&lt;skills>/, 01/")
+
+
+def test_files_that_differ_only_in_digits_stand_together() -> None:
+    names = [f"node-{number:02}.log" for number in range(40)]
+    entries = [FolderEntry(name, 1_000 + number) for number, name in enumerate(names)]
+    entries += [FolderEntry(f"part{number}", None) for number in range(4)]
+    entries += [FolderEntry("a1.csv", 10), FolderEntry("a2.csv", 10), FolderEntry("b1.csv", 2_000)]
+    listed = "node-00.log … node-39.log (40 files, 1.0 kB), part0/ … part3/ (4 folders)"
+    files = "a1.csv (10 B), a2.csv (10 B)"
+    assert render_folder(FolderListing(tuple(entries), 50), 4) == f"{listed}, {files}, … and 4 more"
+    sizes = [
+        FolderEntry(f"x{number}", size) for number, size in enumerate((10, 1_100, 1_200, 9_900))
+    ]
+    assert render_folder(FolderListing(tuple(sizes), 4), 4) == "x0 … x3 (4 files, 10 B–9.9 kB)"
+    sizes[0] = FolderEntry("x0", 1_050)
+    assert render_folder(FolderListing(tuple(sizes), 4), 4) == "x0 … x3 (4 files, 1.1–9.9 kB)"
 
 
 def test_environment_details_are_sent_again_only_after_a_change(desk: Desk, project: Path) -> None:

@@ -202,9 +202,16 @@ def test_large_table_says_how_many_rows_were_read(monkeypatch: pytest.MonkeyPatc
         ([1, 2, 3, 3, *range(4, 40)], "1 to 39; 39 different"),
         (list(range(100, 200)), "100 to 199; all different"),
         ([1, 1_000, 20_000], "1 to 20000"),
+        ([7.367222, 145.621384, 5.5], "5.5 to ~145.62"),
+        ([7.367222, 9.5], "~7.3672 to 9.5"),
+        ([0.000123, 123.456], "0.000123 to 123.456"),
+        (
+            ["1", "2", "3", "4", "5", "n/a", "n/a"],
+            "values: 'n/a' 2, '1' 1, '2' 1, '3' 1, '4' 1, '5' 1; numbers as text, but 2 are not numbers: 'n/a'",
+        ),
         (
             ["1", "2.5", "1,000", "n/a"],
-            "values: '1', '2.5', '1,000', 'n/a'; numbers as text, except 1",
+            "values: '1', '2.5', '1,000', 'n/a'; numbers as text, but 1 is not a number: 'n/a'",
         ),
         (
             ["2026-01-02", "2025-12-31", "2026-01-02"],

@@ -193,7 +193,7 @@ SIMPLE: list[tuple[Any, list[str]]] = [
         CARS,
         [
             "it: DataFrame, 406 rows x 4 columns",
-            f"Name {CARS.dtypes['Name']}: 1 missing; all different; numbers as text, except 2",
+            f"Name {CARS.dtypes['Name']}: 1 missing; all different; numbers as text, but 2 are not numbers",
             "Miles_per_Gallon float64: 8 missing; 15 to 20.5",
             "Cylinders int64: only 8",
             "Origin object: values (203 each): 'USA', 'Japan'",
@@ -219,6 +219,17 @@ SIMPLE: list[tuple[Any, list[str]]] = [
             "0 int64: only 1",
             "it.head(1):",
             "k | 1",
+        ],
+    ),
+    (
+        pd.DataFrame([[1, 2, 3]], columns=pd.Index([1990, "1990", "-"], dtype=object), index=[5]),
+        [
+            "it: DataFrame, 1 row x 3 columns, row labels: int64, column labels: int",
+            "1990 int64: only 1",
+            "'1990' int64: only 2",
+            "- int64: only 3",
+            "it.head(1):",
+            "5 | 1 | 2 | 3",
         ],
     ),
     (
@@ -295,6 +306,13 @@ def test_secret_looking_variables_are_omitted() -> None:
     namespace = {"api_key": ["abc"], "get_token": area, "x": 1}
     names = ["api_key", "get_token", "x", "no such name"]
     assert describe(namespace, names, LIMIT).keys() == {"get_token", "x"}
+
+
+def test_last_column_of_a_row_is_shown_rather_than_an_ellipsis() -> None:
+    airports = pd.read_csv(StringIO(SOURCES["airports"]()))
+    row = describe_value("airports", airports, LIMIT).split("\n")[-1]
+    assert row.startswith("0 | 00M | Thigpen | Bay Springs | MS | USA | 31.95")
+    assert " | -89.23" in row
 
 
 def test_wide_table_shows_some_columns() -> None:

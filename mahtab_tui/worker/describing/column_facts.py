@@ -28,6 +28,8 @@ _MAX_BITS = 200
 _MAX_INT_CHARS = 20
 _MAX_FLOAT_CHARS = 8
 """Characters of a number that is written exactly."""
+_MAX_FLOAT_DIGITS = 6
+"""Digits of a number with a fraction that is written exactly."""
 _MIDNIGHT = " 00:00:00"
 _NUMBER = re.compile(r"\s*[-+]?[$€£]?\d[\d,]*(?:\.\d+)?(?:[eE][-+]?\d{1,4})?%?\s*")
 _DATE = re.compile(
@@ -168,10 +170,12 @@ def number_text(value: Any) -> str:
         return ""
     text = str(value)
     text = text.removesuffix(".0")
-    max_chars = _MAX_INT_CHARS
     if "." in text or "e" in text:
-        max_chars = _MAX_FLOAT_CHARS
-    if len(text) <= max_chars:
+        digits = text.partition("e")[0].replace(".", "").lstrip("-0")
+        is_exact = len(text) <= _MAX_FLOAT_CHARS and len(digits) <= _MAX_FLOAT_DIGITS
+    else:
+        is_exact = len(text) <= _MAX_INT_CHARS
+    if is_exact:
         return text
     return f"~{float(value):.5g}"
 
@@ -207,13 +211,28 @@ def _text_note(texts: Counter[str]) -> str:
             continue
         if len(texts) > _MAX_MATCHED_TEXTS:
             return f"the first {len(sample):,} are mostly {note}"
-        matched = sum(count for text, count in texts.items() if _matches(pattern, text))
-        unmatched = sum(texts.values()) - matched
-        if matched > unmatched:
-            if unmatched:
-                return f"{note}, except {unmatched:,}"
-            return note
+        unmatched_texts = [text for text in texts if not _matches(pattern, text)]
+        unmatched_count = sum(texts[text] for text in unmatched_texts)
+        if 2 * unmatched_count < sum(texts.values()):
+            return note + _describe_unmatched(note, unmatched_texts, unmatched_count)
     return ""
+
+
+def _describe_unmatched(note: str, texts: Sequence[str], count: int) -> str:
+    """Say how many values are no numbers or dates, and which, if that is one text.
+
+    Args:
+        note: What most values are.
+        texts: The others.
+        count: How often these occur.
+    """
+    if not count:
+        return ""
+    noun = note.partition(" ")[0].removesuffix("s")
+    words = f", but {count:,} are not {noun}s"
+    if count == 1:
+        words = f", but 1 is not a {noun}"
+    return f"{words}: {literal(texts[0], _MAX_VALUE_CHARS)}" if len(texts) == 1 else words
 
 
 def _have_order_of_time(texts: Iterable[str]) -> bool:

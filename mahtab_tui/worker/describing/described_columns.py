@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -18,6 +19,10 @@ MAX_HEAD_ROWS = 2
 MAX_CELL_CHARS = 40
 MAX_COLUMNS = 60
 """Columns of a table that are described, the first ones."""
+
+
+_LITERAL = re.compile(r"[-+]?[\d_.]+(?:[eE][-+]?\d+)?|True|False|None|nan|NaN|NaT|")
+"""A text that code would read as a number or a constant, or nothing."""
 
 
 class DescribedColumn(NamedTuple):
@@ -64,7 +69,7 @@ def describe_column(
 
 def label_text(label: object) -> str:
     """Return a label as it is written before its column; quoted if it would be misread otherwise."""
-    if type(label) is str and label and label == label.strip():
+    if type(label) is str and label == label.strip() and not _LITERAL.fullmatch(label):
         return one_line(label, MAX_CELL_CHARS)
     if type(label) is str or type(label) is tuple:
         return one_line(short_key(label), MAX_CELL_CHARS)

@@ -219,6 +219,8 @@ def _describe_index(index: Any) -> str:
     names = [label_text(name) for name in index.names if name is not None]
     if is_one_of(index, "pandas", "RangeIndex") and not names:
         return ""
+    if not names:
+        return f", row labels: {dtype_text(index.dtype)}"
     return f", index: {' '.join([*names, dtype_text(index.dtype)])}"
 
 

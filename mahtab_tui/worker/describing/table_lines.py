@@ -24,6 +24,8 @@ _PREFERRED_TABLE_SIZE = 700
 """Size of a description with details of the values, about 250 tokens (see `_size`)."""
 _MAX_TABLE_SIZE = 1_350
 """Size of a description with the least details."""
+_MAX_LAST_CHARS = 8
+"""Characters of the last value of a row that is shown although the row gets longer by it."""
 _SEPARATOR = " | "
 """What separates the cells of the first rows."""
 
@@ -136,6 +138,10 @@ def head_lines(table: DescribedTable, detail: TableDetail) -> list[str]:
     available_width = detail.row_width - max(map(len, table.row_labels), default=0)
     ends = accumulate(max(map(len, cells)) + len(_SEPARATOR) for cells in blocks)
     visible_columns = max(1, sum(end <= available_width for end in ends))
+    # The last column takes hardly more than what would stand for it.
+    is_last_short = max(map(len, blocks[-1])) <= _MAX_LAST_CHARS
+    if visible_columns == table.column_count - 1 == len(columns) - 1 and is_last_short:
+        visible_columns += 1
     blocks = blocks[:visible_columns]
     if visible_columns < table.column_count:
         blocks.append(["..."] * row_count)
