@@ -62,6 +62,7 @@ Provider = Literal[
 ]
 McpOutputFormat = Literal["plain", "markdown", "ansi"]
 PictureMode = Literal["auto", "kitty", "sixel", "blocks"]
+EditorKeys = Literal["standard", "vim", "vim-multiline"]
 
 
 def resource_folder(name: str) -> Path:
@@ -253,6 +254,10 @@ class Settings(BaseSettings):
     theme: str | None = Field(None, description="A theme's name")
     pictures: PictureMode = Field(
         "auto", description="How pictures are drawn; auto: as well as the terminal can"
+    )
+    keys: EditorKeys = Field(
+        "standard",
+        description="Keys of the editor; vim: Vi's, with Enter as usual; vim-multiline: Enter runs or sends only in normal mode",
     )
     keymap: dict[str, str] = Field(
         default_factory=dict,

@@ -70,6 +70,7 @@ if TYPE_CHECKING:
     from mahtab_tui.bus.values import Mode
     from mahtab_tui.kernel.values import Completions, Explanation
     from mahtab_tui.session.mentions import MentionChip
+    from mahtab_tui.settings.model import EditorKeys
     from mahtab_tui.tui.editor.draft_file import DraftSaver
     from mahtab_tui.tui.pictures.overlay import Overlay
     from mahtab_tui.tui.widgets.approval_row import ApprovalRow
@@ -149,7 +150,9 @@ class MahtabApp(TerminalApp[int]):
         self.call_after_first_picture(lambda: self.ui_state.remember_model(session.model))
         if session.settings.kernel is not None:
             self.ui_state.remember_kernel(session.settings.kernel)
-        self.settings = LiveSettings(self, session, self.ui_state, COMMAND_IDS)
+        self.settings = LiveSettings(
+            self, session, self.ui_state, COMMAND_IDS, self._use_editor_keys
+        )
         self.navigation = Navigation(self, session, COMMANDS)
         self.keeps_namespace = keeps_namespace
         self._rewound_text = ""
@@ -253,6 +256,9 @@ class MahtabApp(TerminalApp[int]):
     @property
     def editor(self) -> EditorPane:
         return self.panes.editor
+
+    def _use_editor_keys(self, keys: EditorKeys) -> None:
+        self.editor.keys = keys
 
     def action_command(self, id: str, argument: str = "") -> None:
         BY_ID[id].run(self.command_context, argument)

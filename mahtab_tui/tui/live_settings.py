@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
 from mahtab_tui.llm.base import ModelError
@@ -13,6 +13,7 @@ from mahtab_tui.tui.theme import MAHTAB
 
 if TYPE_CHECKING:
     from mahtab_tui.session import Session
+    from mahtab_tui.settings.model import EditorKeys
     from mahtab_tui.tui.terminal_app import TerminalApp
     from mahtab_tui.tui.ui_state import UiState
 
@@ -26,17 +27,27 @@ class LiveSettings:
         session: Session,
         ui_state: UiState,
         command_ids: Collection[str],
+        use_editor_keys: Callable[[EditorKeys], None],
     ) -> None:
-        """command_ids: the commands that a key map may name."""
+        """
+        Args:
+            app: The application.
+            session: It has the settings.
+            ui_state: Remembers the model that is chosen.
+            command_ids: The commands that a key map may name.
+            use_editor_keys: Called with the setting `keys`.
+        """
         self._app = app
         self._command_ids = command_ids
         self.session = session
         self._ui_state = ui_state
+        self._use_editor_keys = use_editor_keys
         self.keymap = session.settings.keymap
 
     def apply(self) -> None:
-        """Give the application and its terminal the key map and the setting for pictures."""
+        """Give the application, its editor and its terminal the keys and the setting for pictures."""
         self._app.set_keymap(self.keymap)
+        self._use_editor_keys(self.session.settings.keys)
         driver = self._app._driver
         if isinstance(driver, TerminalDriver):
             driver.pictures = self.session.settings.pictures
@@ -59,7 +70,7 @@ class LiveSettings:
         elif key == "keymap":
             self.keymap = value
         self.apply()
-        return is_immediate or key in ("theme", "keymap", "pictures")
+        return is_immediate or key in ("theme", "keymap", "pictures", "keys")
 
     def add_rules(self, rules: tuple[str, ...]) -> None:
         """Add rules of approval, for this session and in the user's own file of settings. If they

@@ -67,7 +67,7 @@ class Panes(Screen[None]):
         self._session = session
         self._ui_state = ui_state
         # Kept, because the draft of a screen that closes is saved after its widgets are gone.
-        self.editor = EditorPane(history, input_help, id="editor")
+        self.editor: EditorPane = EditorPane(history, input_help, id="editor")
         self._greeting: GreetingLines = ()
         self._transcript: TranscriptPane | None = None
         """Made when first needed; until then there is a greeting."""

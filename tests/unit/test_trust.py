@@ -50,6 +50,7 @@ WAITS: dict[str, object] = {
     "max_answer_chars": 2_000_001,
     "max_history": 21,
     "max_usd": 0.5,
+    "keys": "vim",
     "mention_last_session": False,
     "mcp_output_format": "ansi",
     "mcp_highlight": True,

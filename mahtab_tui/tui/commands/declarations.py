@@ -270,6 +270,7 @@ _OTHER_KEYS: dict[str, dict[str, str]] = {
         "ctrl+/": "Comment the line or the selected lines, or undo that",
         "alt+up, alt+down": "In a text of several lines: move the line or the selected lines",
         "ctrl+d": "Leave, if the editor is empty; press it again if something would be lost",
+        "escape": "With the setting keys = vim: go to normal mode, for Vi's commands",
     },
     "Signs": {
         "+  ~  −": "A cell added, changed or deleted this name",

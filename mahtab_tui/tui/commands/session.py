@@ -58,7 +58,11 @@ def toggle_mode(context: CommandContext) -> None:
     editor.focus()
 
 
-@_input("history-search ctrl+r /history", "Search history: Search the inputs of all sessions")
+@_input(
+    "history-search ctrl+r /history",
+    "Search history: Search the inputs of all sessions",
+    available=lambda context: not context.panes.editor.redoes_by_key,
+)
 def search_history(context: CommandContext) -> None:
     editor = context.panes.editor
 

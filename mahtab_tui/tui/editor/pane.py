@@ -26,6 +26,7 @@ from mahtab_tui.tui.workers import Fetcher
 if TYPE_CHECKING:
     from mahtab_tui.bus.values import Mode
     from mahtab_tui.session.mentions import MentionChip
+    from mahtab_tui.settings.model import EditorKeys
     from mahtab_tui.store.input_history import History
     from mahtab_tui.tui.editor.help_card import HelpCard
     from mahtab_tui.tui.editor.input_help import InputHelp
@@ -35,6 +36,10 @@ _MODE_HINTS: dict[Mode, str] = {
     "ask": "Ask · Enter sends · ` back to Python · Ctrl+J new line · /help",
 }
 _LINE_HINT = "Python · Enter opens a line · an empty line at the end runs a block"
+_MULTILINE_HINTS: dict[Mode, str] = {
+    "python": "Python · Enter opens a line · Escape, then Enter, runs",
+    "ask": "Ask · Enter opens a line · Escape, then Enter, sends",
+}
 _MAX_CHECKED_CHARS = 20_000
 """A longer text is not parsed at each key for the hint."""
 _CELL_HINT = "Enter runs it as this cell of the notebook · Escape cancels"
@@ -116,6 +121,7 @@ class EditorPane(Widget):
     def on_mount(self) -> None:
         self._inputs.start()
         self._show_mode()
+        self.watch(self._area, "mode_words", self._show_hint, init=False)
 
     def on_unmount(self) -> None:
         self._inputs.close()
@@ -128,6 +134,20 @@ class EditorPane(Widget):
     @text.setter
     def text(self, text: str) -> None:
         self._area.recall(text)
+
+    @property
+    def keys(self) -> EditorKeys:
+        return self._area.keys
+
+    @keys.setter
+    def keys(self, keys: EditorKeys) -> None:
+        self._area.keys = keys
+        self._show_hint()
+
+    @property
+    def redoes_by_key(self) -> bool:
+        """Whether Ctrl+R is the key for a redo, as in Vi."""
+        return self._area.has_focus and not self._area.is_typing_mode
 
     @property
     def is_empty(self) -> bool:
@@ -196,20 +216,28 @@ class EditorPane(Widget):
             self._show_mode()
 
     def watch_mentions(self) -> None:
-        self._hint.update(self._hint_line())
+        self._show_hint()
 
     def watch_offer(self) -> None:
-        self._hint.update(self._hint_line())
+        self._show_hint()
 
     def watch_enter_opens_line(self) -> None:
-        self._hint.update(self._hint_line())
+        self._show_hint()
 
     def _show_mode(self) -> None:
         self.set_class(self.mode == "ask", "-ask")
         self._area.python = self.mode == "python"
         glyph = "↻" if self.replaced_entry else _GLYPHS[self.mode]
         self.query_one("#glyph", Static).update(glyph)
-        self._hint.update(self._hint_line())
+        self._show_hint()
+
+    def _show_hint(self) -> None:
+        """Show the mode of Vi, if there is one, before the most urgent hint."""
+        hint = self._hint_line()
+        words = self._area.mode_words
+        if words:
+            hint = Content.assemble((plain(words), "bold $highlight"), "  ", hint)
+        self._hint.update(hint)
 
     def _hint_line(self) -> Content:
         """Return the most urgent hint. A text that mentions something is a question, so there is no
@@ -220,6 +248,8 @@ class EditorPane(Widget):
             return Content(_CELL_HINT)
         if self.mentions:
             return self._mentions_line()
+        if self.keys == "vim-multiline" and self._area.is_typing_mode:
+            return Content(_MULTILINE_HINTS[self.mode])
         return Content(_LINE_HINT if self.enter_opens_line else _MODE_HINTS[self.mode])
 
     def _mentions_line(self) -> Content:
@@ -310,6 +340,8 @@ class EditorPane(Widget):
         elif self.replaced_entry:
             event.stop()
             self.end_replacing()
+        elif self._area.keeps_escape:
+            event.stop()
 
     @on(TextArea.Changed)
     @on(TextArea.SelectionChanged)

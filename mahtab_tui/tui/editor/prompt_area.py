@@ -13,6 +13,7 @@ from textual.binding import Binding, BindingType
 from textual.document._document import EditResult, Location, Selection
 from textual.events import Blur, Key
 from textual.message import Message
+from textual.reactive import var
 
 from mahtab_tui.system import IMPORTS
 from mahtab_tui.tui.editor.code_area import CodeArea
@@ -20,9 +21,11 @@ from mahtab_tui.tui.editor.completion_list import CompletionList
 
 if TYPE_CHECKING:
     from mahtab_tui.bus.values import Mode
+    from mahtab_tui.settings.model import EditorKeys
     from mahtab_tui.store.input_history import History, HistoryEntry
     from mahtab_tui.tui.editor.completion import Completer
     from mahtab_tui.tui.editor.input_help import InputHelp
+    from mahtab_tui.tui.editor.vi_editing import ViEditing
 
 CLOSE_TIMEOUT_S = 1.0
 """Seconds to wait for the inputs that are still to be written."""
@@ -182,8 +185,11 @@ class PromptArea(CodeArea):
     class EmptySubmitted(Message):
         """Posted on Enter in an empty text."""
 
+    mode_words: var[str] = var("", init=False)
+    """The mode of Vi and the incomplete command; empty without Vi's keys."""
     draft: Draft | None = None
     """Comes back after the next input is submitted."""
+    _vi: ViEditing | None = None
     _recalled: tuple[str, Selection] | None = None
     """The input that was recalled last, with its selection. While both are unchanged, the Up key goes on
     to an older one."""
@@ -214,12 +220,49 @@ class PromptArea(CodeArea):
 
     async def on_key(self, event: Key) -> None:
         is_at_start = self.cursor_location == (0, 0) and self.selection.is_empty
-        if event.character == "`" and is_at_start:
+        begins_command = self._vi is None or self._vi.is_between_commands
+        if event.character == "`" and is_at_start and begins_command:
             self._change_mode("ask" if self.python else "python")
-        elif not self.completer.handle_key(event):
+        elif not self._handle_key(event):
             return
         event.stop()
         event.prevent_default()
+
+    def _handle_key(self, event: Key) -> bool:
+        """Give a key to the list of completions, then to Vi's keys; return False if it is for
+        neither. Escape is for both."""
+        is_handled = self.completer.handle_key(event)
+        if self._vi is not None and (not is_handled or event.key == "escape"):
+            is_handled = self._vi.handle_key(event)
+        return is_handled
+
+    @property
+    def keys(self) -> EditorKeys:
+        """The setting of this name."""
+        return "standard" if self._vi is None else self._vi.keys
+
+    @keys.setter
+    def keys(self, keys: EditorKeys) -> None:
+        if keys == self.keys:
+            return
+        if keys == "standard":
+            self._vi = None
+            self.mode_words = ""
+        else:
+            from mahtab_tui.tui.editor.vi_editing import ViEditing
+
+            self._vi = ViEditing(self, keys)
+
+    @property
+    def is_typing_mode(self) -> bool:
+        """Whether keys type text, as always without Vi's keys."""
+        return self._vi is None or self._vi.is_typing_mode
+
+    @property
+    def keeps_escape(self) -> bool:
+        """Whether Escape stops nothing, since many who use Vi press it again and again while they
+        edit. In an empty text it stops what runs, as usual."""
+        return self._vi is not None and bool(self.text)
 
     def on_blur(self, event: Blur) -> None:
         self.completer.close()
@@ -261,6 +304,8 @@ class PromptArea(CodeArea):
         self.post_message(self.Submitted(text, python=self.python))
         self._inputs.add(text, self.mode)
         self.load_text("")
+        if self._vi is not None:
+            self._vi.begin_insert_mode()
         # The editor is empty, and undo cannot bring its text back.
         self._pastes = Pastes()
         draft = self.draft

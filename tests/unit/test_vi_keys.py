@@ -1,0 +1,98 @@
+"""Vi's keys on a text."""
+
+from __future__ import annotations
+
+import pytest
+
+from mahtab_tui.tui.editor.vi_keys import ViKeys, ViText
+
+TOTAL = "total = sum(prices, 0)\nprint(total)"
+
+
+def start(text: str, cursor: int = 0) -> tuple[ViKeys, ViText]:
+    """Return the keys in normal mode over a text."""
+    keys = ViKeys()
+    state = keys.leave_insert_mode(ViText(text, cursor))
+    return keys, state._replace(cursor=cursor)
+
+
+def press(keys: ViKeys, state: ViText, typed: str) -> ViText:
+    """Press keys; in insert mode, they are typed into the text. "E" in angle brackets is Escape."""
+    for part in typed.replace("<E>", "\x1b"):
+        if part == "\x1b" and keys.mode == "insert":
+            state = keys.leave_insert_mode(state)
+        elif part == "\x1b":
+            state = keys.press("escape", None, state)
+        elif keys.mode == "insert":
+            text = state.text[: state.cursor] + part + state.text[state.cursor :]
+            state = ViText(text, state.cursor + 1)
+        elif part == "\r":
+            state = keys.press("enter", None, state)
+        else:
+            state = keys.press(part, part, state)
+    return state
+
+
+@pytest.mark.parametrize(
+    ("typed", "expected"),
+    [
+        ("dw", "= sum(prices, 0)\nprint(total)"),
+        ("3dw", "(prices, 0)\nprint(total)"),
+        ("2d1w", "sum(prices, 0)\nprint(total)"),
+        ("dd", "print(total)"),
+        ("yyp", "total = sum(prices, 0)\ntotal = sum(prices, 0)\nprint(total)"),
+        ("f(ci(a, b<E>", "total = sum(a, b)\nprint(total)"),
+        ("f(%x", "total = sum(prices, 0\nprint(total)"),
+        ("cwsum_<E>j0.", "sum_ = sum(prices, 0)\nsum_(total)"),
+        ("x..", "al = sum(prices, 0)\nprint(total)"),
+        ("Afoo<E>", "total = sum(prices, 0)foo\nprint(total)"),
+        ("vfld", " = sum(prices, 0)\nprint(total)"),
+        ("Vjd", ""),
+        ('"ayiw"byyGo<E>"ap', "total = sum(prices, 0)\nprint(total)\ntotal"),
+        ('"ayiwjyiw"ap', "total = sum(prices, 0)\nptotalrint(total)"),
+        ('"adw"bdw"ap"bp', "stotal = um(prices, 0)\nprint(total)"),
+        ('ve"ay$"ap', "total = sum(prices, 0)total\nprint(total)"),
+        ("wcw+=<E>", "total += sum(prices, 0)\nprint(total)"),
+        ("wwcWmax(<E>", "total = max( 0)\nprint(total)"),
+        ("2cwx = <E>", "x =  sum(prices, 0)\nprint(total)"),
+        ("/print\rD", "total = sum(prices, 0)\n"),
+        ("/o\rnx", "total = sum(prices, 0)\nprint(ttal)"),
+        ("rT~", "total = sum(prices, 0)\nprint(total)"),
+        ("RT<E>", "Total = sum(prices, 0)\nprint(total)"),
+        ("gUiw", "TOTAL = sum(prices, 0)\nprint(total)"),
+        (">>", "    total = sum(prices, 0)\nprint(total)"),
+        ("J", "total = sum(prices, 0) print(total)"),
+        ("qaq@a", "total = sum(prices, 0)\nprint(total)"),
+    ],
+)
+def test_commands_do_what_they_do_in_vim(typed: str, expected: str) -> None:
+    keys, state = start(TOTAL)
+    assert press(keys, state, typed).text == expected
+
+
+def test_the_mode_and_an_incomplete_command_are_known() -> None:
+    keys, state = start(TOTAL)
+    seen = []
+    for typed in ("", "2d", "<E>", "v", "<E>", "V", "<E>", "/pri", "<E>", "R", "<E>", "i"):
+        state = press(keys, state, typed)
+        seen.append((keys.mode, keys.pending_keys))
+    assert seen == [
+        ("normal", ""),
+        ("normal", "2d"),
+        ("normal", ""),
+        ("visual", ""),
+        ("normal", ""),
+        ("visual line", ""),
+        ("normal", ""),
+        ("search", "/pri"),
+        ("normal", ""),
+        ("replace", ""),
+        ("normal", ""),
+        ("insert", ""),
+    ]
+
+
+def test_a_text_that_was_changed_elsewhere_is_taken_over() -> None:
+    keys, state = start(TOTAL)
+    press(keys, state, "dw")
+    assert press(keys, ViText("new text", 4), "x").text == "new ext"
