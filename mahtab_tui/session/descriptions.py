@@ -164,6 +164,7 @@ class VariableDescriptions(RecordHandler):
         texts = describe_variables(unknown_variables, new_texts, users_names, marks)
         for name in fitting:
             self._sent[name] = _SentDescription(unsent[name], name in users_names, texts[name])
+            self._sent_lines.pop(name, None)
         self._remember_lines(lines, texts)
         return texts | self._named_values(variables, names, question)
 
@@ -195,11 +196,13 @@ class VariableDescriptions(RecordHandler):
             is_described: Whether such a message has the whole description.
         """
         sent = self._sent_lines.get(name)
-        if is_described:
-            # The marks may have changed since.
-            described_line = self._sent[name].message.partition("\n")[0]
-            return _marks_of(described_line) == _marks_of(line)
-        return sent is not None and sent.line == line and sent.message in conversation
+        if sent is not None:
+            return sent.line == line and sent.message in conversation
+        if not is_described:
+            return False
+        # The marks may have changed since.
+        described_line = self._sent[name].message.partition("\n")[0]
+        return _marks_of(described_line) == _marks_of(line)
 
     def _remember_lines(self, lines: Mapping[str, str], texts: Mapping[str, str]) -> None:
         """Note which lines the model gets.
@@ -303,6 +306,7 @@ class VariableDescriptions(RecordHandler):
         for name, text in descriptions.items():
             if name in texts:
                 self._sent[name] = _SentDescription(text, name in users_names, texts[name])
+                self._sent_lines.pop(name, None)
         self._remember_lines(self._lines(listed, descriptions, {}, users_names, {}), texts)
         return append_omitted_names(join_variables(texts), omitted_names, deleted_names)
 

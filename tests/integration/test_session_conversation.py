@@ -413,16 +413,20 @@ def test_table_of_a_stale_cell_is_marked_without_being_described_again(
     open_session: OpenSession, sent_messages: Sent
 ) -> None:
     pytest.importorskip("pandas")
-    it = open_session("One.", "Two.", "Three.")
+    it = open_session("One.", "Two.", "Three.", "Four.")
     it.run("import pandas as pd\nprices = pd.DataFrame({'a': [1, 2]})", "doubled = prices * 2")
     it.ask_and_wait("What is in doubled?")
-    assert "doubled.head(" in sent_messages[0][-1][1]
+    assert "\n0 | 2\n1 | 4\n" in sent_messages[0][-1][1]
     it.run("prices.loc[0, 'a'] = 5")
-    for number in (1, 2):
-        it.ask_and_wait("What is in doubled now?")
-        question = sent_messages[number][-1][1]
-        assert (
-            "doubled: DataFrame, 2 rows x 1 column: a int64  [the user's, from In 2 (stale)]"
-            in question
-        )
-        assert "doubled.head(" not in question
+    line = "doubled: DataFrame, 2 rows x 1 column: a int64  [the user's"
+    it.ask_and_wait("What is in doubled now?")
+    question = sent_messages[1][-1][1]
+    assert f"{line}, from In 2 (stale)]" in question
+    assert "\n1 | 4\n" not in question
+    it.ask_and_wait("What is in doubled?")
+    assert line not in sent_messages[2][-1][1], "nothing has changed"
+    it.run("prices.loc[0, 'a'] = 1", "doubled = prices * 2")
+    it.ask_and_wait("What is in doubled now?")
+    question = sent_messages[3][-1][1]
+    assert f"{line}]" in question
+    assert "(stale)" not in question

@@ -206,8 +206,7 @@ SIMPLE: list[tuple[Any, list[str]]] = [
         INDEXED,
         [
             "it: DataFrame, 2 rows x 1 column, MultiIndex ('x', None)",
-            "v int64: 1 to 2; all different",
-            "it.head(2):",
+            "columns: v int64",
             "a, 1 | 1",
             "b, 2 | 2",
         ],
@@ -216,8 +215,7 @@ SIMPLE: list[tuple[Any, list[str]]] = [
         pd.DataFrame({0: [1]}, index=pd.Index(["k"], name="key", dtype=object)),
         [
             "it: DataFrame, 1 row x 1 column, index: key object, column labels: int",
-            "0 int64: only 1",
-            "it.head(1):",
+            "columns: 0 int64",
             "k | 1",
         ],
     ),
@@ -225,10 +223,7 @@ SIMPLE: list[tuple[Any, list[str]]] = [
         pd.DataFrame([[1, 2, 3]], columns=pd.Index([1990, "1990", "-"], dtype=object), index=[5]),
         [
             "it: DataFrame, 1 row x 3 columns, row labels: int64, column labels: int",
-            "1990 int64: only 1",
-            "'1990' int64: only 2",
-            "- int64: only 3",
-            "it.head(1):",
+            "columns: 1990 int64 | '1990' int64 | - int64",
             "5 | 1 | 2 | 3",
         ],
     ),
@@ -236,8 +231,7 @@ SIMPLE: list[tuple[Any, list[str]]] = [
         pd.DataFrame({("a", "x"): [1]}),
         [
             "it: DataFrame, 1 row x 1 column, columns: MultiIndex of 2 levels",
-            "('a', 'x') int64: only 1",
-            "it.head(1):",
+            "columns: ('a', 'x') int64",
             "0 | 1",
         ],
     ),
@@ -306,6 +300,26 @@ def test_secret_looking_variables_are_omitted() -> None:
     namespace = {"api_key": ["abc"], "get_token": area, "x": 1}
     names = ["api_key", "get_token", "x", "no such name"]
     assert describe(namespace, names, LIMIT).keys() == {"get_token", "x"}
+
+
+CELLS = st.integers(-99, 99) | st.floats() | st.sampled_from(["a", " a", "", "1", "…", None])
+
+
+@given(st.lists(st.lists(CELLS, min_size=3, max_size=3), min_size=1, max_size=12))
+def test_all_rows_of_a_small_table_are_shown_only_as_they_are(rows: list[list[Any]]) -> None:
+    table = pd.DataFrame(rows, columns=["first", "second", "third"])
+    description_lines = lines(table)
+    if not description_lines[1].startswith("columns: "):
+        assert description_lines[-1].count(" | ") <= 3
+        return
+    shown = [line.split(" | ") for line in description_lines[2:]]
+    assert len(shown) == len(rows) <= 10
+    for (_, *texts), row in zip(shown, table.itertuples(index=False), strict=True):
+        for text, value in zip(texts, row, strict=True):
+            if isinstance(value, str) or value is None:
+                assert text in (str(value), "NaN")
+            else:
+                assert text == "NaN" if pd.isna(value) else float(text) == value
 
 
 def test_last_column_of_a_row_is_shown_rather_than_an_ellipsis() -> None:
@@ -531,7 +545,7 @@ def test_no_user_code_runs() -> None:
         described.update(describe(objects, [name], LIMIT))
         assert ran == [], name
     assert described.keys() == objects.keys()
-    assert described["column"].endswith("0 | <Hostile>\n1 | None")
+    assert described["column"].endswith("0 | <Hostile>\n1 | None\n2 | None")
     assert "k <Kinds>" in described["kinds"]
     assert described["sub_list"] == "sub_list: SubList, 1 item of Hostile\n  [0]: <Hostile>"
     arguments = "a: Hostile, b: Hostile | None = …, c: int = 1"

@@ -16,6 +16,10 @@ from .column_facts import ColumnFacts
 
 MAX_HEAD_ROWS = 2
 """First rows that are shown, at most."""
+MAX_WHOLE_ROWS = 10
+"""Rows of a table all of which may be shown."""
+MAX_WHOLE_COLUMNS = 6
+"""Columns of such a table."""
 MAX_CELL_CHARS = 40
 MAX_COLUMNS = 60
 """Columns of a table that are described, the first ones."""
@@ -44,6 +48,7 @@ def describe_column(
     head: Column | None = None,
     missing_text: str = "",
     facts: ColumnFacts | None = None,
+    head_rows: int = MAX_HEAD_ROWS,
 ) -> DescribedColumn:
     """Describe a column, without its values if its name is that of a secret.
 
@@ -54,9 +59,10 @@ def describe_column(
         head: Reads the first rows; None if that would run the user's code.
         missing_text: Stands for a missing value.
         facts: What is known about all rows.
+        head_rows: First rows that are read.
     """
     name = label_text(label)
-    visible_rows = min(rows, MAX_HEAD_ROWS)
+    visible_rows = min(rows, head_rows)
     if head is None:
         return DescribedColumn(name, dtype, ["…"] * visible_rows, facts)
     is_number = head.right

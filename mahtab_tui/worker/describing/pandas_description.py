@@ -18,6 +18,8 @@ from .described_columns import (
     MAX_CELL_CHARS,
     MAX_COLUMNS,
     MAX_HEAD_ROWS,
+    MAX_WHOLE_COLUMNS,
+    MAX_WHOLE_ROWS,
     DescribedColumn,
     cell_texts,
     describe_column,
@@ -53,12 +55,16 @@ def frame_lines(name: str, kind: str, frame: Any, limit: int) -> list[str]:
     size = f"{size_text(row_count, 'rows')} x {size_text(column_count, 'columns')}"
     labels = _column_labels(frame)
     index_words = _describe_index(frame.index) + _describe_column_labels(frame, labels)
+    is_small = row_count <= MAX_WHOLE_ROWS and len(labels) == column_count <= MAX_WHOLE_COLUMNS
+    head_rows = row_count if is_small else MAX_HEAD_ROWS
+    columns = _frame_columns(frame, labels, limit, head_rows)
     table = DescribedTable(
         name,
         f"{name}: {kind}, {size}{index_words}",
-        _frame_columns(frame, labels, limit),
+        columns,
         column_count,
-        _row_labels(frame.index[:MAX_HEAD_ROWS]),
+        _row_labels(frame.index[:head_rows]),
+        is_whole=is_small and _shows_exact_values(frame, columns),
     )
     return table_lines(table, limit)
 
@@ -113,7 +119,31 @@ def _column_labels(frame: Any) -> list[Any]:
     return labels
 
 
-def _frame_columns(frame: Any, labels: Sequence[object], limit: int) -> list[DescribedColumn]:
+def _shows_exact_values(frame: Any, columns: Sequence[DescribedColumn]) -> bool:
+    """Return whether no number of a small table was rounded, and all columns could be read."""
+    for position, column in enumerate(columns):
+        if column.facts is None:
+            return False
+        series = frame.iloc[:, position]
+        if getattr(series.dtype, "kind", "") != "f":
+            continue
+        if not all(map(_is_exact, column.cells, series.tolist())):
+            return False
+    return True
+
+
+def _is_exact(text: str, value: Any) -> bool:
+    """Return whether the text of a number, which may be missing, was not rounded."""
+    try:
+        return text == "NaN" or float(text) == value
+    except ValueError:
+        return False
+
+
+def _frame_columns(
+    frame: Any, labels: Sequence[object], limit: int, head_rows: int
+) -> list[DescribedColumn]:
+    """Describe the first columns. head_rows: First rows that are read."""
     all_series = _own_columns(frame, len(labels))
     all_facts = _read_facts(all_series, limit)
     columns: list[DescribedColumn] = []
@@ -123,7 +153,7 @@ def _frame_columns(frame: Any, labels: Sequence[object], limit: int) -> list[Des
             dtype = f"<{type_name(_column_array(frame, position))}>"
             columns.append(describe_column(label, dtype, len(frame)))
         else:
-            columns.append(_describe_series(label, series, all_facts[position]))
+            columns.append(_describe_series(label, series, all_facts[position], head_rows))
     return columns
 
 
@@ -143,16 +173,24 @@ def _column_array(frame: Any, position: int) -> Any:
     return frame._mgr.blocks[frame._mgr.blknos[position]].values
 
 
-def _describe_series(label: Any, series: Any, facts: ColumnFacts | None) -> DescribedColumn:
+def _describe_series(
+    label: Any, series: Any, facts: ColumnFacts | None, head_rows: int = MAX_HEAD_ROWS
+) -> DescribedColumn:
     dtype = _type_text(series)
     if not _is_readable(series):
         return describe_column(label, dtype, len(series))
     missing_text = "NaN"
     if dtype.startswith(("datetime64", "timedelta64", "period")):
         missing_text = "NaT"
-    head = column_of(series.iloc[:MAX_HEAD_ROWS])
+    head = column_of(series.iloc[:head_rows])
     return describe_column(
-        label, dtype, len(series), head=head, missing_text=missing_text, facts=facts
+        label,
+        dtype,
+        len(series),
+        head=head,
+        missing_text=missing_text,
+        facts=facts,
+        head_rows=head_rows,
     )
 
 

@@ -43,6 +43,8 @@ class DescribedTable(NamedTuple):
     """The number of all columns."""
     row_labels: Sequence[str] = ()
     """The labels of the first rows; none if they are only numbered."""
+    is_whole: bool = False
+    """Whether these are all rows and columns, with exact values."""
 
     def more_columns_lines(self) -> list[str]:
         """Return a line about the columns that are not described; none if all are."""
@@ -91,7 +93,39 @@ def table_lines(table: DescribedTable, limit: int) -> list[str]:
     """
     if limit < MIN_LINES_LIMIT:
         return [_single_line(table)]
+    lines = _detailed_lines(table, limit)
+    whole_lines = _whole_lines(table)
+    if whole_lines and _size(whole_lines) <= _size(lines):
+        return whole_lines
+    return lines
 
+
+def _whole_lines(table: DescribedTable) -> list[str]:
+    """Write all rows of a small table; none if its values could be misread without quotes."""
+    if not table.is_whole or not table.columns:
+        return []
+    if not all(map(_has_plain_cells, table.columns)):
+        return []
+    words: list[str] = []
+    for column in table.columns:
+        note = f" ({column.facts.note})" if column.facts is not None and column.facts.note else ""
+        words.append(f"{column.label} {column.type}{note}")
+    rows = zip(table.row_labels, *(column.cells for column in table.columns))
+    return [table.title, f"columns: {_SEPARATOR.join(words)}", *map(_SEPARATOR.join, rows)]
+
+
+def _has_plain_cells(column: DescribedColumn) -> bool:
+    """Return whether the values of a column are shown completely, and of which type they are."""
+    if column.facts is not None and column.facts.note.startswith("mixed"):
+        return False
+    return all(
+        cell and cell == cell.strip() and "…" not in cell and _SEPARATOR not in cell
+        for cell in column.cells
+    )
+
+
+def _detailed_lines(table: DescribedTable, limit: int) -> list[str]:
+    """Describe a table by its columns and its first rows."""
     more_columns_lines = table.more_columns_lines()
     rows: list[str] = []
     lines: list[str] = []
@@ -135,7 +169,8 @@ def head_lines(table: DescribedTable, detail: TableDetail) -> list[str]:
 
     row_count = min(detail.rows, len(columns[0].cells))
     blocks = [column.cells[:row_count] for column in columns]
-    available_width = detail.row_width - max(map(len, table.row_labels), default=0)
+    row_labels = table.row_labels[:row_count]
+    available_width = detail.row_width - max(map(len, row_labels), default=0)
     ends = accumulate(max(map(len, cells)) + len(_SEPARATOR) for cells in blocks)
     visible_columns = max(1, sum(end <= available_width for end in ends))
     # The last column takes hardly more than what would stand for it.
@@ -145,8 +180,8 @@ def head_lines(table: DescribedTable, detail: TableDetail) -> list[str]:
     blocks = blocks[:visible_columns]
     if visible_columns < table.column_count:
         blocks.append(["..."] * row_count)
-    if table.row_labels:
-        blocks.insert(0, table.row_labels[:row_count])
+    if row_labels:
+        blocks.insert(0, row_labels)
     rows = [_SEPARATOR.join(cells) for cells in zip(*blocks)]
     return [f"{table.name}.head({row_count}):", *rows]
 
