@@ -62,6 +62,7 @@ Provider = Literal[
 ]
 McpOutputFormat = Literal["plain", "markdown", "ansi"]
 PictureMode = Literal["auto", "kitty", "sixel", "blocks"]
+NotificationMode = Literal["bell", "osc9", "osc777", "off"]
 EditorKeys = Literal["standard", "vim", "vim-multiline"]
 
 
@@ -254,6 +255,10 @@ class Settings(BaseSettings):
     theme: str | None = Field(None, description="A theme's name")
     pictures: PictureMode = Field(
         "auto", description="How pictures are drawn; auto: as well as the terminal can"
+    )
+    notifications: NotificationMode = Field(
+        "bell",
+        description="How you are told, while another window has the focus, that something waits for you or a long cell has ended; osc9 and osc777: by a notification, if the terminal knows this sequence",
     )
     keys: EditorKeys = Field(
         "standard",

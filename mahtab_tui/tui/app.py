@@ -62,7 +62,12 @@ from mahtab_tui.tui.terminal_app import (
     RecordPump,
     TerminalApp,
 )
-from mahtab_tui.tui.terminal_driver import StdioRedirect
+from mahtab_tui.tui.terminal_driver import (
+    CELL_ENDED_TEXT,
+    NOTIFICATION_SEQUENCES,
+    WAITING_TEXT,
+    StdioRedirect,
+)
 from mahtab_tui.tui.ui_state import UiState
 
 if TYPE_CHECKING:
@@ -81,7 +86,7 @@ if TYPE_CHECKING:
 
 REDO = "/redo"
 LONG_CELL_S = 10.0
-"""The bell rings when a longer cell ends while the window has no focus."""
+"""The user is told when a longer cell ends while the window has no focus."""
 EXIT_NAMES = ("exit", "quit")
 """Inputs that leave the program, with or without parentheses. It is not sent to the kernel, which
 may be
@@ -239,7 +244,7 @@ class MahtabApp(TerminalApp[int]):
 
         self.record_pump.folds = [
             *self.panes.folds(),
-            self._ring_bell,
+            self._call_user,
             MissingModuleHints(self.session, self.panes).fold,
             *await self.panes.mount_prompt_rows(),
         ]
@@ -543,8 +548,8 @@ class MahtabApp(TerminalApp[int]):
     def on_app_blur(self, event: AppBlur) -> None:
         self._window_focused = False
 
-    def _ring_bell(self, new_records: Sequence[Record]) -> None:
-        """Ring when a long cell ends, or something waits for the user, who looks elsewhere."""
+    def _call_user(self, new_records: Sequence[Record]) -> None:
+        """Tell the user, who looks elsewhere, that a long cell has ended, or that something waits."""
         from mahtab_tui.bus import records
 
         if self._window_focused:
@@ -552,10 +557,15 @@ class MahtabApp(TerminalApp[int]):
         for record in new_records:
             match record:
                 case records.ReplOut(duration=seconds) if (seconds or 0) >= LONG_CELL_S:
-                    self.bell()
+                    self._notify_desktop(CELL_ENDED_TEXT)
                 case records.Approval() | records.Review() | records.SearchFanOut():
                     if record.state == "waiting":
-                        self.bell()
+                        self._notify_desktop(WAITING_TEXT)
+
+    def _notify_desktop(self, text: str) -> None:
+        sequence = NOTIFICATION_SEQUENCES[self.session.settings.notifications].format(text=text)
+        if sequence and self._driver is not None:
+            self._driver.write(sequence)
 
     def watch_theme(self, theme: str) -> None:
         self.ui_state.theme = theme

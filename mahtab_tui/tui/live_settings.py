@@ -70,7 +70,7 @@ class LiveSettings:
         elif key == "keymap":
             self.keymap = value
         self.apply()
-        return is_immediate or key in ("theme", "keymap", "pictures", "keys")
+        return is_immediate or key in ("theme", "keymap", "pictures", "keys", "notifications")
 
     def add_rules(self, rules: tuple[str, ...]) -> None:
         """Add rules of approval, for this session and in the user's own file of settings. If they

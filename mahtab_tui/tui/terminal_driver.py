@@ -26,12 +26,22 @@ from textual.color import Color
 from textual.drivers.linux_driver import LinuxDriver
 from textual.filter import LineFilter
 
-from mahtab_tui.settings.model import PictureMode
+from mahtab_tui.settings.model import NotificationMode, PictureMode
 from mahtab_tui.system import SHELL_SIGNAL_CODE, exit_by_signal
 from mahtab_tui.tui.key_parser import KeyParser
 
 GraphicsProtocol = Literal["kitty", "sixel"]
 
+WAITING_TEXT = "mahtab waits for you"
+CELL_ENDED_TEXT = "A cell in mahtab has ended"
+NOTIFICATION_TEXTS = (WAITING_TEXT, CELL_ENDED_TEXT)
+NOTIFICATION_SEQUENCES: dict[NotificationMode, str] = {
+    "bell": "\x07",
+    "osc9": "\x1b]9;{text}\x07",
+    "osc777": "\x1b]777;notify;mahtab;{text}\x07",
+    "off": "",
+}
+"""What tells the user, who looks elsewhere, by the setting `notifications`."""
 _CONTROL_CHARACTERS = re.compile(
     r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"
 )
@@ -45,6 +55,8 @@ _TERMINAL_COMMANDS = re.compile(
     r"(?:\x1b\[(?:\?\d+(?:[hl]|\$p)|>\d+u|<u))+"
     # The bell, and the shape of the pointer.
     r"|\x07|\x1b\]22;[a-z-]*\x07"
+    # Notifications of the desktop, with our words only.
+    rf"|\x1b\](?:9|777;notify;mahtab);(?:{'|'.join(NOTIFICATION_TEXTS)})\x07"
     # The clipboard.
     r"|\x1b\]52;c;[A-Za-z0-9+/=]*\x07"
 )

@@ -51,6 +51,7 @@ WAITS: dict[str, object] = {
     "max_history": 21,
     "max_usd": 0.5,
     "keys": "vim",
+    "notifications": "osc9",
     "mention_last_session": False,
     "mcp_output_format": "ansi",
     "mcp_highlight": True,

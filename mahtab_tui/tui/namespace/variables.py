@@ -12,7 +12,14 @@ from rich.cells import cell_len
 from rich.style import Style
 
 from mahtab_tui.bus.sanitize import one_line, plain
-from mahtab_tui.tui.rows.row import Row, Span, add_separators, fit_text
+from mahtab_tui.tui.rows.row import (
+    NARROW_FOCUS_MARK,
+    Row,
+    Span,
+    add_separators,
+    fit_text,
+    focus_words,
+)
 from mahtab_tui.tui.theme import BOLD, Palette
 
 if TYPE_CHECKING:
@@ -366,7 +373,7 @@ class VariableRows:
         width, palette = self._layout
         title_style = palette.person + BOLD if focused else palette.muted
         count = f"  {len(self.visible):,}" if self._rows else ""
-        parts = [(f"NAMESPACE{count}", title_style)]
+        parts = [(f"NAMESPACE{count}{focus_words(focused)}", title_style)]
         if self.filter or filtering:
             cursor = "▏" if filtering else ""
             parts.append((f"/ {self.filter}{cursor}", title_style))
@@ -375,6 +382,9 @@ class VariableRows:
         if self.hidden_count:
             parts.append((f"{self.hidden_count:,} hidden", palette.muted))
 
+        narrow_width = cell_len(" · ".join(text for text, _ in parts))
+        if focused and narrow_width > width:
+            parts[0] = (f"NAMESPACE{count}{NARROW_FOCUS_MARK}", title_style)
         separator = "  ·  "
         if cell_len(separator.join(text for text, _ in parts)) >= width:
             separator = " · "

@@ -37,6 +37,8 @@ _TOKEN = re.compile(r"""((?:['"]?[\w.]+|[^\w. ])(?:[^\w. '"]|['"](?!\w))*) *| +"
 one; and the spaces after these."""
 # Cells beside the text of a row: on the left a margin, a bar and a space.
 MARGIN = 1
+NARROW_FOCUS_MARK = " ◂"
+"""In the title of the pane with the focus, where there is no room for words."""
 BAR = "▌"
 MARK = "▐"
 """The sign in the margin of a marked entry."""
@@ -328,6 +330,11 @@ def overlay_hint(strip: Strip, hint: str, style: Style, width: int) -> Strip:
     hint = set_cell_size(hint, min(cell_len(hint), width))
     start = width - cell_len(hint)
     return Strip([*strip.crop(0, start), Segment(hint, style)], width)
+
+
+def focus_words(has_focus: bool) -> str:
+    """Return what the title of a pane says besides its brightness, which not everybody sees."""
+    return "  (focus)" if has_focus else ""
 
 
 def title_strip(title: str, style: Style, base: Style, width: int) -> Strip:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from mahtab_tui.search.tree import SearchTree
 from mahtab_tui.search.tree_nodes import FanOut, SearchNode
 from mahtab_tui.search.trees import Trees
-from mahtab_tui.tui.rows.row import Row, RowsView, Span
+from mahtab_tui.tui.rows.row import Row, RowsView, Span, focus_words
 from mahtab_tui.tui.search.call_lines import COLUMN_HEADINGS, CallDrawing, CallLine, LineKey
 from mahtab_tui.tui.theme import BOLD, Palette
 
@@ -62,7 +62,7 @@ class CallTree:
     def title(self) -> Row:
         palette = self.drawing.palette
         style = palette.person + BOLD if self.focused else palette.muted
-        spans: list[Span] = [("RECURSION", style)]
+        spans: list[Span] = [(f"RECURSION{focus_words(self.focused)}", style)]
         if len(self._trees) > 1:
             spans.append((f"  {len(self._trees):,} searches", palette.muted))
         headings = self.drawing.columns(COLUMN_HEADINGS)

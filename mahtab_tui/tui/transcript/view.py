@@ -26,6 +26,7 @@ from mahtab_tui.tui.rows.row import (
     EDGE,
     Row,
     RowsView,
+    focus_words,
     highlight_matches,
     mark_selection,
     mark_strip,
@@ -215,7 +216,8 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         _, palette = self._laid_out
         if y < TITLE_HEIGHT:
             style = palette.text + BOLD if self.has_focus else palette.muted
-            return title_strip(TITLE, base + style, base, width)
+            title = TITLE + focus_words(self.has_focus)
+            return title_strip(title, base + style, base, width)
         if y < self.head:
             return to_strip(self.viewport.greeting_rows[y - TITLE_HEIGHT], None, width, base)
         strip = self._strip(self.scroll_offset.y + y - self.head, width, base, palette)
