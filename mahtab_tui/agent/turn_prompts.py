@@ -38,11 +38,10 @@ class TurnPrompts:
     def __init__(
         self, host: AgentHost, nodes: Nodes, history: MessageHistory, skills: Mapping[str, str]
     ) -> None:
-        """Create it.
-
+        """
         Args:
             host: The host of the session.
-            nodes: They have the model and its tools.
+            nodes: The steps of a turn, which have the model and its tools.
             history: The conversation so far.
             skills: Descriptions by name, in addition to those of the tools.
         """

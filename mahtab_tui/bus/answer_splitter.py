@@ -26,7 +26,7 @@ Kind = Literal["chat", "code", "thought"]
 MAX_TAG_CHARS = 300
 """A longer text is not the start of a tag."""
 MAX_THOUGHT_TAG_CHARS = 20
-"""Enough for every tag of thinking."""
+"""No tag of thinking is longer."""
 
 _BLANKS = re.compile(r"[ \t]+|\n")
 _BLANK_LINES = re.compile(r"(?:[ \t]*\n)+")
@@ -49,7 +49,7 @@ class AnswerPiece(NamedTuple):
 
     kind: Kind
     block: int
-    """Index of the code block, from 0; for words, of the next one."""
+    """Index of the code block, from 0; for words, that of the next one."""
     text: str
 
 
@@ -116,7 +116,7 @@ class AnswerSplitter:
         self._pending = self._pending[self._position :] + token
         self._position = 0
 
-        # May be the first half of "\r\n".
+        # The last character may be the first half of "\r\n".
         if self._pending.endswith("\r") and not self._is_final:
             return []
         if "\r" in self._pending:
@@ -187,7 +187,7 @@ class AnswerSplitter:
         return True
 
     def _may_become_tag(self) -> bool:
-        """Whether more text could make a tag of the pending text."""
+        """Return whether more text could make a tag of the pending text."""
         if self._is_final:
             return False
         start = self._pending[self._position : self._position + MAX_THOUGHT_TAG_CHARS].lower()
@@ -196,7 +196,8 @@ class AnswerSplitter:
         return self._is_unfinished(_TAG_STARTS, _PARTIAL_TAG)
 
     def _begin_thought(self, tag: re.Match[str]) -> None:
-        """An unmatched end tag ends a thought that the prompt started."""
+        """Read the tag that begins a thought. An end tag alone ends a thought that the prompt
+        began."""
         self._emit("thought", tag.end())
         self._at_line_start = True
         if not tag["end"]:

@@ -33,7 +33,8 @@ class Origin(NamedTuple):
 
     name: str
     is_called: bool
-    """Whether its call made the value, as in ``k = K()``, which tells only if it is a class."""
+    """Whether calling it made the value, as in ``k = K()``; the value has its code only if it is a
+    class."""
 
 
 @dataclass(frozen=True)
@@ -230,7 +231,7 @@ class _CellReader(ast.NodeVisitor):
             self.visit(node)
 
     def _visit_branches(self, *branches: Iterable[ast.AST]) -> None:
-        """Read branches of which one runs. What each of them binds is bound after them."""
+        """Read branches; only one of them runs. What each of them binds is bound after them."""
         names_by_branch: list[set[str]] = []
         sources_by_branch: list[dict[str, Set[str]]] = []
         start = len(self._bound_in_order)
@@ -302,12 +303,14 @@ class _CellReader(ast.NodeVisitor):
             # `del x` does the same whatever x is.
 
     def _bind(self, name: str) -> None:
+        """Note that a name is bound to a value whose code is not known."""
         self._mark_bound(name)
         self._set_sources(name, self._statement_sources)
         self.definitions.pop(name, None)
         self.origins.pop(name, None)
 
     def _mark_bound(self, name: str) -> None:
+        """Note that a name is bound from here on."""
         if name not in self._bound:
             self._bound.add(name)
             self._bound_in_order.append(name)

@@ -14,6 +14,7 @@ MAX_FENCE_CHARS = 300
 """A longer line is not a fence."""
 
 PYTHON_NAMES = frozenset(("python", "python3", "py", "py3"))
+"""Names of Python after a fence."""
 _LANGUAGE = re.compile(r"[{.\s]*([\w+#-]*)")
 _STRING_OR_COMMENT = re.compile(
     r"""#[^\n]*"""
@@ -55,13 +56,14 @@ class OpenFence:
 
     marks: str
     info: str
-    """What follows the marks: the language."""
+    """What follows the marks, such as the language."""
     indent: int
     """Characters before the marks, without those of a quotation."""
     quoted: bool
     """Whether the block is within a quotation (``> ``)."""
 
     def closed_by(self, line: str) -> bool:
+        """Return whether a line closes the block."""
         if len(line) > MAX_FENCE_CHARS:
             return False
         closing = _CLOSING_FENCE.fullmatch(line)
@@ -98,10 +100,13 @@ class Fence(NamedTuple):
 
     start: int
     end: int
-    """The line after it."""
+    """The line after the block."""
     code: str
+    """The lines between the fences, without the fence's indentation."""
     closed: bool
+    """Whether it has a closing fence; else it goes to the end of the text."""
     info: str
+    """What follows the marks of the opening fence, such as the language."""
 
 
 def fences(text: str) -> Iterator[Fence]:
@@ -150,13 +155,13 @@ def _read_block(lines: Sequence[str], start: int, fence: OpenFence) -> Fence:
 
 
 def may_open(line: str) -> bool:
-    """Whether a line opens a fence, or could if it went on."""
+    """Return whether a line opens a fence, or could if it went on."""
     is_partial = len(line) <= MAX_FENCE_CHARS and _PARTIAL_OPENING.fullmatch(line) is not None
     return is_partial or opening(line) is not None
 
 
 def may_close(line: str) -> bool:
-    """Whether a line closes a fence, or could if it went on."""
+    """Return whether a line closes a fence, or could if it went on."""
     return len(line) <= MAX_FENCE_CHARS and _PARTIAL_CLOSING.fullmatch(line) is not None
 
 

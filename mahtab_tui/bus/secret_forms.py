@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from urllib.parse import quote, quote_plus
 
 MIN_SUBSTRING_CHARS = 8
-"""A secret of this length or more is found anywhere."""
+"""A secret with at least this many characters is found anywhere in a text."""
 
 
 def quoted_forms(secret: str) -> list[str]:

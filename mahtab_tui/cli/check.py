@@ -38,10 +38,11 @@ from mahtab_tui.store.resume import SessionNotFound, find_session
 
 HOLDS_CODE = 0
 BROKEN_CODE = 1
-"""Something is different, or has failed."""
+"""The exit code if something is different, or has failed."""
 NOT_RUN_CODE = 2
-"""No cell could run."""
+"""The exit code if no cell could run."""
 NAME_WIDTH = 12
+"""The width of the names of cells and variables, in columns."""
 
 
 def check(

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 LATEST_SESSION = "latest"
 """Stands for the ID of the session that was written last."""
 ALLOWED_SEQUENCES = re.compile(r"(\A\r\x1b\[K|\x1b\[[\d;]*m)")
-"""Rewriting a line, colours and styles."""
+"""Sequences that rewrite a line, and those for colours and styles."""
 
 
 class _FilteredStream(TextIOWrapper):
@@ -126,13 +126,20 @@ def check_reachable(files: Sequence[DataFile], kernel: str | None) -> None:
 
 
 def names_kernel(python: str | None, kernel: str | None, assignments: list[str] | None) -> bool:
-    """Whether the options choose the kernel, so that a resumed session's own is not used."""
+    """Return whether the options choose the kernel, so that a resumed session's own is not used.
+
+    Args:
+        python: The argument of ``--python``.
+        kernel: The argument of ``--kernel``.
+        assignments: The arguments of ``--set``.
+    """
     keys = {assignment.partition("=")[0].strip() for assignment in assignments or ()}
     return bool(python or kernel or keys & {"python", "kernel"})
 
 
 def prompt_answer(prompt: str, hidden: bool) -> str | None:
-    """Ask on the terminal; None if there is no answer."""
+    """Ask on the terminal, and return the answer; None if there is none. hidden: whether what is
+    typed is not shown."""
     try:
         text = plain(prompt).strip()
         answer = typer.prompt(

@@ -43,8 +43,9 @@ from mahtab_tui.store.session_lock import locked_sessions
 from mahtab_tui.store.session_removal import remove_session
 
 MAX_LISTED_SESSIONS = 50
+"""At most this many sessions are listed, unless the user wants others."""
 INDEX_TIMEOUT_S = 0.3
-"""How long a search first reads sessions that are not indexed yet."""
+"""Seconds that a search first reads sessions that are not indexed yet."""
 
 
 def list_detached_kernels() -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Signals stop what a session without a screen does."""
+"""Lets signals stop what a session without a screen does."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 EXIT_DELAY_S = 2.0
-"""How long a signal waits for the running cell before it ends the program."""
+"""Seconds that a signal waits for the running cell before it ends the program."""
 
 
 class StopSignals:
@@ -25,9 +25,11 @@ class StopSignals:
 
     def __init__(self, session: Session) -> None:
         self.received: list[int] = []
+        """The numbers of the signals that have arrived."""
         self._session = session
         self._previous_handlers: dict[signal.Signals, Any] = {}
         self._interrupts = False
+        """Whether a signal also raises `KeyboardInterrupt`."""
 
     def __enter__(self) -> StopSignals:
         for number in STOP_SIGNALS:
@@ -60,6 +62,7 @@ class StopSignals:
             self._interrupts = False
 
     def _stop(self, signal_number: int, frame: object) -> None:
+        """Handle a signal. frame: what Python passes to handlers."""
         self.received.append(signal_number)
         # The program ends soon even if the running cell cannot be stopped.
         if signal_number != signal.SIGINT:

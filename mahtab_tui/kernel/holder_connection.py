@@ -19,7 +19,7 @@ from mahtab_tui.worker.link.holder_protocol import KEY_SUFFIX
 STATUS_TIMEOUT_S = 2.0
 """Seconds for a holder's answer."""
 MAX_REPLY_BYTES = 200_000
-"""Bytes of a holder's reply."""
+"""Maximum bytes of a holder's reply."""
 RECEIVE_BYTES = 65_536
 """Bytes that are received at a time."""
 MAX_DESCRIPTORS = 2
@@ -92,11 +92,11 @@ class HolderReply(NamedTuple):
     """What a holder answers."""
 
     fields: dict[str, Any]
-    """They come from another process, and are not trusted."""
+    """The fields of the answer. They come from another process, and are not trusted."""
     descriptors: list[int]
     """The kernel's descriptors, if it was attached."""
     connection: socket.socket | None = None
-    """Must stay open as long as the kernel is attached; None if it is not."""
+    """The connection, which must stay open as long as the kernel is attached; None if it is not."""
 
     def close(self) -> None:
         """Close all that came with the reply."""

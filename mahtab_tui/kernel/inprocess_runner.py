@@ -31,6 +31,7 @@ from mahtab_tui.worker.undo.history import UndoHistory
 CANNOT_FORK = "it runs inside the program that opened this session"
 """Why cells cannot be undone, as a clause."""
 MAX_UNDO_STEPS = 20
+"""At most this many of the last cells can be undone."""
 CLOSE_TIMEOUT_S = 1.0
 """Seconds for the thread to end; code in C may block it."""
 
@@ -137,6 +138,7 @@ class CellRunner:
             builtins.__dict__.pop(name, None)
 
     def _undo_cells(self, frame: Frame) -> Frame:
+        """Undo or redo cells, or preview that, as a request says; return the answer to it."""
         restoration = dict(NOTHING_RESTORED)
         if frame["namespace"]:
             try:
@@ -168,6 +170,7 @@ class CellRunner:
             toolbox.add_servers(definitions.servers, self._executor.attribution)
 
     def _run_jobs(self) -> None:
+        """Run cells until the runner is closed."""
         while True:
             try:
                 job = self._loop.wait(self._jobs)

@@ -62,8 +62,7 @@ class Provenance:
         self._origins: dict[str, _Origin] = {}
         self._earlier_origins: list[tuple[int, dict[str, _Origin]]] = []
         """The numbers of the cells that made changes, the oldest first, each with the origins
-        before
-        them by name."""
+        before them by name."""
 
     def fold(self, cell: int, party: str, changes: Sequence[Change]) -> None:
         """Add the changes by a cell."""

@@ -139,9 +139,9 @@ class SkillLibrary:
         """Return the names of the best skills for a query, by words and by meaning."""
         if self._meaning is None:
             return [hit.name for hit in self.search(query, limit)]
-        from mahtab_tui.knowledge.semantic_index import NEAREST, merge_rankings
+        from mahtab_tui.knowledge.semantic_index import MAX_RESULTS, merge_rankings
 
-        by_words = [hit.name for hit in self.search(query, max(limit, NEAREST))]
+        by_words = [hit.name for hit in self.search(query, max(limit, MAX_RESULTS))]
         by_meaning = self._meaning.nearest("skills", query, self._texts)
         names = merge_rankings(by_words, by_meaning)
         exact_name = query.strip().lower()

@@ -14,16 +14,18 @@ from mahtab_tui.system import IMPORTS, start_thread
 if TYPE_CHECKING:
     import numpy as np
 
-NEAREST = 50
-"""How many texts a search returns at most."""
+MAX_RESULTS = 50
+"""A search returns at most this many texts."""
 MAX_TEXT_CHARS = 4_000
-"""Characters of a text that are sent to the model."""
+"""At most this many characters of a text are sent to the model."""
 RANK_OFFSET = 60
 """The constant of reciprocal rank fusion (Cormack, Clarke and Büttcher, 2009)."""
 TEXTS_PER_REQUEST = 64
+"""At most this many texts are sent to the model at once."""
 SEARCH_TIMEOUT_S = 5.0
+"""Seconds for a search."""
 FAILURE_PAUSE_S = 60.0
-"""How long nothing is asked after a failure."""
+"""Seconds after a failure in which the model is not asked."""
 
 
 def merge_rankings(*rankings: Sequence[str]) -> list[str]:
@@ -71,7 +73,9 @@ class SemanticIndex:
         self._lock = threading.Lock()
         self._collections: dict[str, TextCollection] = {}
         self._pause_until = float("-inf")
+        """The model is not asked before this monotonic time."""
         self._problems: set[str] = set()
+        """The problems that were reported."""
 
     def nearest(self, collection: str, query: str, texts: Mapping[str, str]) -> list[str]:
         """Return the keys of the texts nearest to a query; none if the model does not answer in
@@ -79,7 +83,8 @@ class SemanticIndex:
 
         Args:
             collection: The name of the collection, whose vectors are kept.
-            texts: The texts by key.
+            query: What to look for.
+            texts: The texts of the collection by key.
         """
         if not query.strip() or not texts or time.monotonic() < self._pause_until:
             return []
@@ -105,6 +110,7 @@ class SemanticIndex:
         return []
 
     def _search(self, collection: str, query: str, texts: Mapping[str, str]) -> list[str]:
+        """Search as `nearest` does, without a time limit. Raises what the model raises."""
         with IMPORTS.turn():
             import numpy as np
         with self._lock:
@@ -118,7 +124,7 @@ class SemanticIndex:
 
         masked_query = self._mask(query)[:MAX_TEXT_CHARS]
         (query_vector,) = _normalize([self._embeddings.embed_query(masked_query)])
-        best_rows = np.argsort(-(matrix @ query_vector), kind="stable")[:NEAREST]
+        best_rows = np.argsort(-(matrix @ query_vector), kind="stable")[:MAX_RESULTS]
         return [keys[row] for row in best_rows.tolist()]
 
     def _embed_changed(self, stored: TextCollection, texts: Mapping[str, str]) -> None:
@@ -139,7 +145,7 @@ class SemanticIndex:
 
 
 def _normalize(vectors: Sequence[Sequence[float]]) -> np.ndarray[Any, Any]:
-    """Scale to length 1. Raises `ValueError`."""
+    """Return vectors scaled to length 1, as rows. Raises `ValueError` if they are not vectors."""
     import numpy as np
 
     matrix = np.asarray(vectors, np.float32)

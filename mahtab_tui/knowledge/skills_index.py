@@ -11,9 +11,9 @@ from typing import NamedTuple
 from mahtab_tui.knowledge.skill_file import Skill
 
 MAX_INDEXED_CHARS = 20_000
-"""Characters of a skill's content that are searched."""
+"""At most this many characters of a skill's content are searched."""
 MAX_QUERY_WORDS = 12
-"""Words of a query: the longest, which are the most specific."""
+"""Only this many words of a query count: the longest, which are the most specific."""
 _SEARCH = "SELECT rowid, -bm25(skill, 10.0, 5.0, 1.0) AS score FROM skill WHERE skill MATCH ? ORDER BY score DESC, rowid LIMIT 500"
 _WORDS = re.compile(r"\w+")
 _COMMON = frozenset(
@@ -78,6 +78,7 @@ class SkillsIndex:
 
 
 def _create_index(skills: Iterable[Skill]) -> sqlite3.Connection:
+    """Return a database in memory with the words of skills, which are numbered from 0."""
     database = sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
     database.execute(
         "CREATE VIRTUAL TABLE skill USING fts5(name, description, content, content='', tokenize='porter unicode61 remove_diacritics 2')"

@@ -82,7 +82,7 @@ class ThreadedCall:
         Args:
             llm: The model.
             messages: The conversation, masked.
-            on_text: Called in the loop.
+            on_text: Called in the loop with each piece of the answer.
             options: Arguments for the model.
         """
         loop = asyncio.get_running_loop()
@@ -106,6 +106,7 @@ class ThreadedCall:
             self._loop.call_later(_STOP_RETRY_S, self.stop)
 
     def _read(self) -> None:
+        """Read the answer on the call's thread. Raises what the model raises."""
         for chunk in self._llm.stream(self._messages, **self._options):
             if not self._stopped.is_set():
                 self.reader.add(chunk)

@@ -63,6 +63,7 @@ class CodeLog:
             self._write(self._file, clean(self._secrets.mask(text)))
 
     def _write(self, file: IO[str], text: str) -> None:
+        """Write a text, or end the log if that is impossible."""
         try:
             file.write(text)
             file.flush()

@@ -36,8 +36,7 @@ _MAGIC = {
     ".feather": (b"ARROW1", b"FEA1"),
 }
 """The bytes with which files begin, by suffix; pandas reads each kind of workbook under the suffix
-of
-another."""
+of another."""
 _FORMAT_NAMES = {
     ".xlsx": "a workbook",
     ".xls": "a workbook",

@@ -36,7 +36,7 @@ MAX_MESSAGE_BYTES = 64 * 1024 * 1024
 """Bytes of an agent's message."""
 
 _LOCAL_PEERCRED = 1
-"""macOS: the socket option for the peer's user id."""
+"""The option of a socket on macOS for the user id of its peer."""
 
 
 def peer_uid(connection: socket.socket) -> int:
@@ -87,6 +87,7 @@ class AgentService:
         }
 
     def on_disconnect(self, peer: _Peer, agent: JoinedAgent | None) -> None:
+        """Forget a peer, and remove its agent from the session."""
         self._peers.discard(peer)
         if agent is not None:
             self.session.joined_agents.remove(agent)
@@ -128,6 +129,7 @@ class ShareServer(AgentService):
             peer.disconnect("The session was closed: its screen is gone.")
 
     def _accept(self) -> None:
+        """Accept the connections of the same user until the server is closed. Runs on a thread."""
         while not self._closed.is_set():
             try:
                 accepted = self._listener.accept()[0]
@@ -160,7 +162,7 @@ class _Peer(ABC):
 
     @abstractmethod
     def _send(self, frame: Frame) -> None:
-        """Send a frame; ignores a peer that has gone. Raises `FrameError` if it is too large."""
+        """Send a frame, unless the peer has gone. Raises `FrameError` if the frame is too large."""
 
     def handle(self, frame: Frame) -> None:
         """Do what a frame of the peer asks. Raises `KeyError`, `TypeError` or `ValueError` if it is
@@ -213,6 +215,7 @@ class _SocketPeer(_Peer):
         self._sending = threading.Lock()
         """Held while a frame is sent."""
         self._leaving = False
+        """Whether the connection is being closed, so that frames are no longer handled."""
         self._ended = threading.Event()
         # A struct timeval: seconds and microseconds.
         send_timeout = struct.pack("ll", SEND_TIMEOUT_S, 0)

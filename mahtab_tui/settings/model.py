@@ -1,4 +1,4 @@
-"""Paths on disk, and the one model of all settings.
+"""The one model of all settings, and how they are loaded.
 
 Precedence: command line > ``MAHTAB_*`` environment > ``.env`` > the project's
 ``.mahtab/config.toml`` > ``~/.mahtab/config.toml`` > defaults.
@@ -102,7 +102,9 @@ class Settings(BaseSettings):
     )
 
     _options: dict[str, Any] = PrivateAttr(default_factory=dict)
+    """The settings from the command line."""
     _untrusted: tuple[str, ...] = PrivateAttr(())
+    """A sentence for each file with values that are not used."""
     _other_keys: tuple[str, ...] = PrivateAttr(())
     """Keys of untrusted files and in the environment, which are secrets too."""
 

@@ -21,9 +21,9 @@ from mahtab_tui.store.database import (
 
 SCHEMA_VERSION = 2
 WRITE_TIMEOUT_S = 0.5
-"""How long to wait for another program's write; short, because loggers wait with it."""
+"""Seconds to wait for another program's write; few, because loggers wait with it."""
 CREATION_TIMEOUT_MS = 5_000
-"""How long to wait while another program creates the tables."""
+"""Milliseconds to wait while another program creates the tables."""
 LOG_PAUSE_S = 0.01
 """Seconds between attempts to use the write-ahead log."""
 
@@ -82,6 +82,7 @@ def is_read_only(path: Path) -> bool:
 
 
 def _open_read_only(path: Path) -> sqlite3.Connection:
+    """Open the sessions for reading. Raises `sqlite3.Error`."""
     # SQLite would need to write next to the file, unless a killed program has left its log.
     uri = f"{path.absolute().as_uri()}?mode=ro"
     if not path.with_name(f"{path.name}-wal").exists():
@@ -115,6 +116,7 @@ def _use_write_ahead_log(connection: sqlite3.Connection) -> None:
 
 
 def _create_tables(connection: sqlite3.Connection) -> None:
+    """Create the tables that do not exist, and note their version."""
     # Another program may create the tables at this moment, which takes longer than a record, and
     # happens once.
     connection.execute(f"pragma busy_timeout = {CREATION_TIMEOUT_MS}")

@@ -32,12 +32,15 @@ RECORDS_PER_STEP = 100
 """Records whose words are written in one transaction."""
 
 MAX_QUERY_WORDS = 20
+"""Only this many words of a query count."""
 MAX_WORD_CHARS = 100
+"""Only this many characters of a query's word count."""
 EXCERPT_CHARS = 160
 """Characters of the record shown for a hit."""
 SEARCH_TIMEOUT_S = 1.0
 """A search ends after this many seconds: a common word may be in a million records."""
 ROWS_PER_CLOCK_CHECK = 500
+"""The time is looked at once for this many matching records."""
 _EASTERN_LETTERS = "\u3040-\u30ff\u3400-\u9fff"
 """Letters of scripts without spaces; each one is indexed as a word."""
 _WORD = re.compile(rf"[{_EASTERN_LETTERS}]|[^\W_{_EASTERN_LETTERS}]+")
@@ -106,8 +109,8 @@ def indexed_words(record: Record | None) -> str:
 
 
 def folder_word(project: str | bytes) -> str:
-    """Return the word that marks each record of a folder, and occurs in no text. project: as
-    stored."""
+    """Return the word that marks each record of a folder, and occurs in no text. project: the
+    folder, as it is stored."""
     data = project.encode() if isinstance(project, str) else project
     return f"§{zlib.crc32(data):x}"
 
@@ -249,6 +252,7 @@ class _EntrySearch:
         self.newest_records: dict[str, int] = {}
         """The number of the newest matching record, by session."""
         self._hidden_by_session: dict[str, HiddenEntries] = {}
+        """The entries of each session that must not be found."""
 
     def collect(self, index: sqlite3.Connection) -> bool:
         """Find the records, and return whether there may be more. index: the words of the
@@ -294,7 +298,7 @@ def _description_words(stored_texts: tuple[str | None, ...]) -> str:
 
 
 def _has_words(text: str, query_words: Sequence[str]) -> bool:
-    """Whether words occur in a text; the last may be a prefix."""
+    """Return whether words occur in a text; the last one may be a prefix."""
     *whole_words, last_word = query_words
     text = f" {text} "
     return all(f" {word} " in text for word in whole_words) and f" {last_word}" in text
@@ -303,7 +307,8 @@ def _has_words(text: str, query_words: Sequence[str]) -> bool:
 def _read_hit(
     connection: sqlite3.Connection, session: str, number: int, query_words: Sequence[str]
 ) -> SessionHit:
-    """Return a session with the text around the words in a record. number: 0 for no record."""
+    """Return a session with the text around the words in a record. number: that of the record; 0
+    for none."""
     row = session_row(connection.execute(_SESSION, (session,)).fetchone())
     record = _read_record(connection, session, number)
     (index,) = connection.execute(_RECORD_INDEX, (session, number)).fetchone()

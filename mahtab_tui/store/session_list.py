@@ -13,7 +13,7 @@ from mahtab_tui.store.session_file import fetch_rows
 ALL_SESSIONS = -1
 """The limit that lists all sessions."""
 YEAR_10000_S = 253_402_300_800.0
-"""Dates from then on cannot be displayed. Seconds since the epoch."""
+"""The first moment that cannot be displayed as a date, in seconds since the epoch."""
 SESSION_COLUMNS = (
     "session.id, session.name, session.project, session.started, session.last, (select count(*) from record where session = session.id),"
     " session.first, digest.title"
@@ -31,12 +31,13 @@ class SessionRow(NamedTuple):
 
     id: str
     name: str
-    """Made by the program, or given with ``--name``."""
+    """The name that the program has made, or that ``--name`` has given it."""
     project: str
     """The folder to which it belongs."""
     started: float
-    """Seconds since the epoch, like `last`."""
+    """When it began, in seconds since the epoch."""
     last: float
+    """When it was used last, in seconds since the epoch."""
     records: int
     """How many records it has."""
     first: str
@@ -68,8 +69,8 @@ def list_sessions(
     Args:
         path: The database.
         project: Only sessions of this folder; None for all.
-        begins: Only sessions whose ids begin so.
-        title: Only sessions that the user has called so; None for all.
+        begins: Only sessions whose ids begin with this text.
+        title: Only sessions to which the user has given this title; None for all.
         limit: How many sessions to return; all by default.
     """
     folder = None if project is None else encode_text(project)
@@ -81,7 +82,7 @@ def list_sessions(
 
 
 def session_row(columns: Sequence[Any]) -> SessionRow:
-    """Decode the `SESSION_COLUMNS`."""
+    """Return the session of a row of `SESSION_COLUMNS`."""
     id, name, project, started, last, record_count, first, title = columns
     return SessionRow(
         decode_text(id),

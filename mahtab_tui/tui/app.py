@@ -88,9 +88,8 @@ REDO = "/redo"
 LONG_CELL_S = 10.0
 """The user is told when a longer cell ends while the window has no focus."""
 EXIT_NAMES = ("exit", "quit")
-"""Inputs that leave the program, with or without parentheses. It is not sent to the kernel, which
-may be
-busy."""
+"""Inputs that leave the program, with or without parentheses. They are not sent to the kernel, which
+may be busy."""
 
 
 def style_sheets() -> list[Path]:

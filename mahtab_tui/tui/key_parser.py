@@ -39,8 +39,7 @@ expected."""
 # The parts of sequences, as ECMA-48 defines them.
 _MOUSE_REPORT_START = r"\x1b\[<[-+.;\da-ln-zA-LN-Z]{0,32}"
 """A mouse report without its end, which is M or m. Some terminals send "NaN", "undefined" or "1e5"
-for
-a number."""
+for a number."""
 _CSI_START = r"\x1b\[[0-?]*[ -/]*"
 """A control sequence, as most keys are, without its final character."""
 _STRING_TEXT = r"[^\x00-\x1f\x7f\x9c]*"

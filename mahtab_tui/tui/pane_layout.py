@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 NARROW_COLUMNS = 110
 """On a screen with fewer columns, the side panes cover the transcript while they are open."""
 SIDE_PERCENT = 34
+"""The least width of the side in percent of the screen, if the user has not moved its splitter."""
 MIN_SIDE_PERCENT = 15
 MAX_SIDE_PERCENT = 70
 MAX_MAIN_COLUMNS = 126
@@ -17,6 +18,7 @@ MAX_MAIN_COLUMNS = 126
 MIN_NAMESPACE_PERCENT = 15
 MAX_NAMESPACE_PERCENT = 85
 RESIZE_STEP_PERCENT = 4
+"""How far a key moves a splitter."""
 
 Direction = Literal["wider", "narrower", "taller", "shorter"]
 
@@ -31,11 +33,12 @@ class PaneLayout(BaseModel):
     namespace_height: int | None = Field(
         default=None, ge=MIN_NAMESPACE_PERCENT, le=MAX_NAMESPACE_PERCENT
     )
-    """In percent of the side; None if the user has not moved the splitter."""
+    """The height of the namespace in percent of the side; None if the user has not moved the
+    splitter."""
     show_side: bool = True
     """Whether the side is visible on a screen that is not narrow."""
     drawer: bool = False
-    """Whether it is open on a narrow screen; closed at each start."""
+    """Whether the side is open on a narrow screen; it is closed at each start."""
 
     def side_columns(self, width: int) -> int:
         """Return the width of the side, on a screen of this width."""

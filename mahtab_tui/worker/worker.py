@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from .witness.shared import WitnessLink
 
 LOCKS = ("keep", "discard", "guard")
-"""The ways to confine a cell that this kernel knows; the host is told at the start."""
+"""The ways to confine a cell that this kernel knows, which its first frame names."""
 
 _JOBS = "execute answer preview_undo undo redo keep restore watch_files".split()
 """Operations for the main thread."""
@@ -86,9 +86,9 @@ class Worker:
         # The files
         self._witness = witness
         self._file_watch: FileWatch | None = None
-        """None if files are not watched."""
+        """Watches what cells do to files; None if files are not watched."""
         self._fork_thread: ForkThread | None = None
-        """None if locked forks can be forked by the main thread."""
+        """Makes locked forks; None if the main thread can make them."""
 
         # The connection
         self.holder = holder
@@ -161,6 +161,7 @@ class Worker:
         return {"op": "ready", "locks": LOCKS, **describe_process()}
 
     def _run_jobs(self) -> None:
+        """Run jobs one after the other, until there are no more."""
         while True:
             try:
                 job = self._loop.wait(self._jobs)
@@ -299,6 +300,16 @@ class Worker:
         start: float,
         files: Sequence[Frame] = (),
     ) -> None:
+        """Tell the host how a cell has ended.
+
+        Args:
+            cell: The number of the cell.
+            seal: What the host has given the cell, to prove that this is its end.
+            outcome: How it ended.
+            needs: Why it needs more than its lock allows; empty if it does not.
+            start: When it began, by `time.perf_counter`.
+            files: The changes of files.
+        """
         self._open_cells.discard(cell)
         reply = {
             "cell": cell,
@@ -354,25 +365,27 @@ class Worker:
         self._interrupter.interrupt_innermost()
 
     def _queue_job(self, job: Frame | None) -> None:
+        """Give the main thread a job; None ends it."""
         self._jobs.put(job)
         self._loop.wake()
 
     def _on_stored(self, frame: Frame) -> None:
-        """The host has stored cells, so that no other host needs them."""
+        """Note that the host has stored cells, so that no other host needs them."""
         if self.holder is not None:
             self.holder.backlog.on_stored(frame["stored"], frame["heard"])
 
     def _on_ending(self, frame: Frame) -> None:
-        """The session ends, so that nothing is to be kept."""
+        """Note that the session ends, so that nothing is to be kept."""
         if self.holder is not None:
             self.holder.is_ending = True
 
     def _on_leaving_on_purpose(self, frame: Frame) -> None:
-        """The user has detached the kernel, so that its cell has no time limit."""
+        """Note that the user has detached the kernel, so that its cell has no time limit."""
         if self.holder is not None:
             self.holder.on_purpose = True
 
     def _on_remote_host(self, frame: Frame) -> None:
+        """Note that the host is on another machine, so that no files are exchanged."""
         Host.is_remote = True
 
     def _add_functions(self, frame: Frame) -> None:
@@ -385,17 +398,21 @@ class Worker:
         self.environment.keep_builtins(servers)
 
     def _list_variables(self, frame: Frame) -> object:
+        """Describe all variables."""
         return self._executor.tracker.listing()
 
     def _list_undo_steps(self, frame: Frame) -> object:
+        """Describe the cells that can be undone."""
         if self._executor.undo is None:
             return []
         return self._executor.undo.steps()
 
     def _has_witness(self, frame: Frame) -> object:
+        """Return whether files are watched."""
         return self._file_watch is not None and self._file_watch.is_on
 
     def _lock_unavailable_reason(self, frame: Frame) -> object:
+        """Return why cells cannot be confined here."""
         return own_module("guard.read_only").missing()
 
     def _namespace_version(self) -> int | None:
@@ -405,13 +422,14 @@ class Worker:
         return self._executor.tracker.version
 
     def _reload(self, frame: Frame) -> None:
+        """Begin or end to reload changed modules before a cell."""
         syntax.Reloading.reloader = None
         if frame["on"]:
             syntax.Reloading.reloader = own_module("magic.reloading").Reloader()
 
     def _set_undo_limits(self, frame: Frame) -> None:
-        history = own_module("undo.history").UndoHistory
-        undo = history(
+        """Begin an undo history with the host's limits."""
+        undo = own_module("undo.history").UndoHistory(
             self._executor.namespace,
             frame["steps"],
             frame["megabytes"],
@@ -436,6 +454,7 @@ class Worker:
                 self._executor.undo.is_watched = watch.is_watched
 
     def _undo(self, frame: Frame) -> Frame:
+        """Preview, undo or redo cells, as a request says; return the answer to it."""
         if self._executor.undo is None:
             raise LookupError("Undo is off: the setting undo_steps is 0.")
         restoration = dict(own_module("undo.actions").NOTHING_RESTORED)
@@ -451,7 +470,13 @@ class Worker:
         return {"restoration": restoration, "cwd": working_directory()}
 
     def _with_files(self, restoration: Frame, action: str, cell: int) -> Frame:
-        """Preview, undo or redo the changes of files, too. restoration: that of the namespace."""
+        """Preview, undo or redo the changes of files, and return what is restored of both.
+
+        Args:
+            restoration: What is restored of the namespace.
+            action: "preview_undo", "undo" or "redo".
+            cell: The first cell whose changes are meant.
+        """
         if self._file_watch is None:
             return restoration
         answer = self._file_watch.answer(action, cell)
@@ -465,6 +490,7 @@ class Worker:
         }
 
     def _prepare_saving(self, frame: Frame) -> None:
+        """Set where and how variables are saved."""
         cloudpickle = frame["cloudpickle"] or os.path.join(
             os.path.dirname(os.path.dirname(__file__)), "cloudpickle"
         )
@@ -472,6 +498,7 @@ class Worker:
         self._save_jobs.prepare({**frame, "cloudpickle": cloudpickle})
 
     def _restore(self, frame: Frame) -> Frame:
+        """Restore the variables in a file, and return the answer to the request."""
         cell = frame["cell"]
         missing = self._save_jobs.restore(frame["file"], self._interrupts, cell)
         if self._executor.undo is not None:

@@ -188,6 +188,14 @@ def _nested_cells(past: Iterable[Record]) -> set[int]:
 def _read_cell(
     cell: Cell, times: dict[int | None, float], nested_cells: set[int], *, is_private: bool
 ) -> RecordedCell:
+    """Return a cell of a session.
+
+    Args:
+        cell: The cell as the transcript shows it.
+        times: When cells ended, by number, in seconds since the epoch.
+        nested_cells: The cells that ran inside others.
+        is_private: Whether it uses a private variable.
+    """
     assert cell.number is not None
     skip_reason = ""
     if MASK in cell.code:
@@ -213,6 +221,7 @@ def _read_cell(
 
 
 def _follow_variables(past: Iterable[Record]) -> Staleness:
+    """Return which cells of a session use what others have made."""
     staleness = Staleness()
     for record in past:
         if isinstance(record, records.ReplIn) and record.cell is not None:

@@ -20,9 +20,10 @@ COMMANDS: tuple[Command, ...] = tuple(
     if isinstance(value, Command)
 )
 BY_SLASH = {command.slash: command for command in COMMANDS if command.slash}
+"""Commands by the name that is typed after a slash."""
 BY_ID = {command.id: command for command in COMMANDS}
 COMMAND_IDS = tuple(command.id for command in (*COMMANDS, *PANE_COMMANDS))
-"""What a key map may name."""
+"""The ids of all commands, which a key map may name."""
 BY_ACTION = {command.action: command for command in COMMANDS}
 
 _SLASH = re.compile(r"/([a-z-]+)(?:\s+(.*))?", re.DOTALL)

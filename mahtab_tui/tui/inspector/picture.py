@@ -35,10 +35,13 @@ class DecodedPicture(NamedTuple):
     """A picture in memory, with the file that it was read from."""
 
     content: bytes
+    """The content of the file."""
     suffix: str
+    """The suffix of the file, such as ".png"."""
     image: Image
+    """The picture, scaled down if it is very large."""
     size: tuple[int, int]
-    """Pixels, before scaling."""
+    """Width and height of the picture in the file, in pixels."""
 
 
 class PictureView(View, PictureWidget, can_focus=True):
@@ -47,12 +50,18 @@ class PictureView(View, PictureWidget, can_focus=True):
     BINDINGS = bindings(PICTURE_COMMANDS)
 
     def __init__(self, subject: Subject, file: Callable[[], bytes] | None = None) -> None:
-        """file: returns another picture; called on a thread, may raise `KernelError`."""
+        """
+        Args:
+            subject: The object that the screen shows.
+            file: Returns the file of another picture, on a thread. It may raise `KernelError`.
+        """
         super().__init__(subject)
         self._file = file
-        self._opened: DecodedPicture | None = None
+        self._decoded_picture: DecodedPicture | None = None
         self._picture: SizedPicture | None = None
+        """The picture in the size in which it was drawn last."""
         self._rows: list[Strip] = []
+        """The rows that were drawn of it, for terminals without graphics."""
 
     def on_mount(self) -> None:
         self.reload()
@@ -64,7 +73,8 @@ class PictureView(View, PictureWidget, can_focus=True):
         self.fetcher.ask("picture", lambda: decode_picture(file()), self._show, self.fail)
 
     def _show(self, picture: DecodedPicture) -> None:
-        self._opened = picture
+        """Show a picture that has arrived."""
+        self._decoded_picture = picture
         self.show_status(("{:,} × {:,} pixels".format(*picture.size), "$muted"))
         self._fit()
 
@@ -73,9 +83,9 @@ class PictureView(View, PictureWidget, can_focus=True):
 
     def _fit(self) -> None:
         """Draw the picture as large as the view is now."""
-        if self._opened is None or not self.size:
+        if self._decoded_picture is None or not self.size:
             return
-        image = self._opened.image
+        image = self._decoded_picture.image
         width, height = self.size
         # The terminal's cells have sizes in pixels, so that the picture is not distorted.
         cell_width, cell_height = cell_size(self.app)
@@ -102,12 +112,15 @@ class PictureView(View, PictureWidget, can_focus=True):
         self.fetcher.ask("half blocks", partial(draw_blocks, picture), draw, fail)
 
     def action_open_outside(self) -> None:
-        def opened(path: str) -> None:
+        """Open the picture in a program of the system."""
+
+        def show_path(path: str) -> None:
             self.show_status(f"Opened as {path}")
 
-        if self._opened is not None:
-            work = partial(open_picture, self._opened.content, self._opened.suffix)
-            self.fetcher.ask("viewer", work, opened, self.fail)
+        picture = self._decoded_picture
+        if picture is not None:
+            open_outside = partial(open_picture, picture.content, picture.suffix)
+            self.fetcher.ask("viewer", open_outside, show_path, self.fail)
 
     def pictures(self) -> Iterator[PicturePart]:
         if self._picture is not None:

@@ -17,8 +17,7 @@ Cell = tuple[str, Style]
 
 _QUADRANTS = " ▘▝▀▖▌▞▛▗▚▐▜▄▙▟█"
 """Characters by the sum of the quarters that have the first colour: 1 is the upper left, 2 the
-upper
-right, 4 the lower left, 8 the lower right."""
+upper right, 4 the lower left, 8 the lower right."""
 _SAME_COLOUR_DISTANCE = 300
 """Squared distance up to which the pixels of a cell are one colour."""
 _CELL_BYTES = 6

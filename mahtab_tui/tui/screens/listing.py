@@ -51,21 +51,27 @@ class ListScreen(Dialog[ScreenResultType], Generic[ScreenResultType, Row]):
     ]
 
     heading_text: str
+    """The heading of the screen."""
     hint: str
+    """The line below the list, which names the keys."""
     placeholder = "type to filter"
+    """What the line for typing shows while it is empty."""
     box_classes = "large listing"
+    """The classes of style of the box around the list."""
 
     def __init__(self) -> None:
         super().__init__()
         self._count_line = Static(classes="listing-count", markup=False)
         self._count_line.display = False
         self.rows: Sequence[Row] = ()
+        """The rows that match, in the order of the list."""
         self._line = LineInput(placeholder=self.placeholder, compact=True)
         self._options = Options(compact=True, markup=False)
         self._options.can_focus = False
         self.companion: Widget | None = None
         """The widget beside the list, such as a preview."""
         self.below: Widget = Static(classes="listing-about", markup=False)
+        """The widget below the list. A `Static` shows what `describe` returns."""
 
     def compose(self) -> ComposeResult:
         with dialog_box(self.heading_text, self.box_classes):
@@ -80,40 +86,50 @@ class ListScreen(Dialog[ScreenResultType], Generic[ScreenResultType, Row]):
             yield Static(self.hint, classes="quiet", markup=False)
 
     def find_rows(self, typed: str) -> Sequence[Row]:
+        """Return the rows that match what is typed."""
         raise NotImplementedError
 
     def line(self, row: Row, width: int) -> Content:
+        """Return the line of a row in the list. width: its width in cells."""
         raise NotImplementedError
 
     def describe(self, row: Row | None) -> Content:
+        """Return what stands below the list about the chosen row; None if no row matches."""
         return Content("Nothing matches." if row is None else "")
 
     def choose(self, row: Row) -> object:
+        """Do what Enter does with a row: close the screen with it."""
         return self.dismiss(row)  # type: ignore[arg-type]
 
     def action_select(self) -> None:
         self.act_on_chosen(self.choose)
 
     def find(self) -> None:
+        """Fill the list, because something else is typed."""
         self.fill(0)
 
     def act_on_chosen(self, act: Callable[[Row], object]) -> None:
+        """Call a function with the chosen row, if there is one."""
         if (row := self.chosen) is not None:
             act(row)
 
     def action_act(self, name: str) -> None:
+        """Call a method with the chosen row. name: the method's name."""
         self.act_on_chosen(getattr(self, name))
 
     @property
     def typed(self) -> str:
+        """What is typed to filter the list, without blanks around it."""
         return self._line.value.strip()
 
     def set_text(self, text: str) -> None:
+        """Put a text into the line for typing."""
         self._line.value = text
         self._line.cursor_position = len(text)
 
     @property
     def chosen(self) -> Row | None:
+        """The row with the cursor; None if the list is empty."""
         index = self._options.highlighted
         return None if index is None else self.rows[index]
 
@@ -130,6 +146,7 @@ class ListScreen(Dialog[ScreenResultType], Generic[ScreenResultType, Row]):
         self._describe()
 
     def _describe(self) -> None:
+        """Show the description of the chosen row."""
         description = self.describe(self.chosen)
         if isinstance(self.below, Static):
             self.below.update(description)
@@ -140,6 +157,7 @@ class ListScreen(Dialog[ScreenResultType], Generic[ScreenResultType, Row]):
         self._count_line.display = bool(text)
 
     def show_status(self, text: str, style: str = "$bad") -> None:
+        """Show a sentence below the list, until something is typed."""
         self.query_one(".listing-said", Static).update(Content.styled(plain(text), style))
 
     def on_resize(self) -> None:
@@ -163,6 +181,7 @@ class ListScreen(Dialog[ScreenResultType], Generic[ScreenResultType, Row]):
         self._describe()
 
     def action_move(self, step: int) -> None:
+        """Move the cursor. step: how many rows down."""
         if not self.rows:
             return
         index = (self._options.highlighted or 0) + step
@@ -190,18 +209,20 @@ def short_path(path: str, project: Path) -> str:
 
 
 class SearchScreen(ListScreen[ScreenResultType, Row], Generic[ScreenResultType, Row, Results]):
-    """Searched on a thread; a key waits for the results of the typed text, until another is
-    typed."""
+    """A list that is searched on a thread. A key waits for the results of the typed text, until
+    another text is typed."""
 
     def __init__(self) -> None:
         super().__init__()
         self.hits: Sequence[Row] = ()
+        """The rows of the newest results."""
         self.fetcher = Fetcher(self, at_once=1)
         self._searching = False
         self._waiting_actions: list[Callable[[Row], object]] = []
+        """What keys do with the chosen row as soon as there are results."""
 
     def search(self, query: str) -> Results:
-        """Called on a thread."""
+        """Return the results for a query. Called on a thread."""
         raise NotImplementedError
 
     def show_results(self, results: Results, cursor: int | None) -> None:

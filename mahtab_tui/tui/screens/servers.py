@@ -24,13 +24,16 @@ if TYPE_CHECKING:
     from mahtab_tui.session import Session
 
 POLL_INTERVAL_S = 0.3
+"""Seconds between two looks at the states of the servers."""
 MAX_LISTED_TOOLS = 300
+"""At most this many tools of a server are listed."""
 _PHASE_MARKS = {
     "not started": ("○ ", "$muted"),
     "starting": ("◌ ", "$highlight"),
     "running": ("● ", "$good"),
     "ended": ("✗ ", "$bad"),
 }
+"""The sign and the colour of each phase of a server."""
 _NO_SERVERS = "No MCP server is configured. [mcp.NAME] in ~/.mahtab/config.toml or the project's .mcp.json names them: /help mcp."
 
 
@@ -51,12 +54,14 @@ class ServersScreen(ListScreen[None, ServerState]):
         self._tools = Static(id="server-tools-text", markup=False)
         self.companion: Widget = VerticalScroll(self._tools, id="server-tools")
         self._drawn_states: object = None
+        """What of the servers was drawn last, to see whether it has changed."""
 
     def on_mount(self) -> None:
         self.set_interval(POLL_INTERVAL_S, self._poll)
         self.fill(0)
 
     def _poll(self) -> None:
+        """Draw the servers again if something about them has changed."""
         states = [
             (state.phase, state.end_reason, state.login, state.revision) for state in self._states
         ]
@@ -66,11 +71,13 @@ class ServersScreen(ListScreen[None, ServerState]):
 
     @property
     def _states(self) -> list[ServerState]:
+        """The states of all servers."""
         if self._servers is None:
             return []
         return list(self._servers.states.values())
 
     def find_rows(self, typed: str) -> Sequence[ServerState]:
+        """Return the servers whose name, or one of whose tools, contains what is typed."""
         matches = []
         for state in self._states:
             if typed.lower() in state.python.lower() or self._matching_tools(state, typed):
@@ -89,18 +96,20 @@ class ServersScreen(ListScreen[None, ServerState]):
             self._tools.update("")
             return Content(_NO_SERVERS if not self._states else "Nothing matches.")
         self._tools.update(self._server_tools(row))
-        state: tuple[str, str] | str = ""
+        remark: tuple[str, str] | str = ""
         if row.login:
             login = f"\nIt waits for your login: open {row.login} in a browser on this machine."
-            state = (login, "$highlight")
+            remark = (login, "$highlight")
         elif row.phase == "ended" and row.end_reason:
-            state = (f"\n{self._one_line(row.end_reason)}", "$bad")
-        return Content.assemble((self._one_line(row.where), "$muted"), state)
+            remark = (f"\n{self._one_line(row.end_reason)}", "$bad")
+        return Content.assemble((self._one_line(row.where), "$muted"), remark)
 
     def _one_line(self, text: str) -> str:
+        """Return a server's words on one line, without secrets."""
         return one_line(visible(self._mask(text)))
 
     def _matching_tools(self, state: ServerState, typed: str) -> list[ToolSignature]:
+        """Return the tools of a server whose names contain what is typed."""
         return [tool for tool in state.tools.values() if typed.lower() in tool.name.lower()]
 
     def _server_tools(self, state: ServerState) -> Content:
@@ -113,9 +122,9 @@ class ServersScreen(ListScreen[None, ServerState]):
         tools = self._matching_tools(state, self.typed) or list(state.tools.values())
         lines: list[Content] = []
         for tool in tools[:MAX_LISTED_TOOLS]:
-            effect = (
-                (" reads", "$good") if tool.read_only else (" may change something", "$highlight")
-            )
+            effect = (" may change something", "$highlight")
+            if tool.read_only:
+                effect = (" reads", "$good")
             summary = self._one_line(tool.summary)
             if summary:
                 summary = f"\n  {summary}"
@@ -129,6 +138,7 @@ class ServersScreen(ListScreen[None, ServerState]):
         return Content("\n").join(lines)
 
     def choose(self, row: ServerState) -> None:
+        """Show what a server has written."""
         messages = self._mask(row.messages.text) or "It has written nothing."
         self.post_message(OpenText(f"Messages of {row.python}", messages, "messages.txt"))
 

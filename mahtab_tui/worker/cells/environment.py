@@ -30,8 +30,7 @@ _PROCESS_STARTERS = frozenset(
     {"multiprocessing.popen_spawn_posix", "multiprocessing.popen_forkserver"}
 )
 """Modules that start processes which do not inherit the cells. Code that does so has imported one
-of
-them."""
+of them."""
 _NOTEBOOK_LIBRARIES = frozenset(
     (
         *("IPython", "IPython.display", "IPython.core.display_functions"),
@@ -107,7 +106,7 @@ class CellEnvironment:
         os.register_at_fork(before=self.flush, after_in_child=self._reset_child)
 
     def enter(self) -> tuple[TextIO | None, TextIO | None]:
-        """Redirect the streams; return those before, for `leave`."""
+        """Redirect the streams, and return what they were before, for `leave`."""
         streams_before = (getattr(sys, "stdout", None), getattr(sys, "stderr", None))
         sys.stdout = self._out
         sys.stderr = self._err
@@ -185,12 +184,14 @@ class CellEnvironment:
         builtins_now.update(self._builtins)
 
     def _open_streams(self) -> None:
+        """Open the streams of cells anew."""
         self._out: TextIO = open_stdout(1)
         self._err: TextIO = ErrorStream(2, self._out)
         sys.__stdout__ = self._out  # type: ignore[misc]
         sys.__stderr__ = self._err  # type: ignore[misc]
 
     def _set_streams(self) -> None:
+        """Make the streams of cells those of Python; open them anew if a cell has closed them."""
         if self._out.closed or self._err.closed:
             self._open_streams()
         sys.stdin = self._stdin
@@ -212,6 +213,7 @@ class CellEnvironment:
             self._audit_handlers.setdefault(event, []).append(handle)
 
     def _note_loaded(self, event: str, args: tuple[object, ...]) -> None:
+        """Note a file that a cell opens."""
         if (
             self._interrupts.running
             and len(self.loaded) < _MAX_LOADED_FILES
@@ -221,6 +223,7 @@ class CellEnvironment:
             self.loaded.setdefault(os.path.abspath(args[0]))
 
     def _prepare_import(self, event: str, args: tuple[Any, ...]) -> None:
+        """Fit a library to the kernel when a cell imports it."""
         name = args[0]
         if name.startswith("matplotlib."):  # before pyplot has chosen a backend
             own_module("values.matplotlib_backend").choose_backend()
@@ -237,6 +240,7 @@ class CellEnvironment:
             load_pdb()
 
     def _reset_child(self) -> None:
+        """Give a forked child streams and signals as a program of its own has them."""
         self._out.reconfigure(line_buffering=True)  # type: ignore[attr-defined]
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -32,8 +32,7 @@ class CellInterrupter:
         open_cells: Collection[int],
         is_executing: Callable[[], bool],
     ) -> None:
-        """Create it.
-
+        """
         Args:
             interrupts: Handles the signal, on the main thread.
             open_cells: The numbers of the cells that have begun and not ended; may change.

@@ -27,6 +27,7 @@ class GenericParts(NamedTuple):
     origin: object
     """`list`; `MISSING` for other types, and for unions written with ``|``."""
     arguments: tuple[object, ...]
+    """`int`; empty for other types."""
 
 
 def annotations_of(function: types.FunctionType) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import Any
 
 _METADATA_NAME = re.compile(r"([A-Za-z0-9][\w.]*)-([0-9][\w.!+]*)(?:-py[\d.]+)?\.(?:dist|egg)-info")
 _MAX_ENTRIES = 20_000
-"""Entries of a folder that are read and counted."""
+"""At most this many entries of a folder are read and counted."""
 
 
 def installed_packages(names: list[str]) -> dict[str, str]:
@@ -23,8 +23,9 @@ def installed_packages(names: list[str]) -> dict[str, str]:
     for path in paths:
         if type(path) is not str:
             continue
+        # The first of several versions is the one that is imported.
         for name, version in _list_packages(path):
-            versions.setdefault(name, version)  # the first is the one that is imported
+            versions.setdefault(name, version)
     return {name: versions[name] for name in names if name in versions}
 
 

@@ -155,8 +155,7 @@ _FOLDER_INDEXES = {
     "os.utime": 3,
 }
 """The index of the argument with the descriptor of the folder in which a path begins, by events
-that
-change files; beyond the last argument if there is none."""
+that change files; beyond the last argument if there is none."""
 
 _FOLLOWING_EVENTS = frozenset(("open", "os.truncate", "os.chmod", "os.utime"))
 """Events that change what a link leads to, not the link."""

@@ -31,15 +31,18 @@ from .table_pages import arrange, headings, page
 from .tables import RecordTable, Table, as_table
 
 ENTRY_POINT_GROUP = "mahtab_tui.inspectors"
+"""The group of the entry points by which packages register inspectors."""
 MAX_VIEWS = 7
 """Views of a package's own inspector."""
 PICTURE_TIMEOUT_S = 10.0
+"""Seconds for drawing a picture."""
 WORK_TIMEOUT_S = 10.0
 """Seconds for sorting, filtering and statistics."""
 MAX_REPR_CHARS = 200_000
 MAX_REPR_BYTES = 50_000
 """Bytes of a bytes object that are written."""
 MAX_PAGE_ROWS = 500
+"""A request gets at most this many rows."""
 
 _VIEWS_BY_KIND = {
     "function": ["source"],
@@ -102,7 +105,7 @@ class Inspection:
     """Answers requests on any thread. A new request in a slot cancels the older one."""
 
     def __init__(self, namespace: dict[str, object]) -> None:
-        """namespace: the user's."""
+        """namespace: the user's namespace."""
         self._namespace = namespace
         self._lock = threading.Lock()
         self._numbers = itertools.count(1)
@@ -156,6 +159,7 @@ class Inspection:
             raise InspectionError(f"The object cannot be shown: {error_text(error)}") from None
 
     def _close(self, client: str) -> None:
+        """Forget what is kept for a client."""
         with self._lock:
             self._computed.pop(client, None)
             self._arrangements.pop(client, None)
@@ -174,6 +178,7 @@ class Inspection:
         return {**about, "path": at.path, "shown": own_views, "problem": problem}
 
     def _inspector_views(self, value: object, client: str) -> list[Fields]:
+        """Return the views that the inspector of an object's package has made."""
         inspector = run_limited(lambda: find_inspector(value), "Loading its inspector")
         if inspector is None:
             return []

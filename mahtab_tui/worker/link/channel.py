@@ -71,6 +71,7 @@ class Channel:
             self._write(frame)
 
     def _write(self, frame: Frame) -> None:
+        """Write a frame as `send` does, on any thread."""
         if self.fd < 0:
             raise RuntimeError("a forked process cannot reach the session")
 
@@ -122,6 +123,7 @@ class Channel:
             self._write_all(encode({**hello, "story": story}, self._limit, token))
 
     def _close_in_child(self) -> None:
+        """Close the descriptor in a forked child, which must not write to the host."""
         if self.fd >= 0:  # else it is the child of a child
             os.close(self.fd)
             self.fd = -1

@@ -25,7 +25,7 @@ class HostCalls:
         serve: Callable[[Frame, str | None], None] = _serve_nothing,
         error: type[Exception] = RuntimeError,
     ) -> None:
-        """Create it on the main thread.
+        """Note the thread that creates it as the main thread.
 
         Args:
             send: Sends a frame to the host.
@@ -126,6 +126,7 @@ class HostCalls:
                 return frame["value"]
 
     def _close_inbox(self, number: int, inbox: queue.SimpleQueue[Frame]) -> None:
+        """Forget a call that has ended, and refuse the cells that came for it too late."""
         with self._lock:
             del self._inboxes[number]
             if inbox in self._main_thread_inboxes:

@@ -23,8 +23,7 @@ class Responder:
         handlers: dict[str, Callable[[Frame], object]],
         version: Callable[[], int | None] = lambda: None,
     ) -> None:
-        """Create it.
-
+        """
         Args:
             send: Sends a reply.
             namespace: The user's namespace.

@@ -20,7 +20,7 @@ from .spool import SHARED_STATE_BYTES, SharedState, Spool
 from .station_link import LINK_PIECE_BYTES
 
 MAX_UNREAD_BYTES = 256 * 2**20
-"""A kernel that has not read so much of its host is killed."""
+"""A kernel is killed when this many bytes wait for it."""
 _LENGTH = struct.Struct("!I")
 """The length of a frame, in bytes."""
 _EXIT_GRACE_S = 1.0
@@ -33,11 +33,17 @@ class StationKernel:
     """The kernel's process, its output and the channel to it."""
 
     def __init__(self, start: dict[str, Any], folder: str) -> None:
-        """Start the kernel. start: the host's settings. folder: of the worker."""
+        """Start the kernel.
+
+        Args:
+            start: The host's settings.
+            folder: The folder of the worker's code.
+        """
         self.output, write_end = os.pipe()
+        """The descriptor from which the output is read."""
         self.spool = Spool(self.output, _anonymous_file("mahtab-output"))
         self.offset = 0
-        """Up to this offset, the host was sent the output."""
+        """The host was sent the output up to this offset."""
         self.all_printed = False
         """Whether nothing can print any more."""
         page = _anonymous_file("mahtab-state")
@@ -46,18 +52,21 @@ class StationKernel:
         self.unread = bytearray()
         """Bytes of the host that the kernel has not read."""
         self._input_closed = False
+        """Whether the host sends nothing more."""
         self.backlog_left = 0
-        """Missing bytes of a new host's first frame, which contains the backlog, or of its
-        length."""
-        self._length: bytes | None = None
-        """What was read of this length; None when it is known."""
+        """Bytes that are missing of the kernel's first frame for a new host, which contains the
+        backlog, or of the length before it."""
+        self._read_length: bytes | None = None
+        """The bytes that were read of this length; None when it is known."""
         socket_type = socket.SOCK_STREAM
         if sys.platform == "linux":
             socket_type = socket.SOCK_SEQPACKET
         self.control, control = socket.socketpair(socket.AF_UNIX, socket_type)
         self.channel: socket.socket | None
+        """Leads to the kernel; None while it has no host."""
         self.channel, kernel_channel = _open_channel(start["kernel_token"])
         self._previous_channel: socket.socket | None = None
+        """The channel of the host before, until the kernel answers the new one."""
 
         hours = float(start["keep"]) / 3600
         settings = StationSettings(control.fileno(), self.output, self.spool.file, page, hours)
@@ -75,7 +84,7 @@ class StationKernel:
         self.unread.clear()
         self._previous_channel = self.channel or self._previous_channel
         self.channel = channel
-        self._length = b""
+        self._read_length = b""
         self.backlog_left = _LENGTH.size
         self._input_closed = False
         self.offset = 0
@@ -123,11 +132,11 @@ class StationKernel:
             self._previous_channel = None
         if self.backlog_left:
             self.backlog_left -= len(data)
-        if self._length is not None:
-            self._length += data
+        if self._read_length is not None:
+            self._read_length += data
             if not self.backlog_left:
-                self.backlog_left = TOKEN_BYTES + int(_LENGTH.unpack(self._length)[0])
-                self._length = None
+                self.backlog_left = TOKEN_BYTES + int(_LENGTH.unpack(self._read_length)[0])
+                self._read_length = None
         return data
 
     def signal(self, number: int) -> None:

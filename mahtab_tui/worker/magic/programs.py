@@ -39,11 +39,11 @@ class _ScriptArguments(NamedTuple):
     stdout_name: str
     """The variable that gets the standard output; empty to show the output."""
     stderr_name: str
-    """The same for the standard error output."""
+    """The variable that gets the standard error output; empty to show it."""
     raises_error: bool
     """Whether an exit code that is not 0 is an error, as in IPython."""
     magic: str
-    """Its name, for error messages."""
+    """The name of the magic, for error messages."""
 
 
 def _parse_script_arguments(magic: str, line: str) -> _ScriptArguments:
@@ -106,9 +106,9 @@ def _run_script(
 
     Args:
         words: The program and its arguments.
-        stdin: What it reads.
+        stdin: What the program reads.
         script: The magic's options.
-        caller: Has the namespace.
+        caller: Has the namespace with the variables.
     """
     subprocess = late_import("subprocess")
     try:

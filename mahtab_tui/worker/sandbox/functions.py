@@ -24,9 +24,10 @@ ALIASES = ("llm_query", "llm_query_batched", "rlm_query", "FINAL_VAR", "SUBMIT",
 _MAX_PROMPT_CHARS = 20_000
 """A longer prompt contains a text, so that its beginning and its end become the query."""
 _QUOTED_PROMPT_CHARS = 2_000
-"""The size of each of the two."""
+"""Characters of the beginning, and as many of the end."""
 _MAX_SEARCHED_CHARS = 4_000_000_000
-"""Characters to read to find where the texts of sub-calls come from: a few seconds."""
+"""Maximum characters to read to find where the texts of sub-calls come from; that takes a few
+seconds."""
 ALL_FUNCTIONS = (*FUNCTIONS, *ALIASES)
 """The methods of `SandboxFunctions` that become functions in a sandbox."""
 
@@ -190,8 +191,8 @@ class SandboxFunctions:
         Example: FINAL(f"{len(ids)} requests timed out: {', '.join(ids)}").
         """
         answer = materialize(answer, self._max_answer_chars)
-        empty = isinstance(answer, (str, list, tuple, dict, set)) and not answer
-        if (empty or answer is None) and not self._refused_empty:
+        is_empty = isinstance(answer, (str, list, tuple, dict, set)) and not answer
+        if (is_empty or answer is None) and not self._refused_empty:
             self._refused_empty = True
             raise ValueError(
                 f"FINAL got {answer!r}, which is no answer. Search with other words; if nothing is to be found, call FINAL again, or say so in words"
@@ -234,10 +235,10 @@ class SandboxFunctions:
 
     def SUBMIT(self, *values: object, **fields: object) -> NoReturn:
         """Call FINAL with one value, or with several by name."""
-        everything: list[Any] = [*values, *fields.values()]
-        answer: Any = everything
-        if len(everything) == 1:
-            answer = everything[0]
+        all_values: list[Any] = [*values, *fields.values()]
+        answer: Any = all_values
+        if len(all_values) == 1:
+            answer = all_values[0]
         elif not values:
             answer = fields
         self.FINAL(answer)
@@ -328,8 +329,8 @@ class SandboxFunctions:
 
 
 def _query_and_text(prompt: Any) -> tuple[str, str]:
-    """Return the query and the text for a prompt that contains both. What is not a string is
-    returned as the query, which is checked later."""
+    """Return the query and the text for a prompt that contains both. Anything but a string is
+    returned as the query, because the query is checked later."""
     if not isinstance(prompt, str) or len(prompt) <= _MAX_PROMPT_CHARS:
         return prompt, ""
     start = prompt[:_QUOTED_PROMPT_CHARS]
@@ -339,11 +340,13 @@ def _query_and_text(prompt: Any) -> tuple[str, str]:
 
 
 def _check_int(name: str, argument: str, value: object) -> None:
+    """Raise `TypeError` if an argument is not a whole number. name: the function's name."""
     if not isinstance(value, int):
         raise _wrong_type(name, argument, "a whole number", value)
 
 
 def _as_texts(name: str, argument: str, texts: Any) -> list[Any]:
+    """Return an argument as a list. Raises `TypeError`. name: the function's name."""
     if isinstance(texts, str):
         single = name.replace("_map", "")
         raise TypeError(
@@ -356,6 +359,7 @@ def _as_texts(name: str, argument: str, texts: Any) -> list[Any]:
 
 
 def _check_query(name: str, query: object) -> None:
+    """Raise `TypeError` or `ValueError` if a query is not a text. name: the function's name."""
     if not isinstance(query, str):
         raise _wrong_type(name, "query", "the question, a str", query)
     if not query.strip():

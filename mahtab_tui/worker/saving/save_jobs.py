@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .keeper import Keeper
 
 SAVE_TIMEOUT_S = 4.0
-"""Seconds at the kernel's end for variables that are being saved."""
+"""Seconds that the kernel's end waits for variables that are being saved."""
 
 
 class SaveJobs:
@@ -60,7 +60,7 @@ class SaveJobs:
         self._unattended_writer: Checkpoint | None = None
         """The process that saves variables now without a host."""
         self._unattended_thread: threading.Thread | None = None
-        """Waits for it."""
+        """The thread that waits for this process."""
 
     @property
     def folder(self) -> str:

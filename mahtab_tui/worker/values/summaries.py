@@ -44,7 +44,7 @@ _LENGTHS: dict[int, Callable[[Any], int]] = {
 }
 """The functions that return the length of an object, by the address of its built-in class."""
 _KNOWN_ZONE_MODULES = ("builtins", "datetime", "zoneinfo")
-"""Modules of time zones that do not run code of the user's; that of None is "builtins"."""
+"""Modules of time zones that do not run code of the user's; the class of None is in "builtins"."""
 
 
 def summary(value: object) -> str:
@@ -108,7 +108,8 @@ def safe_length(value: object) -> int | None:
 
 
 def format_count(number: int, unit: str) -> str:
-    """Format a count: ``1,200 items``, ``18.4 M chars``, ``1 item``. unit: in the plural."""
+    """Format a count: ``1,200 items``, ``18.4 M chars``, ``1 item``. unit: the noun in the
+    plural."""
     if number >= 1_000_000_000:
         text = "%.1f G" % (number / 1e9)
     elif number >= 1_000_000:
@@ -196,7 +197,7 @@ def _summarize_library_object(value: object) -> str | None:
         is_subclass(cls, get_if_loaded("numpy", "generic"))
         and get_if_loaded("numpy", name_of(cls)) is cls
     )
-    # One with fields would write the objects in it.
+    # A scalar with fields would write the objects in them.
     has_fields = is_numpy_scalar and is_subclass(cls, get_if_loaded("numpy", "void"))
     if is_numpy_scalar and not has_fields:
         return _summarize_by_str(value)
