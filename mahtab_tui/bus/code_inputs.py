@@ -170,7 +170,11 @@ class _CellReader(ast.NodeVisitor):
         pending_names = [name]
         while pending_names and len(seen_names) <= _MAX_SOURCES:
             definition = self.definitions.get(pending_names.pop())
-            for read_name in definition.names - seen_names if definition else ():
+            if definition is None:
+                continue
+            if len(definition.names) > _MAX_SOURCES:
+                return set()
+            for read_name in definition.names - seen_names:
                 seen_names.add(read_name)
                 pending_names.append(read_name)
                 sources |= self._sources_of(read_name)

@@ -25,7 +25,9 @@ from pandas.api.extensions import ExtensionArray, ExtensionDtype
 
 from mahtab_tui.llm.token_estimates import estimated_tokens
 from mahtab_tui.worker.describing import description
+from mahtab_tui.worker.describing.described_columns import DescribedColumn
 from mahtab_tui.worker.describing.description import describe, describe_value
+from mahtab_tui.worker.describing.table_lines import DETAILS, DescribedTable, head_lines
 from tests.benchmarks.answers.tables import SOURCES
 from tests.hostile import HOSTILE
 
@@ -322,11 +324,13 @@ def test_all_rows_of_a_small_table_are_shown_only_as_they_are(rows: list[list[An
                 assert text == "NaN" if pd.isna(value) else float(text) == value
 
 
-def test_last_column_of_a_row_is_shown_rather_than_an_ellipsis() -> None:
-    airports = pd.read_csv(StringIO(SOURCES["airports"]()))
-    row = describe_value("airports", airports, LIMIT).split("\n")[-1]
-    assert row.startswith("0 | 00M | Thigpen | Bay Springs | MS | USA | 31.95")
-    assert " | -89.23" in row
+@pytest.mark.parametrize(("last", "is_shown"), [("-89.2345", True), ("-89.23450345", False)])
+def test_short_last_column_is_shown_rather_than_an_ellipsis(last: str, is_shown: bool) -> None:
+    cells = ["00M", "Thigpen", "Bay Springs", "MS", "USA", "31.9538", last]
+    columns = [DescribedColumn(str(number), "str", [cell]) for number, cell in enumerate(cells)]
+    table = DescribedTable("airports", "", columns, len(columns), ["0"])
+    row = head_lines(table, DETAILS[-1])[-1]
+    assert row == f"0 | {' | '.join(cells[:-1])} | {last if is_shown else '...'}"
 
 
 def test_wide_table_shows_some_columns() -> None:
