@@ -27,9 +27,9 @@ _MAX_PLAIN_BYTES = 1_000_000
 """Bytes of the texts that are compared."""
 _MAX_KEPT_BYTES = 24
 """Bytes of a number or a text that are kept instead of their hash."""
-_MAX_BYTES = 32 * 2**20
+_MAX_BYTES = 16 * 2**20
 """Bytes of an array or a table that is compared."""
-_MAX_OBJECTS = 100_000
+_MAX_OBJECTS = 50_000
 """Objects in a container, and values of columns that NumPy does not store as numbers."""
 _MAX_VALUES = 20
 """Values that are remembered of each variable, the newest."""
@@ -105,6 +105,9 @@ def _digest(value: Any) -> bytes:
         return _digest_atom(value)
     if class_module(cls).partition(".")[0] not in _LIBRARIES:
         return b""
+    plain_digest: int | None = own_module("undo.mutations").digest_plain_value(value)
+    if plain_digest is not None:
+        return b"=" + plain_digest.to_bytes(8, "little", signed=True)
     fingerprints = own_module("guard.fingerprints")
     return bytes(fingerprints.digest_within(value, _MAX_BYTES, _MAX_OBJECTS, _can_read))
 
@@ -164,4 +167,6 @@ def _can_read_values(arrays: Sequence[Any], size: int) -> bool:
         if has_foreign_zone(array.dtype) or is_one_of(array.dtype, "pandas", *_UNREAD_TYPES):
             return False
         has_objects = has_objects or getattr(array.dtype, "kind", "O") not in _NUMBER_KINDS
+    if sum(array.nbytes for array in arrays) > _MAX_BYTES:
+        return False
     return not has_objects or size <= _MAX_OBJECTS

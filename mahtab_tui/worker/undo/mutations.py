@@ -195,7 +195,7 @@ class MutationDetector:
         # What was too much to compare object by object may have been hashed as a whole.
         digested_names = unknown_names & self._plain_digests.keys()
         for name in digested_names:
-            if _digest_plain_value(values[name]) != self._plain_digests[name]:
+            if digest_plain_value(values[name]) != self._plain_digests[name]:
                 changed_names.add(name)
         return Mutations(frozenset(changed_names), frozenset(unknown_names - digested_names))
 
@@ -206,7 +206,7 @@ class MutationDetector:
         for name in self.mentioned:
             if time.thread_time() >= deadline:
                 break
-            digest = _digest_plain_value(self._namespace.get(name))
+            digest = digest_plain_value(self._namespace.get(name))
             if digest is not None:
                 digests[name] = digest
         return digests
@@ -292,7 +292,7 @@ def _digest_memory(spans: set[MemorySpan]) -> dict[MemorySpan, int]:
     return digests
 
 
-def _digest_plain_value(value: Any) -> int | None:
+def digest_plain_value(value: Any) -> int | None:
     """Hash a list, tuple or dict, without running code of the user's.
 
     Returns:
