@@ -19,7 +19,8 @@ from contextlib import contextmanager, suppress
 from contextvars import Context
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import Any, Generic, NoReturn, TypeVar
+from types import FrameType
+from typing import Any, Generic, NoReturn, Self, TypeVar
 
 LANGSMITH_VARIABLES = (
     "LANGSMITH_TRACING_V2",
@@ -33,6 +34,14 @@ IDLE_THREAD_S = 5.0
 """Seconds for which an idle thread waits for more work."""
 SHELL_SIGNAL_CODE = 128
 """A shell adds it to the number of the signal that ended a program."""
+
+_TERMINATION_NAMES = "HUP INT QUIT ABRT ALRM TERM USR1 USR2 XCPU IO PWR STKFLT".split()
+_TERMINATION_NUMBERS = (getattr(signal, f"SIG{name}", None) for name in _TERMINATION_NAMES)
+TERMINATION_SIGNALS = tuple(number for number in _TERMINATION_NUMBERS if number is not None)
+SAVE_TIMEOUT_S = 5.0
+"""Seconds for saving data when a signal ends the program."""
+WRITE_TIMEOUT_S = 1.0
+"""Seconds for each write to the terminal when a signal ends the program."""
 
 TIED_PROGRAM = """\
 import ctypes, os, sys
@@ -210,6 +219,75 @@ def exit_by_signal(number: int) -> NoReturn:
         time.sleep(1)
     finally:
         os._exit(SHELL_SIGNAL_CODE + number)
+
+
+def run_with_timeout(seconds: float, work: Callable[[], object]) -> None:
+    """Run a function on a thread, and wait for its end only so long."""
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    thread.join(seconds)
+
+
+class TerminationHandler:
+    """Ends the program on a thread, because Python's own handlers wait for the main thread."""
+
+    def __init__(
+        self,
+        on_shutdown: Callable[[], object] = lambda: None,
+        signals: Sequence[int] = TERMINATION_SIGNALS,
+    ) -> None:
+        """
+        Args:
+            on_shutdown: Saves data, on a thread, for at most `SAVE_TIMEOUT_S`.
+            signals: Those that end the program.
+        """
+        self._on_shutdown = on_shutdown
+        self._signals = signals
+        self._previous_handlers: dict[int, Any] = {}
+        self._write_end = -1
+
+    def release_terminal(self) -> None:
+        """Give the terminal back as it was; a subclass knows how."""
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is not threading.main_thread():
+            return self
+        read_end, self._write_end = os.pipe()
+        os.set_blocking(self._write_end, False)
+        threading.Thread(target=self._watch, args=(read_end,), name="signals", daemon=True).start()
+        self._previous_wakeup = signal.set_wakeup_fd(self._write_end, warn_on_full_buffer=False)
+        for number in self._signals:
+            if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
+                self._previous_handlers[number] = signal.signal(number, self._on_signal)
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        if self._write_end < 0:
+            return
+        for number, handler in self._previous_handlers.items():
+            signal.signal(number, handler)
+        signal.set_wakeup_fd(self._previous_wakeup)
+        os.close(self._write_end)
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        # While another program has the terminal, `set_wakeup_fd` writes nothing.
+        os.write(self._write_end, bytes([number]))
+        threading.Event().wait(SAVE_TIMEOUT_S + 3 * WRITE_TIMEOUT_S)
+        os._exit(SHELL_SIGNAL_CODE + number)
+
+    def _watch(self, read_end: int) -> None:
+        while numbers := os.read(read_end, 64):
+            for number in numbers:
+                if number in self._previous_handlers:
+                    self._exit(number)
+        os.close(read_end)
+
+    def _exit(self, number: int) -> None:
+        try:
+            run_with_timeout(SAVE_TIMEOUT_S, self._on_shutdown)
+            self.release_terminal()
+        finally:
+            exit_by_signal(number)
 
 
 def tie_to_parent(command: Sequence[str], number: signal.Signals = signal.SIGKILL) -> list[str]:

@@ -7,7 +7,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from mahtab_tui.bus import StoreError
 from mahtab_tui.bus.answer_splitter import AnswerPiece, AnswerSplitter
@@ -22,6 +22,8 @@ from mahtab_tui.bus.records import (
     emit,
     get_record,
 )
+
+T = TypeVar("T")
 
 WRITE_INTERVAL_S = 1.0
 """Seconds between two writes of growing streams, and between two attempts after a failure."""
@@ -59,6 +61,11 @@ class DisplayHandler(logging.Handler):
             self._end_stream()
             self._stream = event
         self._pieces.append(event.text)
+
+    @property
+    def has_records(self) -> bool:
+        """Whether records wait."""
+        return bool(self._records) or self._stream is not None
 
     def pop_records(self) -> list[Record]:
         """Return the records that came since the last call."""
@@ -309,6 +316,13 @@ class BusLogger(logging.Logger):
         self._is_handling = False
         self._handlers_by_kind: dict[type[Record], list[logging.Handler]] = {}
         """The handlers that get a record, by each kind that was logged."""
+
+    def add_between_records(self, handler: logging.Handler, before: Callable[[], T]) -> T:
+        """Add a handler while no record passes, and return what `before` returns just then."""
+        with self._order:
+            result = before()
+            self.addHandler(handler)
+        return result
 
     def addHandler(self, hdlr: logging.Handler) -> None:
         super().addHandler(hdlr)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import NamedTuple
@@ -26,6 +26,12 @@ MAX_RICH_DISPLAYS = 40
 MAX_EMULATED_CHARS = 50_000
 """Characters at a piece's end whose cursor movements are emulated."""
 
+CODE_PREFIX_CHARS = 1_000
+"""This many characters of a line tell whether it is code."""
+_CODE_START = re.compile(r"[\[{(]|[bru]{0,2}[\'\"]|[^\W\d][\w.]*[(\[{]|<\w+[ .][^>]*>$")
+"""A bracket, a string, a call, or a repr such as ``<Figure size 640x480>``."""
+_CODE_ENDS = ("]", ")", "}", "'", '"', ">")
+_NUMBER_OR_CONSTANT = re.compile(r"-?[\d.]+(?:e[-+]?\d+)?j?|True|False|None")
 LOCATION = re.compile(r'^(\s*File )(".*?"|\S+)(, line )(\d+)(.*)$')
 """A line of a traceback that names a place in a file."""
 
@@ -58,6 +64,17 @@ class OutputLine:
     def state(self) -> tuple[object, ...]:
         """What a drawn row depends on."""
         return self.text, self.omitted_chars, self.frame
+
+    @property
+    def final_text(self) -> str:
+        """The line as a terminal finally shows it, with its colours, and a note on what was left
+        out."""
+        text = collapse(self.text)
+        # If the text ends before, what was left out has been erased.
+        if not self.omitted_chars or len(text) <= LINE_HEAD_CHARS:
+            return text
+        note = f" … {self.omitted_chars:,} characters left out … "
+        return text[:LINE_HEAD_CHARS] + note + text[LINE_HEAD_CHARS:]
 
     def extend(self, text: str) -> None:
         """Add text at the end, and leave out the middle of a long line."""
@@ -236,6 +253,18 @@ class OutputBuffer:
             return self.head[len(self) - count]
         return None
 
+    def line_at(self, index: int) -> OutputLine | None:
+        """Return a line counted from the start, from 0; None if it was left out."""
+        if index < len(self.head):
+            return self.head[index]
+        tail_index = index - len(self.head) - self.omitted_lines
+        return self.tail[tail_index] if 0 <= tail_index < len(self.tail) else None
+
+    @property
+    def has_open_line(self) -> bool:
+        """Whether the next text is added to the last line."""
+        return self._open_line is not None
+
     def shrink(self, end_lines: int) -> None:
         """Keep only the plain text of displayed values, and some lines at each end. end_lines: how
         many."""
@@ -355,6 +384,14 @@ class OutputBuffer:
             self.head.append(line)
         else:
             self.tail.append(line)
+
+
+def is_code(lines: Sequence[OutputLine]) -> bool:
+    """Return whether the lines of a value are Python, as far as their two ends tell."""
+    start = lines[0].text[:CODE_PREFIX_CHARS]
+    if len(lines) == 1 and _NUMBER_OR_CONSTANT.fullmatch(start):
+        return True
+    return _CODE_START.match(start) is not None and lines[-1].text.endswith(_CODE_ENDS)
 
 
 def _display_line(text: str, mime: str, data: str, value: str) -> DisplayLine:

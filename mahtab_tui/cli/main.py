@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 from typer.core import TyperGroup
@@ -35,6 +35,9 @@ from mahtab_tui.cli.options import (
     warn,
 )
 
+if TYPE_CHECKING:
+    from mahtab_tui.session.open_session import Interface
+
 COMMANDS = {
     "ask": "mahtab_tui.cli.ask:ask",
     "rlm": "mahtab_tui.cli.rlm:rlm",
@@ -53,6 +56,9 @@ COMMANDS = {
 CELL_FILE_SUFFIXES = (".ipynb", ".py", ".md")
 OPTION_DEFAULTS = {"--resume": LATEST_SESSION, "--attach": "."}
 """Values of options that may be given without one."""
+LINEAR_OPTION = "--linear"
+LINEAR_FORMS: dict[str, Interface] = {"lines": "linear", "plain": "plain"}
+"""The interfaces that `LINEAR_OPTION` names."""
 
 RESOURCE_ERRNOS = {
     errno.EMFILE,
@@ -100,6 +106,8 @@ class Commands(TyperGroup):
 def _add_option_defaults(words: list[str]) -> list[str]:
     """Insert the value of the first option that has a default and was given without a value; Typer
     has no options with optional values."""
+    # What follows this option is never its value, but perhaps a file.
+    words = [f"{LINEAR_OPTION}=lines" if word == LINEAR_OPTION else word for word in words]
     for index, word in enumerate(words):
         if word not in OPTION_DEFAULTS:
             continue
@@ -170,6 +178,14 @@ def screen(
     python: Python = None,
     kernel: KernelAddress = None,
     theme: Annotated[str | None, typer.Option(help="A theme's name")] = None,
+    linear: Annotated[
+        str | None,
+        typer.Option(
+            LINEAR_OPTION,
+            metavar="[=plain]",
+            help="Print line by line, in the terminal's own scrollback; =plain for screen readers",
+        ),
+    ] = None,
     resume: Annotated[
         str | None,
         typer.Option(
@@ -239,9 +255,9 @@ def screen(
     load = [*(load or ()), *other_paths]
 
     if query is not None:
-        if theme or no_share or no_store or notebook or resume == LATEST_SESSION:
+        if theme or linear or no_share or no_store or notebook or resume == LATEST_SESSION:
             fail(
-                "--query opens no screen: leave out --theme, --no-share, --no-store and --notebook, and give --resume an ID."
+                "--query opens no screen: leave out --theme, --linear, --no-share, --no-store and --notebook, and give --resume an ID."
             )
         gc.enable()
         from mahtab_tui.cli.ask import ask
@@ -272,6 +288,9 @@ def screen(
     if json:
         fail("--json works only with --query or a command such as ask.")
 
+    if linear is not None and linear not in LINEAR_FORMS:
+        fail(f"--linear={linear} does not exist: use --linear or --linear=plain.")
+
     from mahtab_tui.cli.screen import ScreenOptions, open_sessions
 
     options = ScreenOptions(
@@ -280,6 +299,7 @@ def screen(
         python=python,
         kernel=kernel,
         theme=theme,
+        linear=None if linear is None else LINEAR_FORMS[linear],
         resume=resume,
         continue_session=continue_,
         share=not no_share and not no_store,

@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import typer
 
@@ -247,7 +247,11 @@ def print_how_to_continue(backend: SessionBackend, name: str, *, resumed: bool, 
 
 
 def run_repl(
-    ns: dict[str, Any] | None = None, *, model: str | None = None, approval: str | None = None
+    ns: dict[str, Any] | None = None,
+    *,
+    model: str | None = None,
+    approval: str | None = None,
+    linear: bool | Literal["plain"] = False,
 ) -> None:
     """Open the full screen over a live namespace, by default a new one; returns when the user
     quits.
@@ -259,6 +263,9 @@ def run_repl(
         ns: A dict of names, such as ``globals()``.
         model: A model's name, such as "claude" or "ollama:NAME"; None is that of the settings.
         approval: "ask", "review" or "auto"; None is that of the settings.
+        linear: Whether to print below each other what the screen would show, in the terminal's own
+            scrollback; "plain" does so for screen readers. A terminal that can do no more gets
+            "plain" in any case.
 
     Raises:
         RuntimeError: Inside a running event loop, or without a terminal.
@@ -271,14 +278,17 @@ def run_repl(
         pass
     else:
         raise RuntimeError(LOOP_IS_RUNNING)
-    from mahtab_tui.tui.open import TerminalUnavailable, open_screen
+    from mahtab_tui.cli.screen import choose_interface, interface_problem, open_session
 
     namespace = {"__name__": "__main__"} if ns is None else ns
     kernel = InProcessKernel(namespace)
     settings = load_settings(model=model, approval=approval)
     if settings.model is not None:
         check_name(full_name(settings.model, settings.provider))
-    try:
-        open_screen(settings, Lazy.of(SessionBackend(kernel)), keeps_namespace=ns is not None)
-    except TerminalUnavailable as error:
-        raise RuntimeError(str(error)) from None
+    interface = choose_interface(settings)
+    if linear and interface == "screen":
+        interface = "plain" if linear == "plain" else "linear"
+    if problem := interface_problem(interface):
+        raise RuntimeError(problem)
+    backend = Lazy.of(SessionBackend(kernel))
+    open_session(settings, backend, interface, keeps_namespace=ns is not None)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from mahtab_tui.bus.values import MAX_DESCRIBED_FILES, Change, ChangeKind
 from mahtab_tui.kernel.values import Restoration
 
+OUTSIDE = "Files, and everything else outside this kernel, stay as they are."
+OUTSIDE_WATCHED = "Everything else outside this kernel stays as it is."
 _OPPOSITES: dict[ChangeKind, ChangeKind] = {"added": "deleted", "deleted": "added"}
 
 
@@ -61,3 +65,19 @@ def not_restored(restoration: Restoration) -> str:
     if not reasons:
         return ""
     return f"Not restored: {'; '.join(reasons)}"
+
+
+def undo_question(cells: Sequence[int]) -> str:
+    """Return the question whether to undo cells. cells: empty while they are not known."""
+    if not cells:
+        return "Undo what ran last?"
+    if len(cells) == 1:
+        return f"Undo cell {cells[0]}?"
+    return f"Undo {len(cells):,} cells, from cell {cells[0]} to cell {cells[-1]}?"
+
+
+def outside_note(restoration: Restoration) -> str:
+    """Say what an undo leaves alone."""
+    if restoration.files_unwatched:
+        return f"{OUTSIDE} Files are not watched here: {restoration.files_unwatched}."
+    return OUTSIDE_WATCHED

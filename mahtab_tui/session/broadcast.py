@@ -57,10 +57,18 @@ class Broadcast(logging.Handler):
         """Return a feed of the recent records, followed by new ones."""
         feed: Feed = queue.Queue(MAX_QUEUED_RECORDS)
         with self._mutex:
-            for record in itertools.chain(self._past, *self._open_streams.values()):
+            for record in self._recent():
                 feed.put_nowait(record)
             self._feeds.add(feed)
         return feed
+
+    def recent_records(self) -> list[Record]:
+        """Return the recent records, with the pieces of streams that have not ended."""
+        with self._mutex:
+            return list(self._recent())
+
+    def _recent(self) -> Iterator[Record]:
+        return itertools.chain(self._past, *self._open_streams.values())
 
     def unwatch(self, feed: Feed) -> None:
         with self._mutex:

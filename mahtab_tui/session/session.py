@@ -128,6 +128,7 @@ class Session:
         """The model that the session starts with."""
         self.log_listeners: list[Callable[[logging.Logger], None]] = []
         """Called with the bus once it exists."""
+        self.is_started = False
         self._closed = False
         self._lazy_components = Lazy(self._build)
 
@@ -172,8 +173,18 @@ class Session:
         else:
             self.log_listeners.append(add_handler)
 
+    def follow(self, handler: logging.Handler) -> list[Record]:
+        """Pass all further records of the running session to a handler, and return the recent ones
+        before them."""
+        from mahtab_tui.bus.logger import BusLogger
+
+        log = self.log
+        assert isinstance(log, BusLogger)
+        return log.add_between_records(handler, self.broadcast.recent_records)
+
     def start(self) -> None:
         """Log the session's model and warnings, and start its threads and its kernel."""
+        self.is_started = True
         self.info.report()
         for sentence in self.settings.untrusted:
             self.notice(sentence, "warning")

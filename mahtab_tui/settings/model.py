@@ -254,6 +254,10 @@ class Settings(BaseSettings):
         ge=0,
         description="Hours a kernel keeps running after its screen was closed or killed; 0: it ends with the screen. Linux only",
     )
+    screen_reader: bool = Field(
+        False,
+        description="Whether to open as `--linear=plain` does: without colours and redrawing, each message a line of its own",
+    )
     theme: str | None = Field(None, description="A theme's name")
     pictures: PictureMode = Field(
         "auto", description="How pictures are drawn; auto: as well as the terminal can"

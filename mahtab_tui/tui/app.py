@@ -16,6 +16,7 @@ from textual.screen import Screen
 from textual.widgets import Input, TextArea
 
 from mahtab_tui.session import Session
+from mahtab_tui.session.open_session import SessionInputHelp, parse_slash
 from mahtab_tui.settings.model import resource_folder
 from mahtab_tui.store.input_history import History
 from mahtab_tui.system import IMPORTS
@@ -26,7 +27,6 @@ from mahtab_tui.tui.commands import (
     COMMAND_IDS,
     COMMANDS,
     complete_slash,
-    parse_slash,
 )
 from mahtab_tui.tui.commands.command import CommandContext
 from mahtab_tui.tui.commands.declarations import bindings
@@ -73,8 +73,6 @@ from mahtab_tui.tui.ui_state import UiState
 if TYPE_CHECKING:
     from mahtab_tui.bus.records import Record
     from mahtab_tui.bus.values import Mode
-    from mahtab_tui.kernel.values import Completions, Explanation
-    from mahtab_tui.session.mentions import MentionChip
     from mahtab_tui.settings.model import EditorKeys
     from mahtab_tui.tui.editor.draft_file import DraftSaver
     from mahtab_tui.tui.pictures.overlay import Overlay
@@ -100,29 +98,6 @@ def style_sheets() -> list[Path]:
     return [app_sheet, *other_sheets]
 
 
-class SessionInputHelp:
-    """The `InputHelp` of a session. Each call goes to the part of the session that can answer it,
-    which the session creates when the first text needs it."""
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
-
-    def complete(self, code: str, cursor: int) -> Completions:
-        return self._session.complete(code, cursor)
-
-    def complete_question(self, question: str, cursor: int) -> Completions:
-        return self._session.attachments.complete(question, cursor)
-
-    def complete_command(self, text: str, cursor: int) -> Completions | None:
-        return complete_slash(text, cursor)
-
-    def explain(self, code: str, cursor: int) -> Explanation | None:
-        return self._session.explain(code, cursor)
-
-    def mention_chips(self, question: str) -> Sequence[MentionChip]:
-        return self._session.attachments.chips(question)
-
-
 class MahtabApp(TerminalApp[int]):
     """The application over a session: commands, keys, and messages of the panes."""
 
@@ -140,15 +115,31 @@ class MahtabApp(TerminalApp[int]):
         *,
         collector: Collector | None = None,
         keeps_namespace: bool = False,
+        joins: bool = False,
     ) -> None:
+        """
+        Args:
+            session: The session, which the application starts.
+            guard: Has the terminal's descriptors.
+            history: The inputs of all sessions.
+            collector: None if the process is not ours.
+            keeps_namespace: Whether the variables are saved with the session.
+            joins: Whether the session runs already, in another interface until now.
+        """
         self.ui_state = UiState.load()
         theme = session.settings.theme or self.ui_state.theme
         super().__init__(css_path=list(style_sheets()), guard=guard, theme=theme)
         self._collector = collector
-        self._after_first_picture: list[Callable[[], None]] = []
+        self._after_first_picture: list[Callable[[], object]] = []
         self.session = session
         self.record_pump = RecordPump(self)
-        session.listen(self.record_pump.install)
+        self._joins = joins
+        self._recent_records: Sequence[Record] = ()
+        """Those of a running session before this application."""
+        if joins:
+            self._recent_records = self.record_pump.join(session)
+        else:
+            session.listen(self.record_pump.install)
         self.saves_crash = not session.no_trace
         self.history = history
         self.call_after_first_picture(lambda: self.ui_state.remember_model(session.model))
@@ -168,14 +159,14 @@ class MahtabApp(TerminalApp[int]):
         """Set once earlier text is back in the editor; until then, nothing of it is saved."""
         self._is_drawn = False
 
-    def call_after_first_picture(self, callback: Callable[[], None]) -> None:
+    def call_after_first_picture(self, callback: Callable[[], object]) -> None:
         """Call something once the screen is drawn; only before `run`."""
         self._after_first_picture.append(callback)
 
     def get_default_screen(self) -> Panes:
         """Make the main screen, and what commands act on."""
-        input_help = SessionInputHelp(self.session)
-        self.panes = Panes(self.session, self.history, self.ui_state, input_help)
+        input_help = SessionInputHelp(self.session, complete_slash)
+        self.panes = Panes(self.session, self.history, self.ui_state, input_help, joins=self._joins)
         self.command_context = CommandContext(
             self,
             self.session,
@@ -201,7 +192,8 @@ class MahtabApp(TerminalApp[int]):
 
     def on_mount(self) -> None:
         self.settings.apply()
-        self.panes.resume(self.session.past)
+        if not self._joins:
+            self.panes.resume(self.session.past)
         self.panes.greet(greeting_lines(self.session))
         self.panes.arrange_panes()
         steps = [
@@ -213,8 +205,9 @@ class MahtabApp(TerminalApp[int]):
             self._restore_draft,
             self.settings.report_unknown_settings,
             *self._after_first_picture,
-            self.session.start,
         ]
+        if not self._joins:
+            steps.append(self.session.start)
         LateImports(self, SESSION_MODULES, steps).start()
 
     def _show_transcript(self) -> None:
@@ -241,11 +234,14 @@ class MahtabApp(TerminalApp[int]):
     async def _fold_records(self) -> None:
         from mahtab_tui.tui.module_hints import MissingModuleHints
 
+        pane_folds = [*self.panes.folds(), *await self.panes.mount_prompt_rows()]
+        if self._recent_records:
+            for fold in pane_folds:
+                fold(self._recent_records)
         self.record_pump.folds = [
-            *self.panes.folds(),
+            *pane_folds,
             self._call_user,
             MissingModuleHints(self.session, self.panes).fold,
-            *await self.panes.mount_prompt_rows(),
         ]
         if self._collector is not None:
             self.record_pump.folds.append(partial(self._plan_collection, self._collector))

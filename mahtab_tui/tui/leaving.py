@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from mahtab_tui.session.open_session import cell_can_detach, unsaved_items
+
 if TYPE_CHECKING:
     from mahtab_tui.session import Session
     from mahtab_tui.tui.main_screen import Panes
@@ -182,35 +184,18 @@ class QuitFlow:
 
     def _cell_can_detach(self) -> bool:
         """Return whether a cell runs that can go on without a screen."""
-        return self._session.cells.running and self._session.kernel.can_detach
+        return cell_can_detach(self._session)
 
     def _unsaved_items(self) -> list[str]:
         """Return what leaving would lose, as parts of a sentence."""
-        session = self._session
-        items = []
-        if session.cells.running and not self._cell_can_detach():
-            items.append("the running cell")
-        if session.agent.in_turn:
-            items.append("the unfinished answer")
+        created_count = 0
+        if not self._keeps_namespace:
+            created_count = self._panes.namespace.variables.created_count
+        items = unsaved_items(self._session, created_count)
         queued_count = self._panes.queued_input_count
         if queued_count:
             noun = "input" if queued_count == 1 else "inputs"
             items.append(f"{queued_count:,} queued {noun}")
-        if session.notebook is not None and session.notebook.unsaved:
-            items.append(f"the unsaved changes of {session.notebook.label}")
         if self._panes.editor.text.strip():
             items.append("the text in the editor")
-        unsaved_count = self._unsaved_variable_count()
-        if unsaved_count:
-            noun = "name" if unsaved_count == 1 else "names"
-            items.append(f"{unsaved_count:,} {noun} of the namespace")
         return items
-
-    def _unsaved_variable_count(self) -> int:
-        """Return how many variables would be lost."""
-        if self._keeps_namespace:
-            return 0
-        created_count = self._panes.namespace.variables.created_count
-        if not created_count:
-            return 0
-        return self._session.namespace_store.count_unsaved(created_count)

@@ -61,10 +61,18 @@ class Panes(Screen[None]):
     AUTO_FOCUS = "#code"
 
     def __init__(
-        self, session: Session, history: History, ui_state: UiState, input_help: InputHelp
+        self,
+        session: Session,
+        history: History,
+        ui_state: UiState,
+        input_help: InputHelp,
+        *,
+        joins: bool = False,
     ) -> None:
+        """joins: whether the session runs already, in another interface until now."""
         super().__init__(id="_default")
         self._session = session
+        self._joins = joins
         self._ui_state = ui_state
         # Kept, because the draft of a screen that closes is saved after its widgets are gone.
         self.editor: EditorPane = EditorPane(history, input_help, id="editor")
@@ -107,11 +115,12 @@ class Panes(Screen[None]):
 
         if self._transcript is not None:
             return self._transcript
-        pane = TranscriptPane(id="transcript")
+        pane = TranscriptPane(id="transcript", watched=self._joins)
         self._transcript = pane
         pane.greeting = self._greeting
         # The files of a resumed session are loaded already.
-        pane.viewport.loads = 0 if self._session.past else len(self._session.files)
+        is_new = not (self._session.past or self._joins)
+        pane.viewport.loads = len(self._session.files) if is_new else 0
         with self.app.batch_update():
             find_row = FindRow(pane, id="transcript-find")
             self.query_one("#main").mount(pane, find_row, before="#lower")

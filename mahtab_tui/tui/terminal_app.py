@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 
     from mahtab_tui.bus.logger import DisplayHandler
     from mahtab_tui.bus.records import Record
+    from mahtab_tui.session import Session
+    from mahtab_tui.session.open_session import Interface
     from mahtab_tui.tui.crash import Crash
 
 _YOUNG_OBJECTS = 5_000
@@ -71,7 +73,7 @@ MAX_DELAY_S = 0.2
 # Modules that are imported once the screen is drawn, so that it appears sooner: first those that a
 # session needs, at last those that draw a transcript.
 _SESSION_MODULE_NAMES = """
-tui.editor.completion tui.editor.help_card tui.editor.pasting bus.records bus.logger kernel.masked kernel.process session.kernel store.resume
+tui.editor.completion tui.editor.help_card bus.typed_text bus.records bus.logger kernel.masked kernel.process session.kernel store.resume
 export.reading kernel.worker_process store.session_index kernel.inspector_client session.attachments
 session.agent session.components kernel.environments tui.transcript.viewport tui.transcript.pane
 tui.widgets.approval_row tui.widgets.review_row tui.widgets.fan_out_row tui.widgets.input_row
@@ -169,6 +171,18 @@ class RecordPump:
         self._handler = DisplayHandler(self._wake)
         log.addHandler(self._handler)
 
+    def join(self, session: Session) -> list[Record]:
+        """Take the records of a running session from now on, and return the recent ones."""
+        from mahtab_tui.bus.logger import DisplayHandler
+
+        self._handler = DisplayHandler(self._wake)
+        return session.follow(self._handler)
+
+    def uninstall(self, log: logging.Logger) -> None:
+        """Take no more records."""
+        if self._handler is not None:
+            log.removeHandler(self._handler)
+
     def start(self) -> None:
         """Begin to pass records on, once the panes are there."""
         self._is_running = True
@@ -248,6 +262,8 @@ class TerminalApp(App[T]):
         self.crash: Crash | None = None
         self.saves_crash = True
         self.next_session = ""
+        self.next_interface: Interface | None = None
+        """The interface in which the session goes on; None if it ends."""
         self.leaves_kernel = False
         self._text_only = TextOnly()
 

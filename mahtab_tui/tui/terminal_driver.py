@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import os
 import re
 import select
 import signal
-import struct
 import sys
 import termios
 import threading
 import traceback
 from codecs import getincrementaldecoder
 from collections.abc import Callable, Iterator
-from functools import partial
-from types import FrameType
-from typing import Any, Literal, TextIO
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, TextIO
 
 from rich.segment import Segment
 from textual.app import App
@@ -27,10 +24,11 @@ from textual.drivers.linux_driver import LinuxDriver
 from textual.filter import LineFilter
 
 from mahtab_tui.settings.model import NotificationMode, PictureMode
-from mahtab_tui.system import SHELL_SIGNAL_CODE, exit_by_signal
+from mahtab_tui.system import WRITE_TIMEOUT_S, TerminationHandler, run_with_timeout
 from mahtab_tui.tui.key_parser import KeyParser
 
-GraphicsProtocol = Literal["kitty", "sixel"]
+if TYPE_CHECKING:
+    from mahtab_tui.pictures.terminal_answers import GraphicsProtocol, TerminalAnswers
 
 WAITING_TEXT = "mahtab waits for you"
 CELL_ENDED_TEXT = "A cell in mahtab has ended"
@@ -66,13 +64,6 @@ _WRITER_THREAD = "textual-output"
 _INPUT_CHUNK_BYTES = 4096
 _SILENCE_S = 0.1
 """After this time without input, a sequence is taken as it is."""
-_TERMINATION_NAMES = "HUP INT QUIT ABRT ALRM TERM USR1 USR2 XCPU IO PWR STKFLT".split()
-_TERMINATION_NUMBERS = (getattr(signal, f"SIG{name}", None) for name in _TERMINATION_NAMES)
-TERMINATION_SIGNALS = tuple(number for number in _TERMINATION_NUMBERS if number is not None)
-SAVE_TIMEOUT_S = 5.0
-"""Seconds for saving data when a signal ends the program."""
-WRITE_TIMEOUT_S = 1.0
-"""Seconds for each write to the terminal when a signal ends the program."""
 _RESTORE_SEQUENCE = "".join(
     (
         # End any truncated sequence.
@@ -90,18 +81,7 @@ _RESTORE_SEQUENCE = "".join(
     )
 ).encode()
 """Undoes what `LinuxDriver.start_application_mode` sends."""
-GRAPHICS_QUERIES = "\x1b_Gi=31,s=1,v=1,a=q,t=d,f=24;AAAA\x1b\\\x1b[16t\x1b[?1;1;0S\x1b[c"
-"""Kitty graphics, the size of a cell, the number of Sixel's colours, and device attributes, which
-every terminal answers."""
 KITTY_CLEAR_SEQUENCE = "\x1b_Ga=d,d=A,q=2\x1b\\"
-_GRAPHICS_REPLY = re.compile(
-    r"\x1b_G(?P<kitty>[^\x1b]{0,256})\x1b\\"
-    r"|\x1b\[\?(?P<attributes>[\d;]{0,64})c"
-    r"|\x1b\[6;(?P<height>\d{1,4});(?P<width>\d{1,4})t"
-    r"|\x1b\[\?1;0;(?P<colours>\d{1,9})S"
-    # The terminal cannot say how many colours it has.
-    r"|\x1b\[\?1;[1-3][\d;]{0,24}S"
-)
 
 
 class TextOnly(LineFilter):
@@ -251,12 +231,19 @@ class TerminalDriver(LinuxDriver):
         self._previous_handlers = {number: signal.getsignal(number) for number in numbers}
         super().__init__(*args, **kwargs)
         self.pictures: PictureMode = "auto"
-        self.answers = TerminalAnswers()
         self.stops = 0
         """How often the terminal was given back: its graphics are gone then."""
         self._is_suspended = False
         self._has_asked = False
         self._on_answered: Callable[[], object] = lambda: None
+
+    @cached_property
+    def answers(self) -> TerminalAnswers:
+        """What the terminal has answered."""
+        # Not needed before the first picture.
+        from mahtab_tui.pictures.terminal_answers import TerminalAnswers
+
+        return TerminalAnswers()
 
     def write(self, data: str) -> None:
         super().write(filter_output(data))
@@ -328,11 +315,10 @@ class TerminalDriver(LinuxDriver):
     def ask_for_graphics(self, on_answered: Callable[[], object]) -> None:
         """Ask the terminal once. `on_answered` is called on another thread, or never."""
         self._on_answered = on_answered
-        term = os.environ.get("TERM", "")
-        # These type unknown queries, or let no graphics through.
-        is_mute = term.startswith(("tmux", "screen", "linux", "dumb"))
-        is_mute |= os.environ.get("TERM_PROGRAM") == "Apple_Terminal"
-        if self._has_asked or self.pictures == "blocks" or (self.pictures == "auto" and is_mute):
+        from mahtab_tui.pictures.terminal_answers import is_mute
+
+        is_hopeless = self.pictures == "auto" and is_mute()
+        if self._has_asked or self.pictures == "blocks" or is_hopeless:
             return
         self._has_asked = True
         self.send(self.answers.ask())
@@ -351,65 +337,23 @@ class TerminalDriver(LinuxDriver):
     @property
     def cell_size(self) -> tuple[int, int] | None:
         """Width and height of a cell in pixels; None if the terminal does not say."""
-        with contextlib.suppress(OSError):
-            sizes = fcntl.ioctl(self.fileno, termios.TIOCGWINSZ, bytes(8))
-            rows, columns, width, height = struct.unpack("4H", sizes)
-            if rows and columns and width >= columns and height >= rows:
-                return width // columns, height // rows
-        return self.answers.cell
+        from mahtab_tui.pictures.terminal_answers import read_cell_size
+
+        return read_cell_size(self.fileno) or self.answers.cell
 
 
-class SignalHandler:
-    """Ends the program on a thread, because Python's own handlers wait for the main thread."""
+class SignalHandler(TerminationHandler):
+    """Ends the program by a signal, with the terminal as it was before the application."""
 
     def __init__(self, app: App[Any], on_shutdown: Callable[[], object] = lambda: None) -> None:
-        """on_shutdown: saves data, on a thread, for at most `SAVE_TIMEOUT_S`."""
+        """on_shutdown: see `TerminationHandler`."""
+        super().__init__(on_shutdown)
         self._app = app
-        self._on_shutdown = on_shutdown
-        self._previous_handlers: dict[int, Any] = {}
-        self._write_end = -1
 
-    def __enter__(self) -> SignalHandler:
-        if threading.current_thread() is not threading.main_thread():
-            return self
-        read_end, self._write_end = os.pipe()
-        os.set_blocking(self._write_end, False)
-        threading.Thread(target=self._watch, args=(read_end,), name="signals", daemon=True).start()
-        self._previous_wakeup = signal.set_wakeup_fd(self._write_end, warn_on_full_buffer=False)
-        for number in TERMINATION_SIGNALS:
-            if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
-                self._previous_handlers[number] = signal.signal(number, self._on_signal)
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        if self._write_end < 0:
-            return
-        for number, handler in self._previous_handlers.items():
-            signal.signal(number, handler)
-        signal.set_wakeup_fd(self._previous_wakeup)
-        os.close(self._write_end)
-
-    def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        # While another program has the terminal, `set_wakeup_fd` writes nothing.
-        os.write(self._write_end, bytes([number]))
-        threading.Event().wait(SAVE_TIMEOUT_S + 3 * WRITE_TIMEOUT_S)
-        os._exit(SHELL_SIGNAL_CODE + number)
-
-    def _watch(self, read_end: int) -> None:
-        while numbers := os.read(read_end, 64):
-            for number in numbers:
-                if number in self._previous_handlers:
-                    self._exit(number)
-        os.close(read_end)
-
-    def _exit(self, number: int) -> None:
-        try:
-            _run_with_timeout(SAVE_TIMEOUT_S, self._on_shutdown)
-            driver = self._app._driver
-            if isinstance(driver, LinuxDriver):
-                _release_terminal(driver)
-        finally:
-            exit_by_signal(number)
+    def release_terminal(self) -> None:
+        driver = self._app._driver
+        if isinstance(driver, LinuxDriver):
+            _release_terminal(driver)
 
 
 @contextlib.contextmanager
@@ -435,7 +379,7 @@ def _release_terminal(driver: LinuxDriver) -> None:
     # Finish the current drawing.
     writer = driver._writer_thread
     if writer is not None:
-        _run_with_timeout(WRITE_TIMEOUT_S, writer.stop)
+        run_with_timeout(WRITE_TIMEOUT_S, writer.stop)
     _restore_terminal(driver)
 
 
@@ -455,45 +399,3 @@ def _restore_terminal(driver: LinuxDriver) -> None:
             if isinstance(driver, TerminalDriver) and driver.graphics == "kitty":
                 sequence = KITTY_CLEAR_SEQUENCE.encode() + sequence
             os.write(screen, sequence)
-
-
-def _run_with_timeout(seconds: float, work: Callable[[], object]) -> None:
-    thread = threading.Thread(target=work, daemon=True)
-    thread.start()
-    thread.join(seconds)
-
-
-class TerminalAnswers:
-    """What the terminal has answered to questions about graphics."""
-
-    def __init__(self) -> None:
-        self.protocol: GraphicsProtocol | None = None
-        self.cell: tuple[int, int] | None = None
-        """Width and height of a cell in pixels."""
-        self.colours = 16
-        """As in the first Sixel terminals."""
-        self.awaited = False
-
-    def ask(self) -> str:
-        self.awaited = True
-        return GRAPHICS_QUERIES
-
-    def read(self, sequence: str) -> bool:
-        """Return whether a sequence is a reply."""
-        reply = _GRAPHICS_REPLY.fullmatch(sequence) if self.awaited else None
-        if reply is None:
-            return False
-        kitty = reply["kitty"]
-        attributes = reply["attributes"]
-        if kitty is not None and kitty.endswith(";OK"):
-            self.protocol = "kitty"
-        elif reply["height"] and int(reply["height"]) and int(reply["width"]):
-            self.cell = int(reply["width"]), int(reply["height"])
-        elif reply["colours"]:
-            self.colours = max(2, min(256, int(reply["colours"])))
-        elif attributes is not None:
-            # Every terminal answers this one, and it is the last. 4 stands for Sixel.
-            if "4" in attributes.split(";")[1:]:
-                self.protocol = self.protocol or "sixel"
-            self.awaited = False
-        return True

@@ -16,6 +16,7 @@ from typer.core import TyperGroup
 
 from mahtab_tui.acp.commands import COMMANDS as EDITOR_COMMANDS
 from mahtab_tui.cli.main import app
+from mahtab_tui.linear.commands import COMMANDS as LINEAR_COMMANDS
 from mahtab_tui.manual import TOPICS
 from mahtab_tui.search.limits import SearchLimits
 from mahtab_tui.settings.model import Settings, load_settings
@@ -180,7 +181,7 @@ def test_configuration_example_is_valid(home: Path, project: Path) -> None:
 
 
 def test_documented_slash_commands_keys_and_settings_exist() -> None:
-    slashes = {*(command.slash for command in COMMANDS), *EDITOR_COMMANDS}
+    slashes = {*(command.slash for command in COMMANDS), *EDITOR_COMMANDS, *LINEAR_COMMANDS}
     # `/name` stands for any command, and `/f 1, 2` is a call as IPython writes it.
     named = set(re.findall(r"`/([a-z]+)(?: [^`]*)?`", TEXT)) - {"name", "login", "f"}
     assert named

@@ -187,12 +187,6 @@ def test_invalid_python_interpreter_is_reported(project: Path, python: str) -> N
     assert "Traceback" not in done.stderr
 
 
-def test_dumb_terminal_is_reported(cold_start: Start) -> None:
-    screen = cold_start(env={"TERM": "dumb"})
-    screen.wait("TERM=dumb")
-    assert screen.wait_end() == 2
-
-
 def test_question_without_a_screen_sets_the_exit_code(replay: Replay) -> None:
     code = {"text": "```python\nprint(6 * 7)\n```"}
     complete = {

@@ -9,7 +9,7 @@ from typing import Any
 from textual.app import App
 from textual.geometry import Region
 
-from mahtab_tui.tui.terminal_driver import GraphicsProtocol, TerminalAnswers
+from mahtab_tui.pictures.terminal_answers import GraphicsProtocol, TerminalAnswers
 
 CELL = (10, 20)
 

@@ -13,9 +13,9 @@ from textual.pilot import Pilot
 
 from mahtab_tui.bus import records
 from mahtab_tui.bus.records import Record
+from mahtab_tui.pictures.terminal_answers import GraphicsProtocol
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.pictures import graphics, overlay
-from mahtab_tui.tui.terminal_driver import GraphicsProtocol
 from mahtab_tui.tui.transcript.pane import TranscriptPane
 from tests.tui.editor_app import screen_text, until
 from tests.tui.graphics_terminal import GraphicsTerminal

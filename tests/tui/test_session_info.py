@@ -18,6 +18,7 @@ from mahtab_tui.bus.entries import Cell, Entry, Question
 from mahtab_tui.bus.records import Usage
 from mahtab_tui.bus.values import Change, NotRestored, Variable
 from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.kernel.restorations import OUTSIDE
 from mahtab_tui.kernel.values import Restoration
 from mahtab_tui.knowledge.instructions import find_instructions
 from mahtab_tui.session import Session
@@ -28,7 +29,7 @@ from mahtab_tui.tui.screens.instructions import InstructionsScreen
 from mahtab_tui.tui.screens.output import PagerScreen
 from mahtab_tui.tui.screens.reports import ContextScreen
 from mahtab_tui.tui.screens.servers import ServersScreen
-from mahtab_tui.tui.screens.undo import OUTSIDE, UndoScreen
+from mahtab_tui.tui.screens.undo import UndoScreen
 from mahtab_tui.tui.transcript.pane import TranscriptPane
 from tests.servers import configure, plain
 from tests.tui.editor_app import (

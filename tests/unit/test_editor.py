@@ -15,8 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mahtab_tui.store.input_history import History
-from mahtab_tui.tui.editor.pasting import (
+from mahtab_tui.bus.typed_text import (
     MAX_CLASSIFIED_CHARS,
     clean,
     is_code,
@@ -26,6 +25,7 @@ from mahtab_tui.tui.editor.pasting import (
     prepare_pasted_python,
     strip_literals,
 )
+from mahtab_tui.store.input_history import History
 from mahtab_tui.tui.editor.prompt_area import InputHistory
 
 OpenHistory = Callable[..., History]

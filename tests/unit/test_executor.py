@@ -18,11 +18,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from mahtab_tui.bus.typed_text import is_complete
 from mahtab_tui.kernel import terminal_output
 from mahtab_tui.kernel.chunks import Chunks
 from mahtab_tui.kernel.terminal_output import TerminalOutput
 from mahtab_tui.kernel.values import OutputKind
-from mahtab_tui.tui.editor.pasting import is_complete
 from mahtab_tui.worker.cells.capture import LimitedOutput, OutputLimitError, shorten
 from mahtab_tui.worker.cells.tracebacks import format_safely
 from mahtab_tui.worker.magic import syntax

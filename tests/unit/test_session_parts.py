@@ -33,6 +33,7 @@ from mahtab_tui.kernel.inprocess import InProcessKernel
 from mahtab_tui.session.background_kernels import add_recovered_output
 from mahtab_tui.session.cell_records import last_changes
 from mahtab_tui.session.frontend import HeadlessFrontend
+from mahtab_tui.session.open_session import index_sessions
 from mahtab_tui.session.running_sessions import remove_leftovers, share_folder
 from mahtab_tui.session.session import Session
 from mahtab_tui.session.variable_history import VariableHistory
@@ -40,7 +41,6 @@ from mahtab_tui.settings.model import load_settings
 from mahtab_tui.store.resume import database, find_session, new_store, resumed_store
 from mahtab_tui.store.session_lock import lock_session
 from mahtab_tui.store.session_removal import remove_session
-from mahtab_tui.tui.open import _index_sessions
 from tests.unit.sqlite_sessions import HOLD
 
 # Leftovers of programs that were killed are removed; files in use are not.
@@ -104,7 +104,7 @@ def test_damaged_store_is_reported_to_screen_and_watchers_whoever_finds_it(
     screen = DisplayHandler()
     session.listen(lambda log: log.addHandler(screen))
     session.build()
-    _index_sessions(session)
+    index_sessions(session)
     (notice,) = screen.pop_records()
     assert "was damaged" in notice.text
     assert not path.exists()

@@ -30,9 +30,9 @@ from mahtab_tui.bus.records import UserReplOutStream
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.bus.screen_line import ScreenLine
 from mahtab_tui.bus.terminal_screen import HEIGHT, collapse
+from mahtab_tui.pictures.picture_data import HEADER_CHARS as PICTURE_HEAD
+from mahtab_tui.pictures.picture_data import open_picture
 from mahtab_tui.tui.pictures.block_cache import draw_blocks
-from mahtab_tui.tui.pictures.picture import HEADER_CHARS as PICTURE_HEAD
-from mahtab_tui.tui.pictures.picture import open_picture
 from mahtab_tui.tui.transcript import fold
 from mahtab_tui.tui.transcript.output import MARKDOWN_COST, OutputRows
 from mahtab_tui.tui.transcript.picture_rows import (

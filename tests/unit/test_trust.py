@@ -32,6 +32,7 @@ WAITS: dict[str, object] = {
     "provider": "openai",
     "api_keys": {"openai": "sk-theirs"},
     "claude_api_key": True,
+    "screen_reader": True,
     "rlm_max_depth": 4,
     "rlm_max_turns": 21,
     "rlm_max_calls": 100_000,

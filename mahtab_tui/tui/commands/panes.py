@@ -89,6 +89,16 @@ def dark_light(context: CommandContext) -> None:
     context.app.action_dark_light()
 
 
+@_screen(
+    "linear /linear",
+    "Line by line: Go on in the terminal's own scrollback, where Ctrl+G comes back here",
+)
+def go_to_lines(context: CommandContext) -> None:
+    is_plain = context.settings.session.settings.screen_reader
+    context.app.next_interface = "plain" if is_plain else "linear"
+    context.app.exit(0)
+
+
 @_screen("copy ctrl+shift+c", "Copy: Copy what is selected", priority=False, over_questions=True)
 def copy(context: CommandContext) -> None:
     if not context.copy_selection():

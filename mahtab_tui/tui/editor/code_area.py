@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from types import ModuleType
 from typing import ClassVar, NamedTuple
 
 from rich.cells import cell_len
@@ -22,11 +23,10 @@ from textual.widgets import TextArea
 from textual.widgets.text_area import TextAreaTheme
 from tree_sitter import Language, Query
 
-from mahtab_tui.tui.editor import line_editing
-from mahtab_tui.tui.editor.line_editing import INDENT
 from mahtab_tui.tui.textual_fixes import run_own_binding
 from mahtab_tui.tui.theme import ITALIC, get_palette, unmute
 
+INDENT = "    "
 CLOSING_BRACKETS = (")", "]", "}")
 
 MAX_BLINKS = 20
@@ -212,9 +212,16 @@ class CodeArea(TextArea):
             end = len(line)
         self.selection = Selection((row, start), (row, end))
 
+    @property
+    def _line_editing(self) -> ModuleType:
+        """The module with edits of lines and words, which is not needed before the first picture."""
+        from mahtab_tui.tui.editor import line_editing
+
+        return line_editing
+
     def may_run(self) -> bool:
         """Return whether Enter submits the text: it is complete, and the cursor is at its end."""
-        from mahtab_tui.tui.editor.pasting import is_complete
+        from mahtab_tui.bus.typed_text import is_complete
 
         at_end = not self.get_text_range(self.cursor_location, self.document.end).strip()
         return (at_end or self.document.line_count == 1) and is_complete(self.whole_text)
@@ -242,7 +249,7 @@ class CodeArea(TextArea):
         self.post_message(self.Submitted(self.text, python=self.python))
 
     def action_new_line(self) -> None:
-        from mahtab_tui.tui.editor.pasting import next_indent
+        from mahtab_tui.bus.typed_text import next_indent
 
         start, (row, column) = sorted(self.selection)
         indent = ""
@@ -286,7 +293,7 @@ class CodeArea(TextArea):
         closes."""
         row, column = end
         if self.python and insert in CLOSING_BRACKETS and start == end:
-            from mahtab_tui.tui.editor.pasting import closing_indent
+            from mahtab_tui.bus.typed_text import closing_indent
 
             begins_line = not self.document.get_line(row)[:column].strip(" ")
             if begins_line:
@@ -307,13 +314,13 @@ class CodeArea(TextArea):
     # Keys of readline. What they cut, Ctrl+Y inserts.
 
     def action_kill_argument_left(self) -> None:
-        self._kill_left(line_editing.argument_start)
+        self._kill_left(self._line_editing.argument_start)
 
     def action_kill_word_left(self) -> None:
-        self._kill_left(line_editing.word_start)
+        self._kill_left(self._line_editing.word_start)
 
     def action_kill_word_right(self) -> None:
-        self._kill_to(self._next_location(line_editing.word_end))
+        self._kill_to(self._next_location(self._line_editing.word_end))
 
     def action_kill_line_left(self) -> None:
         self._kill_left(lambda line, column: 0)
@@ -326,10 +333,10 @@ class CodeArea(TextArea):
             self._replace_via_keyboard(self._killed.text, *self.selection)
 
     def action_word_left(self) -> None:
-        self.move_cursor(self._previous_location(line_editing.word_start))
+        self.move_cursor(self._previous_location(self._line_editing.word_start))
 
     def action_word_right(self) -> None:
-        self.move_cursor(self._next_location(line_editing.word_end))
+        self.move_cursor(self._next_location(self._line_editing.word_end))
 
     def _previous_location(self, find_start: FindColumn) -> Location:
         row, column = self.cursor_location
@@ -371,7 +378,7 @@ class CodeArea(TextArea):
 
     def action_toggle_comment(self) -> None:
         if self.python and not self.read_only:
-            self._replace_lines(*self._selected_rows, line_editing.toggle_comment)
+            self._replace_lines(*self._selected_rows, self._line_editing.toggle_comment)
 
     def action_move_lines(self, step: int) -> None:
         """Move the lines of the selection up (-1) or down (1)."""
@@ -437,7 +444,7 @@ class CodeArea(TextArea):
         self._insert_paste(self.app.clipboard)
 
     def _insert_paste(self, text: str) -> None:
-        from mahtab_tui.tui.editor.pasting import clean, prepare_pasted_python
+        from mahtab_tui.bus.typed_text import clean, prepare_pasted_python
 
         if self.python:
             text = prepare_pasted_python(text, into_empty=not self.text.strip())

@@ -6,7 +6,6 @@ import re
 from collections.abc import Sequence
 
 COMMENT = "# "
-INDENT = "    "
 
 _WORD = re.compile(r"\W*\w*")
 """A word and what stands between it and the cursor, in either direction."""

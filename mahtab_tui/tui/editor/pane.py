@@ -267,7 +267,7 @@ class EditorPane(Widget):
     @on(TextArea.Changed, "#code")
     def _look_at_text(self) -> None:
         """Look up what a question mentions, and whether the text belongs to the other mode."""
-        from mahtab_tui.tui.editor.pasting import is_code, is_prose
+        from mahtab_tui.bus.typed_text import is_code, is_prose
 
         text = self._area.whole_text
         if self.mode == "ask":

@@ -328,7 +328,7 @@ class PromptArea(CodeArea):
 
     def recall(self, text: str) -> None:
         """Show an input; undo brings back the previous text."""
-        from mahtab_tui.tui.editor.pasting import clean
+        from mahtab_tui.bus.typed_text import clean
 
         text = clean(text)
         self._replace_text(text)
@@ -341,7 +341,7 @@ class PromptArea(CodeArea):
         """Return whether Enter runs the code. A recalled input needs no empty line at its end."""
         if not self._is_recalled:
             return super().may_run()
-        from mahtab_tui.tui.editor.pasting import is_complete
+        from mahtab_tui.bus.typed_text import is_complete
 
         return is_complete(self.whole_text + "\n")
 

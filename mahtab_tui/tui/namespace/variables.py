@@ -12,14 +12,7 @@ from rich.cells import cell_len
 from rich.style import Style
 
 from mahtab_tui.bus.sanitize import one_line, plain
-from mahtab_tui.tui.rows.row import (
-    NARROW_FOCUS_MARK,
-    Row,
-    Span,
-    add_separators,
-    fit_text,
-    focus_words,
-)
+from mahtab_tui.tui.rows.row import NARROW_FOCUS_MARK, Row, Span, fit_text, focus_words
 from mahtab_tui.tui.theme import BOLD, Palette
 
 if TYPE_CHECKING:
@@ -84,6 +77,9 @@ class VariableRow(NamedTuple):
 
     @property
     def summary(self) -> str:
+        # Not needed before the first picture.
+        from mahtab_tui.bus.change_lines import add_separators
+
         return add_separators(plain(self.variable.summary))
 
     @property

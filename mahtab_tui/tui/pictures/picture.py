@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import io
-import warnings
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -12,35 +9,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from textual.geometry import Region
 from textual.screen import Screen
 
+from mahtab_tui.pictures.picture_data import scale_picture
+
 if TYPE_CHECKING:
     from PIL.Image import Image, Resampling
 
     from mahtab_tui.tui.theme import Palette
-
-HEADER_CHARS = 262_144
-"""The size of a picture is found in this many characters of its base64."""
-
-
-def open_picture(data: str, max_pixels: int) -> Image:
-    """Open a picture. Its pixels are decoded only when they are needed.
-
-    Args:
-        data: A PNG or JPEG in base64, or its start.
-        max_pixels: Larger pictures are refused.
-
-    Raises:
-        ValueError: It is too large.
-        Exception: Any error of Pillow, because the picture may come from anyone.
-    """
-    from PIL import Image
-
-    with warnings.catch_warnings():
-        # Pillow warns about large pictures.
-        warnings.simplefilter("ignore")
-        image = Image.open(io.BytesIO(base64.b64decode(data)), formats=("PNG", "JPEG"))
-    if image.width * image.height > max_pixels:
-        raise ValueError("too many pixels")
-    return image
 
 
 @dataclass(frozen=True)
@@ -59,14 +33,8 @@ class SizedPicture:
     def scaled(self, width: int, height: int, resampling: Resampling) -> Image:
         """Return the picture in this size in pixels, with transparent parts in white. Raises Pillow's
         errors."""
-        from PIL import Image
 
-        image = self.pixels()
-        # Decode a JPEG no larger than necessary.
-        image.draft("RGB", (width, height))
-        scaled = image.convert("RGBA").resize((width, height), resampling)
-        white = Image.new("RGBA", scaled.size, "white")
-        return Image.alpha_composite(white, scaled).convert("RGB")
+        return scale_picture(self.pixels(), width, height, resampling)
 
     def fitted(self, width: int, height: int, resampling: Resampling) -> Image:
         """Return the picture in this size in pixels. The cells of a figure have other proportions than

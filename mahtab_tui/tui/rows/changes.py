@@ -1,69 +1,14 @@
-"""Describes changes to variables and files as lines."""
+"""Draws changes to variables and files as lines."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from textual.content import Content
 
-from mahtab_tui.bus.differences import changed_fields
-from mahtab_tui.bus.sanitize import one_line, plain
-from mahtab_tui.bus.values import Change, FileRestoration, NotRestored, Variable
-from mahtab_tui.tui.rows.row import add_separators
-
-MAX_OLD_SUMMARY_CHARS = 24
-"""A longer summary of the earlier value is cut."""
-MAX_LISTED_CHANGES = 200
-_DIFF_STYLES = {"+": "$good", "-": "$bad"}
-"""Styles of the lines of a diff, by their first character."""
-_CHANGE_STYLES = {"added": "$good", "perhaps": "$muted", "deleted": "$bad"}
-"""Styles by kind of change; other kinds are highlighted."""
-
-
-def describe_change(change: Change) -> str:
-    """Return `DataFrame 100 × 4 → 98 × 5`, `int 3 → str 'three'`, `Order(total=3 → 4)`."""
-    columns = f"  {plain(change.columns)}" if change.columns else ""
-    variable = change.described
-    old_variable = change.old_description
-    if old_variable is None:
-        return _describe_variable(variable) + columns
-
-    if old_variable.type != variable.type:
-        return f"{_describe_old(old_variable)} → {_describe_variable(variable)}{columns}"
-
-    # The same type is not repeated.
-    summary = _summary(variable)
-    fields = changed_fields(_summary(old_variable), summary)
-    if fields:
-        return f"{plain(variable.type)}({fields})"
-    return f"{_describe_old(old_variable)} → {summary}{columns}"
-
-
-def _describe_variable(variable: Variable) -> str:
-    return _join_summary(variable, _summary(variable))
-
-
-def _describe_old(variable: Variable) -> str:
-    """Describe the earlier value, whose summary is cut."""
-    summary = _summary(variable)
-    if len(summary) > MAX_OLD_SUMMARY_CHARS:
-        summary = summary[: MAX_OLD_SUMMARY_CHARS - 1] + "…"
-    return _join_summary(variable, summary)
-
-
-def _summary(variable: Variable) -> str:
-    """Return the summary as it is drawn."""
-    return add_separators(plain(variable.summary))
-
-
-def _join_summary(variable: Variable, summary: str) -> str:
-    """Join a variable's type with a summary: ``int 3``, or ``Order(id=7)`` for an object with
-    fields. The summary of a function begins with a bracket, too: ``function (x)``."""
-    type_name = plain(variable.type)
-    has_fields = variable.kind == "data" and summary.startswith("(")
-    if has_fields:
-        return f"{type_name}{summary}"
-    return f"{type_name} {summary}".strip()
+from mahtab_tui.bus import change_lines as changes_in_words
+from mahtab_tui.bus.change_lines import ChangeLine
+from mahtab_tui.bus.values import Change, FileRestoration, NotRestored
 
 
 def change_lines(
@@ -72,62 +17,10 @@ def change_lines(
     files: Sequence[FileRestoration] = (),
 ) -> list[Content]:
     """Return a line per change, per file that an undo restores, and per thing that it does not."""
-    sections = [
-        list(_variable_section(changes)),
-        list(_file_section(files)),
-        list(_unrestored_section(not_restored)),
-    ]
-    if not changes and not files:
-        sections[0] = [Content("No variable changes.")]
-
-    lines: list[Content] = []
-    for section in sections:
-        if lines and section:
-            lines.append(Content(""))
-        lines.extend(section)
-    return lines
+    lines = changes_in_words.change_lines(changes, not_restored, files)
+    return [_draw_line(line) for line in lines]
 
 
-def _variable_section(changes: Sequence[Change]) -> Iterator[Content]:
-    for change in changes[:MAX_LISTED_CHANGES]:
-        yield _change_line(change)
-    yield from _omission_lines(len(changes))
-
-
-def _file_section(files: Sequence[FileRestoration]) -> Iterator[Content]:
-    if not files:
-        return
-    yield Content("An undo of the files would:")
-    for file in files[:MAX_LISTED_CHANGES]:
-        yield from _file_lines(file)
-    yield from _omission_lines(len(files))
-
-
-def _unrestored_section(not_restored: Sequence[NotRestored]) -> Iterator[Content]:
-    if not not_restored:
-        return
-    yield Content.styled("Cannot be undone:", "$bad")
-    for name, reason in not_restored[:MAX_LISTED_CHANGES]:
-        sentence = f"{name}: {reason}" if name else reason
-        yield Content(f"  {one_line(sentence)}")
-    yield from _omission_lines(len(not_restored))
-
-
-def _change_line(change: Change) -> Content:
-    style = _CHANGE_STYLES.get(change.change, "$highlight")
-    name = (f"{change.sign} {one_line(change.name)}", style)
-    return Content.assemble(name, f"  {one_line(describe_change(change))}")
-
-
-def _file_lines(file: FileRestoration) -> Iterator[Content]:
-    """Yield what an undo does to a file, and the lines of a small text that it changes."""
-    yield Content.assemble(f"  {file.action} ", (one_line(file.path), "$highlight"))
-    for line in file.diff.splitlines():
-        if not line.startswith("@@"):
-            yield Content.styled(f"    {one_line(line)}", _DIFF_STYLES.get(line[:1], "$muted"))
-
-
-def _omission_lines(count: int) -> Iterator[Content]:
-    """Yield a line that counts what a list of `count` items leaves out, if it does."""
-    if count > MAX_LISTED_CHANGES:
-        yield Content.styled(f"and {count - MAX_LISTED_CHANGES:,} more", "$muted")
+def _draw_line(line: ChangeLine) -> Content:
+    parts = [(part.text, "" if part.role == "plain" else f"${part.role}") for part in line]
+    return Content.assemble(*parts)

@@ -29,7 +29,6 @@ FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 FRAME_RATE = 10
 """Frames a second."""
 Span = tuple[str, Style]
-_SHAPE_NUMBER = re.compile(r"(?<![\w.])\d{4,15}(?= × \d)|(?<=\d × )\d{4,15}\b")
 _WORD = re.compile(r"([^ ]+) *| +")
 """A word, and the spaces after it."""
 _TOKEN = re.compile(r"""((?:['"]?[\w.]+|[^\w. ])(?:[^\w. '"]|['"](?!\w))*) *| +""")
@@ -55,11 +54,6 @@ CURSOR_KEYS = tuple(
         ("end", "move_to(-1)", "Last"),
     )
 )
-
-
-def add_separators(summary: str) -> str:
-    """Separate thousands in a shape: ``10,000 × 5``."""
-    return _SHAPE_NUMBER.sub(lambda size: f"{int(size[0]):,}", summary)
 
 
 class Row(NamedTuple):

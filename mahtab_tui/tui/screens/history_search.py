@@ -10,9 +10,9 @@ from textual.binding import BindingType
 from textual.content import Content
 
 from mahtab_tui.bus.sanitize import plain
+from mahtab_tui.bus.typed_text import clean
 from mahtab_tui.store.input_history import History, HistoryEntry
 from mahtab_tui.tui.editor.code_area import CodeArea
-from mahtab_tui.tui.editor.pasting import clean
 from mahtab_tui.tui.screens.listing import SearchScreen
 
 

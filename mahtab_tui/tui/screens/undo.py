@@ -11,6 +11,7 @@ from textual.content import Content
 from textual.widgets import Static
 
 from mahtab_tui.bus.sanitize import one_line
+from mahtab_tui.kernel.restorations import outside_note, undo_question
 from mahtab_tui.kernel.values import Restoration
 from mahtab_tui.tui.rows.changes import change_lines
 from mahtab_tui.tui.screens.dialog import Confirm
@@ -18,18 +19,6 @@ from mahtab_tui.tui.workers import Fetcher
 
 if TYPE_CHECKING:
     from mahtab_tui.session import Session
-
-OUTSIDE = "Files, and everything else outside this kernel, stay as they are."
-OUTSIDE_WATCHED = "Everything else outside this kernel stays as it is."
-
-
-def _undo_question(cells: Sequence[int]) -> str:
-    """Return the question whether to undo cells. cells: empty while they are not known."""
-    if not cells:
-        return "Undo what ran last?"
-    if len(cells) == 1:
-        return f"Undo cell {cells[0]}?"
-    return f"Undo {len(cells):,} cells, from cell {cells[0]} to cell {cells[-1]}?"
 
 
 class UndoScreen(Confirm):
@@ -39,7 +28,7 @@ class UndoScreen(Confirm):
         """cells: the cells to undo, in order; empty for what ran last, which the kernel knows."""
         self._changes = Static("Comparing with the state before …", id="undo-changes", markup=False)
         details = VerticalScroll(self._changes, can_focus=False)
-        super().__init__(_undo_question(cells), yes="Undo", no="Keep", details=details)
+        super().__init__(undo_question(cells), yes="Undo", no="Keep", details=details)
         self._yes.disabled = True
         self._cells = cells
         self._session = session
@@ -62,16 +51,13 @@ class UndoScreen(Confirm):
 
     def _preview(self, cells: Sequence[int]) -> None:
         self._cells = cells
-        self.query_one("#question", Static).update(_undo_question(cells))
+        self.query_one("#question", Static).update(undo_question(cells))
         preview = partial(self._session.kernel.preview_undo, cells[0])
         self._fetcher.ask("undo", preview, self._ready, self._failed)
 
     def _ready(self, restoration: Restoration) -> None:
         lines = change_lines(restoration.changes, restoration.not_restored, restoration.files)
-        text = OUTSIDE_WATCHED
-        if restoration.files_unwatched:
-            text = f"{OUTSIDE} Files are not watched here: {restoration.files_unwatched}."
-        outside = Content.styled(text, "$muted")
+        outside = Content.styled(outside_note(restoration), "$muted")
         self._changes.update(Content("\n").join([*lines, Content(""), outside]))
         self._yes.disabled = False
 

@@ -8,11 +8,11 @@ from itertools import chain, islice
 
 from rich.cells import cell_len
 
+from mahtab_tui.bus.change_lines import describe_change
 from mahtab_tui.bus.entries import Cell, describe_staleness
 from mahtab_tui.bus.sanitize import plain
+from mahtab_tui.bus.typed_text import is_prose
 from mahtab_tui.bus.values import describe_files
-from mahtab_tui.tui.editor.pasting import is_prose
-from mahtab_tui.tui.rows.changes import describe_change
 from mahtab_tui.tui.rows.code import CodeRows
 from mahtab_tui.tui.rows.row import Row, Rows, Span, paragraph
 from mahtab_tui.tui.theme import Palette

@@ -12,10 +12,9 @@ from rich.cells import cell_len
 from rich.style import Style
 from rich.text import Text
 
-from mahtab_tui.bus.output import LINE_HEAD_CHARS, DisplayLine, OutputBuffer, OutputLine
+from mahtab_tui.bus.output import DisplayLine, OutputBuffer, OutputLine, is_code
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.bus.sgr import styled
-from mahtab_tui.bus.terminal_screen import collapse
 from mahtab_tui.tui.rows.code import PYTHON, highlight
 from mahtab_tui.tui.rows.markdown import MarkdownRenderer
 from mahtab_tui.tui.rows.row import Row, Span, cut_spans, style_range, token_cuts, word_cuts
@@ -36,12 +35,6 @@ _UNDRAWN = ("undrawn",)
 """The state of a display that is drawn in a later step."""
 CODE_LEAD = "code"
 """The lead of a value's lines that are coloured as code."""
-CODE_PREFIX_CHARS = 1_000
-"""This many characters of a line tell whether it is code."""
-_CODE_START = re.compile(r"[\[{(]|[bru]{0,2}[\'\"]|[^\W\d][\w.]*[(\[{]|<\w+[ .][^>]*>$")
-"""A bracket, a string, a call, or a repr such as ``<Figure size 640x480>``."""
-_CODE_ENDS = ("]", ")", "}", "'", '"', ">")
-_NUMBER_OR_CONSTANT = re.compile(r"-?[\d.]+(?:e[-+]?\d+)?j?|True|False|None")
 _MORE_ENTRIES = re.compile(r"… [\d,]+ more")
 FRAME_KEY = "frame"
 """The key, in the `meta` of a style, of the index of a traceback's frame."""
@@ -84,14 +77,6 @@ def _drawing_cost(display: DisplayLine) -> int:
 def remark(text: str, palette: Palette) -> Row:
     """Return a row in which the program says something about the output."""
     return Row([(text, palette.muted)], palette.hairline)
-
-
-def _is_code(lines: Sequence[OutputLine]) -> bool:
-    """Return whether the lines of a value are Python, as far as their two ends tell."""
-    start = lines[0].text[:CODE_PREFIX_CHARS]
-    if len(lines) == 1 and _NUMBER_OR_CONSTANT.fullmatch(start):
-        return True
-    return _CODE_START.match(start) is not None and lines[-1].text.endswith(_CODE_ENDS)
 
 
 class OutputRows:
@@ -209,7 +194,7 @@ class OutputRows:
             omitted_count: Lines that the buffer left out.
             gap: Number of the line before which the buffer left them out.
         """
-        if kind == "value" and _is_code([line for line, _ in lines]):
+        if kind == "value" and is_code([line for line, _ in lines]):
             lines = [(line, CODE_LEAD) for line, _ in lines]
 
         head_count = gap if omitted_count else len(lines)
@@ -282,10 +267,7 @@ class LineRows:
         self._frame = line.frame
         self._kind = line.kind
         self._palette = palette
-        text = expand_tabs(collapse(line.text))
-        # If the text ends before, what was left out has been erased.
-        if line.omitted_chars and len(text) > LINE_HEAD_CHARS:
-            text = f"{text[:LINE_HEAD_CHARS]} … {line.omitted_chars:,} characters left out … {text[LINE_HEAD_CHARS:]}"
+        text = expand_tabs(line.final_text)
         self._lead = lead
         if lead not in (ERROR_LEAD, CODE_LEAD):
             text = lead + text

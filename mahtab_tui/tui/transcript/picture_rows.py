@@ -6,18 +6,22 @@ from collections.abc import Hashable
 from typing import NamedTuple
 
 from mahtab_tui.bus.output import DisplayLine, OutputBuffer
+from mahtab_tui.pictures.picture_data import (
+    HEADER_CHARS,
+    MAX_PICTURE_COLUMNS,
+    MAX_PICTURE_PIXELS,
+    MAX_PICTURE_ROWS,
+    CellSize,
+    open_picture,
+    size_in_cells,
+)
 from mahtab_tui.tui.pictures.chart import has_chart
-from mahtab_tui.tui.pictures.picture import HEADER_CHARS, SizedPicture, open_picture
+from mahtab_tui.tui.pictures.picture import SizedPicture
 from mahtab_tui.tui.rows.row import Row
 from mahtab_tui.tui.theme import Palette
 
-MAX_PICTURE_COLUMNS = 100
-MAX_PICTURE_ROWS = 24
 MIN_CHART_ROWS = 8
-"""A figure that is drawn for the cells has at least this many rows, even on a low screen."""
-MIN_CELL_PIXELS = 8
-"""Pixels across a cell, so that small pictures stay small."""
-MAX_PICTURE_PIXELS = 12_000_000
+"""Of a figure that is drawn for the cells, even on a low screen."""
 
 
 class PictureSpace(NamedTuple):
@@ -30,13 +34,6 @@ class PictureSpace(NamedTuple):
 
 
 DEFAULT_SPACE = PictureSpace()
-
-
-class CellSize(NamedTuple):
-    """The size of a picture in cells."""
-
-    columns: int
-    rows: int
 
 
 def picture_rows(
@@ -76,25 +73,6 @@ def mark_unreadable(output: OutputBuffer, picture: SizedPicture) -> bool:
     for line in unreadable_lines:
         line.unreadable = True
     return bool(unreadable_lines)
-
-
-def size_in_cells(
-    width: int, height: int, available_width: int, max_rows: int = MAX_PICTURE_ROWS
-) -> CellSize:
-    """Return the size of a picture; a cell is twice as high as wide.
-
-    Args:
-        width: In pixels.
-        height: In pixels.
-        available_width: In cells.
-        max_rows: In cells.
-    """
-    scale = min(
-        1 / MIN_CELL_PIXELS,
-        min(available_width, MAX_PICTURE_COLUMNS) / width,
-        2 * min(MAX_PICTURE_ROWS, max_rows) / height,
-    )
-    return CellSize(max(1, round(width * scale)), max(1, round(height * scale / 2)))
 
 
 def chart_size_in_cells(

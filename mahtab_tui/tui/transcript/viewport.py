@@ -190,7 +190,7 @@ class Viewport:
     changes."""
 
     def __init__(self, *, watched: bool = False) -> None:
-        """watched: the session runs in another program."""
+        """watched: the session ran before, in another program or interface."""
         self.transcript = Transcript(since=0.0 if watched else time.time())
         self.greeting: GreetingLines = ()
         self.loads = 0

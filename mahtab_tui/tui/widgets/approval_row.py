@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,12 +17,12 @@ from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from mahtab_tui.bus.hidden_characters import symbols
-from mahtab_tui.bus.magic_code import function_name, read_code
 from mahtab_tui.bus.records import Approval
 from mahtab_tui.bus.sanitize import one_line
+from mahtab_tui.bus.search_tools import MAX_CODE_CHARS, find_search_tools
+from mahtab_tui.bus.typed_text import clean, is_complete
 from mahtab_tui.settings.approval_rules import READ_ONLY
 from mahtab_tui.tui.editor.code_area import CodeArea
-from mahtab_tui.tui.editor.pasting import clean, is_complete
 from mahtab_tui.tui.find import LineInput
 from mahtab_tui.tui.rows.row import Row, RowsView
 from mahtab_tui.tui.theme import AGENT_COLOURS, Palette
@@ -31,13 +30,7 @@ from mahtab_tui.tui.widgets.prompt_row import IGNORE_KEYS_S, PART_CLASS, Chip, P
 
 RESERVED_LINES = 9
 """Rows besides the code: header, question, answers, input and keys."""
-MAX_CODE_CHARS = 100_000
-"""Longer code is shown cut, and can be neither parsed nor edited."""
 MAX_EDITED_LINES = 2_000
-_SEARCH_FUNCTIONS = frozenset(("rlm", "arlm", "Searcher"))
-_MAX_TOOLS_CHARS = 80
-_ALL_TOOLS = "all of its tools="
-"""Stands for functions that are not known."""
 _TITLE_CHARS = 40
 _CHIPS = (
     Chip("run", "y", "bold $background on $good", " y run "),
@@ -135,35 +128,6 @@ class WaitingCode(RowsView):
             at_end = self.scroll_offset.y + self.size.height >= len(self._code)
             self.end_seen = self.end_seen or (at_end and not self._is_cut)
             self.post_message(self.Scrolled())
-
-
-def find_search_tools(code: str) -> str:
-    """Return the names of the functions that a search in the code may call."""
-    if "tools" not in code and "**" not in code:  # avoids loading the parser
-        return ""
-    if len(code) > MAX_CODE_CHARS:
-        return _ALL_TOOLS
-    trees = [part.tree for part in read_code(code) if part.tree is not None]
-    calls = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Call)]
-    expressions: list[str] = []
-    for call in calls:
-        if function_name(call) not in _SEARCH_FUNCTIONS:
-            continue
-        for keyword in call.keywords:
-            # The keyword of **options has no name, and may contain tools.
-            if keyword.arg in ("tools", None):
-                expressions.append(_write_expression(keyword.value))
-    names = ", ".join(dict.fromkeys(expressions))
-    if len(names) > _MAX_TOOLS_CHARS:
-        return names[:_MAX_TOOLS_CHARS] + "…"
-    return names
-
-
-def _write_expression(expression: ast.expr) -> str:
-    try:
-        return ast.unparse(expression)
-    except RecursionError:  # it is nested too deeply
-        return _ALL_TOOLS
 
 
 Action = Literal["run", "skip", "all", "stop"]

@@ -15,7 +15,7 @@ from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from mahtab_tui.bus.records import Review
-from mahtab_tui.bus.sanitize import one_line
+from mahtab_tui.bus.request_words import review_question
 from mahtab_tui.tui.find import LineInput
 from mahtab_tui.tui.rows.changes import change_lines
 from mahtab_tui.tui.widgets.approval_row import RESERVED_LINES
@@ -75,7 +75,7 @@ class ReviewRow(PromptRow[Review]):
         self.show_part("chips")
 
     def refresh_question(self) -> None:
-        question = _question(self._requests[self._current])
+        question = review_question(self._requests[self._current])
         hint = "" if self._part == "chips" else _REASON_HINT
         self._show((question, "$foreground"), (hint, "$muted"))
 
@@ -96,13 +96,3 @@ class ReviewRow(PromptRow[Review]):
         event.stop()
         if self._part != "chips":
             self._decide("undo", reason=event.value.strip())
-
-
-def _question(record: Review) -> str:
-    cell = f"cell {record.cells[0]} of {one_line(record.party or 'the model')}"
-    later_count = len(record.cells) - 1
-    if later_count == 1:
-        cell += " and the cell after it"
-    elif later_count > 1:
-        cell += f" and {later_count:,} cells after it"
-    return f"Keep or undo what {cell} changed?"

@@ -11,10 +11,10 @@ from textual.events import Key, Paste
 from textual.pilot import Pilot
 from textual.widgets import Input, Static
 
+from mahtab_tui.bus.change_lines import MAX_LISTED_CHANGES
 from mahtab_tui.bus.entries import Cell
 from mahtab_tui.bus.records import Record, SearchFanOut
 from mahtab_tui.tui.app import MahtabApp
-from mahtab_tui.tui.rows.changes import MAX_LISTED_CHANGES
 from mahtab_tui.tui.widgets import prompt_row
 from mahtab_tui.tui.widgets.fan_out_row import FanOutRow
 from mahtab_tui.tui.widgets.prompt_row import Chips

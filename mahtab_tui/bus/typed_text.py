@@ -1,4 +1,4 @@
-"""The editor's text: complete inputs, indentation, pasted Python, prose and code."""
+"""What the user types: complete inputs, indentation, pasted Python, prose and code."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from collections import deque
 from typing import NamedTuple
 
 from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.tui.editor.line_editing import INDENT
 from mahtab_tui.worker.magic.syntax import parse_python, transform
+
+INDENT = "    "
 
 _PARSE_FLAGS = (
     ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT | codeop.PyCF_ALLOW_INCOMPLETE_INPUT  # type: ignore[attr-defined]

@@ -1,0 +1,132 @@
+"""Writes the output of a cell while it grows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import groupby
+
+from rich.text import Text
+
+from mahtab_tui.bus.entries import Cell
+from mahtab_tui.bus.output import (
+    DisplayedValue,
+    DisplayLine,
+    OutputBuffer,
+    OutputLine,
+    is_code,
+)
+from mahtab_tui.bus.records import PICTURES, DisplayRecord, ReplOut, ReplOutStream
+from mahtab_tui.bus.sanitize import plain
+from mahtab_tui.bus.sgr import styled
+from mahtab_tui.bus.terminal_screen import collapse
+from mahtab_tui.linear.line_writer import LineWriter, highlighted
+
+DrawPicture = Callable[[DisplayLine], bool]
+"""Draws a picture, and returns whether it could."""
+
+
+class CellOutput:
+    """Writes each line once it ends; what a cell then does to it, such as a progress bar, is not
+    written again."""
+
+    def __init__(self, writer: LineWriter, draw_picture: DrawPicture) -> None:
+        self._writer = writer
+        self._draw_picture = draw_picture
+        self._cell = Cell(author="", person=True)
+        self._written_count = 0
+        """Lines that were written, with those that were left out."""
+        self._echo = ""
+        """What the cell is about to print, although the terminal shows it already."""
+        self._has_pieces = False
+
+    def feed(self, piece: ReplOutStream) -> None:
+        """Take a piece of output."""
+        self._has_pieces = True
+        text = self._without_echo(piece.text)
+        self._cell.feed(piece.kind, text, iter(self._cell.displays[-1:]))
+        self._write_new(is_ended=False)
+
+    def expect_echo(self, text: str) -> None:
+        """Do not write this text, which the cell prints next: the user has typed it."""
+        self._echo = text
+
+    def _without_echo(self, text: str) -> str:
+        echo = self._echo
+        # The echo may come in several pieces.
+        self._echo = echo.removeprefix(text) if echo.startswith(text) else ""
+        return "" if echo.startswith(text) else text.removeprefix(echo)
+
+    def display(self, record: DisplayRecord) -> None:
+        """Take a displayed value, whose text follows as a piece of output."""
+        if record.action == "clear":
+            self._cell.clear_output()
+            self._written_count = 0
+        elif record.action == "show":
+            value = DisplayedValue(record.text, record.mime, record.data, record.value)
+            self._cell.add_display(value, record.name)
+
+    def end(self, record: ReplOut) -> None:
+        """Write what is left of the output."""
+        if not self._has_pieces:
+            self._cell.end(record)
+        self.flush()
+
+    def flush(self) -> None:
+        """Write the line that has not ended, too, such as the prompt of an `input()`."""
+        self._write_new(is_ended=True)
+
+    @property
+    def _output(self) -> OutputBuffer:
+        return self._cell.output
+
+    def _write_new(self, *, is_ended: bool) -> None:
+        """Write the lines that nothing follows. is_ended: also the last one."""
+        output = self._output
+        line_count = output.omitted_lines + len(output)
+        if output.has_open_line and not is_ended:
+            line_count -= 1
+        new_lines: list[OutputLine] = []
+        omitted_count = 0
+        for index in range(self._written_count, line_count):
+            line = output.line_at(index)
+            if line is not None:
+                new_lines.append(line)
+                continue
+            if not omitted_count:
+                self._write_lines(new_lines)
+                new_lines = []
+            omitted_count += 1
+        if omitted_count:
+            self._writer.write_line(f"… {omitted_count:,} lines left out", "muted")
+        self._write_lines(new_lines)
+        self._written_count = max(self._written_count, line_count)
+
+    def _write_lines(self, lines: Sequence[OutputLine]) -> None:
+        for kind, lines_of_kind in groupby(lines, lambda line: line.kind):
+            self._write_kind(kind, list(lines_of_kind))
+
+    def _write_kind(self, kind: str, lines: Sequence[OutputLine]) -> None:
+        """Write lines of one kind."""
+        has_code = kind == "value" and is_code(lines)
+        for line in lines:
+            if isinstance(line, DisplayLine):
+                self._write_display(line)
+                continue
+            text = line.final_text
+            if has_code and "\x1b" not in text:
+                self._writer.write_line(highlighted(plain(text)))
+            elif kind == "traceback" and text[:1].strip() and not text.startswith("Traceback"):
+                self._writer.write_line(text, "bad")
+            else:
+                self._writer.write_line(styled(text))
+
+    def _write_display(self, line: DisplayLine) -> None:
+        if line.mime in PICTURES and self._draw_picture(line):
+            return
+        text = line.data if line.mime == "text/markdown" else line.text
+        self._writer.write_line(styled(text))
+
+
+def whole_text(text: str) -> Text:
+    """Return output that came late, with its colours."""
+    return styled(collapse(text).rstrip("\n"))

@@ -1,0 +1,227 @@
+"""Reads inputs with colours, completion and a history, in a prompt that is drawn again while the user
+types."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from prompt_toolkit import PromptSession
+from prompt_toolkit.application import Application, run_in_terminal
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+from prompt_toolkit.document import Document
+from prompt_toolkit.filters import Condition
+from prompt_toolkit.formatted_text import StyleAndTextTuples
+from prompt_toolkit.history import History as PromptHistory
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.keys import Keys
+from prompt_toolkit.lexers import DynamicLexer, Lexer, PygmentsLexer, SimpleLexer
+from prompt_toolkit.output.vt100 import Vt100_Output
+from prompt_toolkit.shortcuts import CompleteStyle
+from prompt_toolkit.styles import Style
+from pygments.lexers.python import PythonLexer
+
+from mahtab_tui.bus.sanitize import one_line
+from mahtab_tui.bus.typed_text import INDENT, clean, is_complete, next_indent, prepare_pasted_python
+from mahtab_tui.bus.values import Mode
+from mahtab_tui.linear.line_writer import STYLES
+from mahtab_tui.linear.prompts import (
+    MODE_KEY,
+    FullScreenWanted,
+    Interrupted,
+    Prompt,
+    Typed,
+    complete,
+)
+from mahtab_tui.session.open_session import SessionInputHelp
+from mahtab_tui.store.input_history import History
+
+CODE_STYLE = Style.from_dict(
+    {
+        "pygments.comment": "italic",
+        "pygments.keyword": f"ansi{STYLES['model']}",
+        "pygments.operator.word": f"ansi{STYLES['model']}",
+        "pygments.literal.string": f"ansi{STYLES['good']}",
+        "pygments.literal.number": f"ansi{STYLES['highlight']}",
+        "pygments.name.function": f"ansi{STYLES['person']}",
+        "pygments.name.class": f"ansi{STYLES['person']}",
+        "pygments.name.builtin": f"ansi{STYLES['person']}",
+        "pygments.name.decorator": f"ansi{STYLES['person']}",
+    }
+)
+"""The terminal's own colours, by the roles that the full screen gives to tokens."""
+PROMPT_STYLES = {
+    "python": f"ansi{STYLES['person']} bold",
+    "ask": f"ansi{STYLES['model']} bold",
+}
+
+
+class ModeHistory(PromptHistory):
+    """The inputs of a mode, the newest first. The interface itself adds new ones to the file."""
+
+    def __init__(self, history: History, mode: Mode) -> None:
+        super().__init__()
+        self._history = history
+        self._mode = mode
+
+    def load_history_strings(self) -> Iterable[str]:
+        return [clean(entry.text) for entry in self._history.entries(self._mode)]
+
+    def store_string(self, string: str) -> None:
+        pass
+
+
+class SessionCompleter(Completer):
+    """Completes what is typed, on a thread."""
+
+    def __init__(self, input_help: SessionInputHelp, prompt: Prompt) -> None:
+        self._input_help = input_help
+        self._prompt = prompt
+
+    def get_completions(
+        self, document: Document, complete_event: CompleteEvent
+    ) -> Iterator[Completion]:
+        cursor = document.cursor_position
+        completions = complete(self._input_help, document.text, cursor, self._prompt.mode)
+        if completions is None:
+            return
+        for item in completions.items:
+            yield Completion(
+                clean(item.text),
+                start_position=completions.start - cursor,
+                display=one_line(item.label),
+                display_meta=one_line(item.doc.partition("\n")[0]),
+            )
+
+
+class DrawnPrompt(Prompt):
+    """The prompt for Python and questions."""
+
+    def __init__(self, input_help: SessionInputHelp, history: History) -> None:
+        super().__init__()
+        self._number = 0
+        self._histories = {mode: ModeHistory(history, mode) for mode in ("python", "ask")}
+        self._lexers: dict[str, Lexer] = {
+            "python": PygmentsLexer(PythonLexer),
+            "ask": SimpleLexer(),
+        }
+        output = Vt100_Output.from_pty(sys.stdout, term=os.environ.get("TERM"))
+        # The terminal is not asked where its cursor is: the answer could come too late.
+        output.enable_cpr = False
+        self._prompts: PromptSession[str] = PromptSession(
+            message=self._message,
+            prompt_continuation=self._continuation,
+            lexer=DynamicLexer(lambda: self._lexers[self.mode]),
+            history=self._histories[self.mode],
+            completer=SessionCompleter(input_help, self),
+            complete_in_thread=True,
+            complete_while_typing=False,
+            style=CODE_STYLE,
+            include_default_pygments_style=False,
+            complete_style=CompleteStyle.MULTI_COLUMN,
+            multiline=True,
+            enable_open_in_editor=True,
+            tempfile_suffix=".py",
+            enable_suspend=True,
+            output=output,
+            key_bindings=self._key_bindings(),
+        )
+
+    @property
+    def _app(self) -> Application[str]:
+        return self._prompts.app
+
+    def read(self, number: int) -> Typed:
+        self._number = number
+        draft = self.draft
+        self.draft = ""
+        text = self._prompts.prompt(default=draft)
+        return Typed(self.mode, text.strip("\n"))
+
+    def write_above(self, write: Callable[[], None]) -> bool:
+        return self._call(lambda: run_in_terminal(write))
+
+    def interrupt(self) -> None:
+        self._call(lambda: self._end(Interrupted()))
+
+    def _call(self, function: Callable[[], Any]) -> bool:
+        """Call a function in the application soon. Return whether the prompt is there."""
+        loop = self._app.loop
+        context = self._app.context
+        if loop is None or context is None or not self._app.is_running:
+            return False
+        loop.call_soon_threadsafe(function, context=context)
+        return True
+
+    def _end(self, reason: Exception) -> None:
+        """End the prompt with an exception; what is typed comes back with the next one."""
+        if self._app.is_running and not self._app.is_done:
+            self.draft = self._prompts.default_buffer.text
+            self._app.exit(exception=reason)
+
+    def _message(self) -> StyleAndTextTuples:
+        return [(PROMPT_STYLES[self.mode], self.label(self._number))]
+
+    def _continuation(self, width: int, line_number: int, is_soft_wrapped: int) -> str:
+        return " " * width if is_soft_wrapped else "...: ".rjust(width)
+
+    def _key_bindings(self) -> KeyBindings:
+        """Return the keys beside those of readline."""
+        bindings = KeyBindings()
+        is_at_start = Condition(lambda: self._prompts.default_buffer.cursor_position == 0)
+        is_in_indent = Condition(lambda: not self._line_before_cursor.strip())
+        has_menu = Condition(lambda: self._prompts.default_buffer.complete_state is not None)
+
+        @bindings.add(MODE_KEY, filter=is_at_start)
+        def toggle_mode(event: KeyPressEvent) -> None:
+            self.toggle_mode()
+            buffer = event.current_buffer
+            buffer.history = self._histories[self.mode]
+            buffer.reset(Document(buffer.text, 0))
+
+        @bindings.add(Keys.ControlG)
+        def go_to_full_screen(event: KeyPressEvent) -> None:
+            self._end(FullScreenWanted())
+
+        @bindings.add(Keys.Tab, filter=is_in_indent)
+        def indent(event: KeyPressEvent) -> None:
+            event.current_buffer.insert_text(INDENT)
+
+        @bindings.add(Keys.Enter, filter=~has_menu)
+        def submit(event: KeyPressEvent) -> None:
+            self._submit_or_continue(event)
+
+        @bindings.add(Keys.Enter, filter=has_menu)
+        def accept_completion(event: KeyPressEvent) -> None:
+            event.current_buffer.complete_state = None
+
+        @bindings.add(Keys.Escape, Keys.Enter)
+        def new_line(event: KeyPressEvent) -> None:
+            event.current_buffer.insert_text("\n")
+
+        @bindings.add(Keys.BracketedPaste)
+        def paste(event: KeyPressEvent) -> None:
+            buffer = event.current_buffer
+            text = clean(event.data)
+            if self.mode == "python":
+                text = prepare_pasted_python(text, into_empty=not buffer.text)
+            buffer.insert_text(text)
+
+        return bindings
+
+    @property
+    def _line_before_cursor(self) -> str:
+        return self._prompts.default_buffer.document.current_line_before_cursor
+
+    def _submit_or_continue(self, event: KeyPressEvent) -> None:
+        """Take a complete input; else begin a line."""
+        buffer = event.current_buffer
+        document = buffer.document
+        is_at_end = not document.text_after_cursor.strip()
+        may_run = is_at_end or document.line_count == 1
+        if self.mode == "ask" or (may_run and is_complete(buffer.text)):
+            buffer.validate_and_handle()
+        else:
+            buffer.insert_text("\n" + next_indent(document.text_before_cursor))

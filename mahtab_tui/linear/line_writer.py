@@ -1,0 +1,137 @@
+"""Writes lines to the terminal, below what is there."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import TextIO
+
+from rich.console import Console
+from rich.syntax import Syntax
+from rich.text import Text
+
+from mahtab_tui.bus.change_lines import ChangeLine
+from mahtab_tui.bus.hidden_characters import visible
+from mahtab_tui.bus.sanitize import plain
+
+STYLES = {
+    "person": "cyan",
+    "model": "magenta",
+    "good": "green",
+    "bad": "red",
+    "highlight": "yellow",
+    "muted": "dim",
+}
+"""The terminal's own colours, by role. Any other role has none."""
+CODE_THEME = "ansi_dark"
+"""Colours code with the terminal's own colours, too."""
+CODE_INDENT = "    "
+MAX_HIGHLIGHTED_CHARS = 20_000
+"""Lexers are slow: longer code has no colours."""
+
+
+class LineWriter:
+    """Writes text, which may come from outside, without its control characters."""
+
+    def __init__(self, stream: TextIO | None = None, *, is_plain: bool) -> None:
+        """
+        Args:
+            stream: None for stdout as it is now; cells of this process replace it while they run.
+            is_plain: Whether to write no colours.
+        """
+        self.is_plain = is_plain
+        self.stream = sys.stdout if stream is None else stream
+        self.write_count = 0
+        """How often something was written, besides the ends of lines."""
+        self._is_at_line_start = True
+        self._console = Console(
+            file=self.stream,
+            color_system=None if is_plain else "auto",
+            no_color=True if is_plain else None,
+            markup=False,
+            emoji=False,
+            highlight=False,
+            soft_wrap=True,
+        )
+
+    def write(self, text: str, role: str = "") -> None:
+        """Write text that may end anywhere in a line."""
+        self.write_text(Text(plain(text), STYLES.get(role, "")))
+
+    def write_indented(self, text: str, role: str = "") -> None:
+        """Write a piece of code, whose lines are indented."""
+        for index, line in enumerate(text.split("\n")):
+            if index:
+                self.write("\n")
+            indent = CODE_INDENT if self._is_at_line_start and line.strip() else ""
+            self.write(indent + line, role)
+
+    def write_text(self, text: Text) -> None:
+        """Write text whose styles are known. It must be clean."""
+        if not text.plain:
+            return
+        self.write_count += 1
+        self._console.print(text, end="")
+        self._is_at_line_start = text.plain.endswith("\n")
+
+    def write_line(self, text: str | Text = "", role: str = "") -> None:
+        """Write lines of their own."""
+        self.end_line()
+        if isinstance(text, str):
+            self.write(f"{text}\n", role)
+        else:
+            self.write_text(text + Text("\n"))
+
+    def write_changes(self, lines: Iterable[ChangeLine]) -> None:
+        """Write lines about changes of variables and files."""
+        for line in lines:
+            text = Text()
+            for part in line:
+                text.append(plain(part.text), STYLES.get(part.role, ""))
+            self.write_line(text)
+
+    def write_code(self, code: str) -> None:
+        """Write code, indented. Hidden characters become symbols."""
+        text = highlighted(visible(code.strip("\n").expandtabs(4)))
+        for line in text.split("\n"):
+            self.write_line(Text(CODE_INDENT) + line)
+
+    def end_line(self) -> None:
+        """Begin a line, unless one begins here."""
+        if not self._is_at_line_start:
+            self._console.print()
+            self._is_at_line_start = True
+
+    def leave_line(self) -> None:
+        """Note that somebody else, such as a prompt, has written something to the line."""
+        self._is_at_line_start = False
+
+    def start_line(self) -> None:
+        """Note that the terminal's cursor is at the start of a line."""
+        self._is_at_line_start = True
+
+    def send(self, sequence: str) -> None:
+        """Write a sequence of our own, such as that of a picture."""
+        self.stream.flush()
+        os.write(self.stream.fileno(), sequence.encode())
+        self.write_count += 1
+
+
+def highlighted(code: str) -> Text:
+    """Return code with colours, if it is not too long. The code must be clean."""
+    if len(code) > MAX_HIGHLIGHTED_CHARS:
+        return Text(code)
+    text = Syntax(code, "python", theme=CODE_THEME).highlight(code)
+    text.rstrip()
+    return text
+
+
+def terminal_size() -> tuple[int, int] | None:
+    """Return columns and lines of the terminal; None if there is none."""
+    for descriptor in (1, 0):
+        with suppress(OSError):
+            size = os.get_terminal_size(descriptor)
+            return size.columns, size.lines
+    return None

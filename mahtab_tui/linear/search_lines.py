@@ -1,0 +1,51 @@
+"""Writes searches as indented lines."""
+
+from __future__ import annotations
+
+from mahtab_tui.bus.escaping import shorten_line
+from mahtab_tui.bus.records import Record, SearchBegin, SearchFinal
+from mahtab_tui.linear.line_writer import LineWriter
+
+MAX_LISTED_CALLS = 8
+"""Of more calls that are made at once, only the number is written, and what has failed."""
+MAX_TEXT_CHARS = 100
+"""Of a question or an answer."""
+
+
+class SearchLines:
+    """Writes a line when a call of a search begins, and one when it ends."""
+
+    def __init__(self, writer: LineWriter) -> None:
+        self._writer = writer
+        self._hidden_calls: set[tuple[str, str]] = set()
+        """Calls whose begin was not written, by search and node."""
+
+    def fold(self, record: Record) -> None:
+        match record:
+            case SearchBegin():
+                self._begin(record)
+            case SearchFinal():
+                self._end(record)
+
+    def _begin(self, record: SearchBegin) -> None:
+        if record.of > MAX_LISTED_CALLS:
+            self._hidden_calls.add((record.tree, record.node))
+            if record.index == 0:
+                self._write(record.parent or "", f"makes {record.of:,} calls of {record.model}")
+            return
+        self._write(record.node, f"search: {shorten_line(record.text, MAX_TEXT_CHARS)}")
+
+    def _end(self, record: SearchFinal) -> None:
+        call = (record.tree, record.node)
+        is_hidden = call in self._hidden_calls
+        self._hidden_calls.discard(call)
+        if is_hidden and record.state != "error":
+            return
+        duration = f" in {record.duration:.1f} s" if record.duration is not None else ""
+        answer = shorten_line(record.text, MAX_TEXT_CHARS)
+        self._write(record.node, f"{record.state}{duration}: {answer}")
+
+    def _write(self, node: str, text: str) -> None:
+        """Write a line, indented by the depth of the call."""
+        indent = "  " * (1 + node.count("."))
+        self._writer.write_line(f"{indent}{node} {text}", "muted")

@@ -1,0 +1,1 @@
+"""Pictures for terminals, whatever interface draws them."""

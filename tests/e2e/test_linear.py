@@ -1,0 +1,401 @@
+"""The linear interface on a pty: line by line, in the terminal's own scrollback."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.conftest import PROGRAM, Replay, Start
+from tests.e2e.terminal import DEADLINE, Terminal
+from tests.e2e.test_terminal import CELL, KITTY_KEEPS, QUESTION
+from tests.e2e.test_terminal import PROGRAM as BORROWER
+
+FORMS = ("--linear", "--linear=plain")
+in_both_forms = pytest.mark.parametrize("form", FORMS)
+PLAIN = "--linear=plain"
+CHOICES = r"1 to 5:\s*\Z"
+HOSTILE_CELL = r"print('\x1b]0;title\x07a\x1b[2Jb\x9b31mc\x1b[31mred\x1b[0m\u202ed')"
+REPL = """
+from mahtab_tui import run_repl
+names = {"y": 5}
+run_repl(names, model="demo", linear=True)
+print("left with", names["z"])
+"""
+
+
+def at_prompt(terminal: Terminal, label: str) -> None:
+    """Wait until the last line is a prompt."""
+    terminal.wait(rf"{re.escape(label)}\s*\Z")
+
+
+def run_cell(terminal: Terminal, code: str, next_label: str) -> None:
+    terminal.send(f"{code}\r")
+    at_prompt(terminal, next_label)
+
+
+@in_both_forms
+def test_cells_print_below_each_other_and_say_in_words_how_they_end(
+    start: Start, form: str
+) -> None:
+    terminal = start(form)
+    at_prompt(terminal, "In 1:")
+    run_cell(terminal, "x = 41 + 1", "In 2:")
+    run_cell(terminal, "x", "In 3:")
+    run_cell(terminal, "1/0", "In 4:")
+    lines = [line.rstrip() for line in terminal.text.splitlines()]
+    assert lines.count("42") == 1
+    assert "[+x int 42]" in lines
+    assert "ZeroDivisionError: division by zero" in lines
+    assert any(line.startswith("In 3: error, ") for line in lines)
+
+
+@in_both_forms
+def test_block_ends_with_an_empty_line(start: Start, form: str) -> None:
+    terminal = start(form)
+    at_prompt(terminal, "In 1:")
+    terminal.send("for number in range(3):\r", r"\.\.\.:")
+    # The drawn prompt has indented the line already.
+    indent = "    " if form == PLAIN else ""
+    terminal.send(f"{indent}print('line', number)\r")
+    run_cell(terminal, "", "In 2:")
+    assert re.findall(r"^line \d", terminal.text, re.MULTILINE) == ["line 0", "line 1", "line 2"]
+
+
+def test_dumb_terminal_gets_only_text(start: Start) -> None:
+    terminal = start(env={"TERM": "dumb"})
+    at_prompt(terminal, "In 1:")
+    run_cell(terminal, r"print('\x1b[31mred\x1b[0m')", "In 2:")
+    terminal.send("/fullscreen\r", "cannot show the full screen")
+    at_prompt(terminal, "In 2:")
+    assert b"\nred\r\n" in terminal.raw
+    assert b"\x1b" not in terminal.raw
+
+
+def test_setting_opens_the_plain_form(start: Start) -> None:
+    terminal = start(env={"MAHTAB_SCREEN_READER": "true"})
+    at_prompt(terminal, "In 1:")
+    assert b"\x1b[" not in terminal.raw.replace(b"\x1b[?2004h", b"").replace(b"\x1b[?2004l", b"")
+
+
+@contextmanager
+def piped_program(folder: Path, *arguments: str) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
+    """Run the program with a terminal for its input, and a pipe for its output; yield the
+    terminal's other end, and the process."""
+    keyboard, terminal = os.openpty()
+    try:
+        with subprocess.Popen(
+            [*PROGRAM, *arguments, "--model", "demo"],
+            stdin=terminal,
+            stdout=subprocess.PIPE,
+            stderr=terminal,
+            cwd=folder,
+            start_new_session=True,
+        ) as process:
+            os.close(terminal)
+            try:
+                yield keyboard, process
+            finally:
+                process.kill()
+    finally:
+        os.close(keyboard)
+
+
+def read_until(process: subprocess.Popen[bytes], pattern: str) -> str:
+    assert process.stdout is not None
+    text = ""
+    deadline = time.monotonic() + DEADLINE
+    while not re.search(pattern, text):
+        assert time.monotonic() < deadline, text
+        data = os.read(process.stdout.fileno(), 4096)
+        assert data, text
+        text += data.decode()
+    return text
+
+
+def test_pipe_gets_the_lines_while_a_terminal_has_the_keys(project: Path) -> None:
+    with piped_program(project) as (keyboard, process):
+        text = read_until(process, r"In 1: \Z")
+        os.write(keyboard, b"6 * 7\n")
+        text += read_until(process, r"In 2: \Z")
+        os.write(keyboard, b"\x04")
+        assert process.wait(DEADLINE) == 0
+    assert "\n42\n" in text.replace("In 1: ", "\n")
+    assert "\x1b" not in text
+
+
+def test_closed_pipe_ends_the_program_without_a_traceback(project: Path) -> None:
+    with piped_program(project, PLAIN) as (keyboard, process):
+        read_until(process, r"In 1: \Z")
+        assert process.stdout is not None
+        process.stdout.close()
+        os.write(keyboard, b"6 * 7\n")
+        assert process.wait(DEADLINE) == 1
+        errors = os.read(keyboard, 65536).decode()
+    assert "Traceback" not in errors
+    assert "BrokenPipe" not in errors
+
+
+@in_both_forms
+def test_code_of_the_model_is_shown_whole_and_runs_only_when_chosen(
+    start: Start, form: str, replay: Replay
+) -> None:
+    code = "\n".join(f"value_{number} = {number}" for number in range(30))
+    answer = f"I count.\n```python\n{code}\n```"
+    model = replay(answer, "Not counted.", answer, "Counted.")
+    terminal = start(form, "--model", model, size=(80, 60))
+    at_prompt(terminal, "In 1:")
+    terminal.send("`")
+    if form == PLAIN:
+        terminal.send("\r")
+    at_prompt(terminal, "Ask:")
+    terminal.send("count\r", CHOICES)
+    for number in range(30):
+        assert f"    value_{number} = {number}" in terminal.text
+    terminal.send("\r", "The code was skipped")
+    at_prompt(terminal, "Ask:")
+    assert "+value_0" not in terminal.text
+    terminal.send("count\r", CHOICES)
+    terminal.send("9\r", "number from 1 to 5")
+    terminal.wait(CHOICES)
+    terminal.send("3\r", r"\+value_0 int 0")
+    at_prompt(terminal, "Ask:")
+    assert "Counted." in terminal.text
+
+
+@in_both_forms
+def test_ctrl_c_stops_a_cell_and_gives_up_a_line(start: Start, form: str) -> None:
+    terminal = start(form)
+    at_prompt(terminal, "In 1:")
+    terminal.send("unfinished = 5", "unfinished = 5")
+    terminal.send("\x03", r"unfinished = 5.*\n(.*\n)?In 1:\s*\Z")
+    terminal.send("import time; print('begun'); time.sleep(600)\r", r"\nbegun")
+    terminal.send("\x03", "In 1: interrupted")
+    at_prompt(terminal, "In 2:")
+    run_cell(terminal, "'unfinished' in globals()", "In 3:")
+    assert re.search(r"^False", terminal.text, re.MULTILINE)
+
+
+@in_both_forms
+def test_cells_read_lines_and_passwords(start: Start, form: str) -> None:
+    terminal = start(form)
+    at_prompt(terminal, "In 1:")
+    terminal.send("name = input('who? ')\r", r"\nwho\?\s*\Z")
+    run_cell(terminal, "Ada", "In 2:")
+    terminal.send("import getpass; word = getpass.getpass('word? ')\r", r"\nword\?")
+    run_cell(terminal, "hidden-word", "In 3:")
+    run_cell(terminal, "name, len(word)", "In 4:")
+    assert "('Ada', 11)" in terminal.text
+    assert terminal.text.count("who? Ada") == 1
+    assert "hidden-word" not in terminal.text
+
+
+@in_both_forms
+def test_program_borrows_the_terminal_and_its_keys(start: Start, project: Path, form: str) -> None:
+    (project / "bin").mkdir()
+    (project / "bin" / "vim").write_text(BORROWER)
+    (project / "bin" / "vim").chmod(0o755)
+    path = f"{project / 'bin'}:{os.environ['PATH']}"
+    terminal = start(form, env={"PATH": path, "SHELL": "/bin/sh"})
+    at_prompt(terminal, "In 1:")
+    terminal.send("!vim x.py\r", "lent to vim x.py")
+    terminal.send("\x03", "interrupted")
+    terminal.send("words\r", "exit code 3")
+    at_prompt(terminal, "In 2:")
+    run_cell(terminal, "6 * 7", "In 3:")
+    assert re.search(r"^42\s*$", terminal.text, re.MULTILINE)
+
+
+@in_both_forms
+def test_undo_shows_what_it_changes_and_keeps_it_by_default(start: Start, form: str) -> None:
+    terminal = start(form)
+    at_prompt(terminal, "In 1:")
+    run_cell(terminal, "total = 1", "In 2:")
+    run_cell(terminal, "total = 2", "In 3:")
+    terminal.send("/undo\r", r"1 to 2:\s*\Z")
+    assert re.search(r"~ total  int 2 → 1", terminal.text)
+    terminal.send("\r", "Nothing was changed")
+    at_prompt(terminal, "In 3:")
+    terminal.send("/undo\r")
+    terminal.wait(r"1 to 2:\s*\Z")
+    terminal.send("2\r", "Cell 2 was undone")
+    at_prompt(terminal, "In 3:")
+    terminal.send("/vars\r", r"\ntotal +int +1")
+
+
+def test_user_goes_from_lines_to_the_screen_and_back(start: Start) -> None:
+    terminal = start("--linear")
+    at_prompt(terminal, "In 1:")
+    run_cell(terminal, "x = 41 + 1", "In 2:")
+    terminal.send("draft = 1")
+    terminal.send("\x07", "kernel .*idle")
+    terminal.wait(r"In 1 · you")
+    terminal.wait("draft = 1")
+    terminal.press("ctrl+c")
+    terminal.wait_gone("draft = 1")
+    terminal.enter("y = x + 1", r"\+ y int 43")
+    terminal.enter("/linear", r"In 3: \s*")
+    # pyte has no second screen, so the lines stand over it.
+    terminal.send("x, y\r", r"\(42, 43\)")
+    terminal.send("\x04")
+    assert terminal.wait_end() == 0
+
+
+@in_both_forms
+def test_output_of_others_cannot_drive_the_terminal(start: Start, form: str) -> None:
+    terminal = start(form)
+    at_prompt(terminal, "In 1:")
+    typed_bytes = len(terminal.raw)
+    run_cell(terminal, HOSTILE_CELL, "In 2:")
+    output = bytes(terminal.raw[typed_bytes:])
+    for sequence in (b"\x1b]0;", b"\x1b[2J", b"\xc2\x9b", "\u202e".encode()):
+        assert sequence not in output
+    assert b"red" in output
+    assert (b"\x1b[31m" in output) == (form == "--linear")
+
+
+def test_new_width_reaches_the_kernel(start: Start) -> None:
+    terminal = start("--linear", size=(70, 24))
+    at_prompt(terminal, "In 1:")
+    run_cell(terminal, "import shutil; shutil.get_terminal_size().columns", "In 2:")
+    terminal.resize(90, 30)
+    run_cell(terminal, "0", "In 3:")
+    run_cell(terminal, "shutil.get_terminal_size().columns", "In 4:")
+    assert re.findall(r"^(70|90)\s*$", terminal.text, re.MULTILINE) == ["70", "90"]
+
+
+@in_both_forms
+def test_end_of_input_saves_and_says_how_to_go_on(start: Start, form: str) -> None:
+    terminal = start(form)
+    at_prompt(terminal, "In 1:")
+    run_cell(terminal, "x = 1", "In 2:")
+    terminal.send("\x04")
+    assert terminal.wait_end() == 0
+    assert "To continue it: mahtab-tui --continue" in terminal.text
+    again = start(form, "--continue")
+    at_prompt(again, "In 2:")
+    run_cell(again, "x + 1", "In 3:")
+    assert re.search(r"^2\s*$", again.text, re.MULTILINE)
+
+
+def test_leaving_asks_before_it_loses_names(start: Start) -> None:
+    terminal = start(PLAIN, "--no-store")
+    at_prompt(terminal, "In 1:")
+    run_cell(terminal, "x = 1", "In 2:")
+    terminal.send("\x04", "lose 1 name of the namespace")
+    terminal.wait(r"1 to 2:\s*\Z")
+    terminal.send("\r")
+    at_prompt(terminal, "In 2:")
+    terminal.send("/quit\r")
+    terminal.wait(r"1 to 2:\s*\Z")
+    terminal.send("2\r")
+    assert terminal.wait_end() == 0
+
+
+def test_cell_ends_the_session_by_exit(start: Start) -> None:
+    terminal = start(PLAIN)
+    at_prompt(terminal, "In 1:")
+    terminal.send("exit()\r")
+    assert terminal.wait_end() == 0
+
+
+def test_signal_saves_and_gives_the_terminal_back(cold_start: Start) -> None:
+    terminal = cold_start("--linear")
+    at_prompt(terminal, "In 1:")
+    run_cell(terminal, "x = 1", "In 2:")
+    assert terminal.kill(signal.SIGTERM) == -signal.SIGTERM
+    again = cold_start(PLAIN, "--continue")
+    at_prompt(again, "In 2:")
+    run_cell(again, "x + 1", "In 3:")
+    assert re.search(r"^2\s*$", again.text, re.MULTILINE)
+
+
+@in_both_forms
+def test_tab_completes_names_of_the_namespace(start: Start, form: str) -> None:
+    terminal = start(form)
+    at_prompt(terminal, "In 1:")
+    run_cell(terminal, "unmistakable = 12", "In 2:")
+    terminal.send("unmis", "unmis$|unmis ")
+    # A busy kernel may not answer at once.
+    terminal.press_until("tab", "In 2: unmistakable")
+    run_cell(terminal, " * 2", "In 3:")
+    assert re.search(r"^24\s*$", terminal.text, re.MULTILINE)
+
+
+@in_both_forms
+def test_inputs_of_earlier_sessions_come_back(start: Start, form: str) -> None:
+    terminal = start(form)
+    at_prompt(terminal, "In 1:")
+    run_cell(terminal, "remembered = 1", "In 2:")
+    terminal.send("\x04")
+    assert terminal.wait_end() == 0
+    again = start(form)
+    at_prompt(again, "In 1:")
+    again.send("\x1b[A", "In 1: remembered = 1")
+
+
+def test_namespace_of_a_program_is_shared(project: Path) -> None:
+    with Terminal([sys.executable, "-c", REPL], cwd=project) as terminal:
+        at_prompt(terminal, "In 1:")
+        run_cell(terminal, "z = y + 1", "In 2:")
+        run_cell(terminal, "print('printed', z)", "In 3:")
+        terminal.send("name = input('who? ')\r", r"\nwho\?")
+        run_cell(terminal, "Ada", "In 4:")
+        terminal.send("\x04", "left with 6")
+        assert re.search(r"^printed 6", terminal.text, re.MULTILINE)
+        assert terminal.wait_end() == 0
+
+
+def test_picture_is_drawn_if_the_terminal_says_that_it_can(start: Start) -> None:
+    terminal = start("--linear")
+    at_prompt(terminal, "In 1:")
+    assert QUESTION not in terminal.raw
+    terminal.send("from PIL import Image; Image.new('RGB', (30, 20), 'red')\r")
+    while QUESTION not in terminal.raw:
+        assert terminal.pump()
+    terminal.send("\x1b_Gi=31;OK\x1b\\" + CELL + "\x1b[?62;22c")
+    at_prompt(terminal, "In 2:")
+    drawn = re.search(KITTY_KEEPS + rb".*\x1b_Ga=p,i=1,c=4,r=1,q=2\x1b\\", terminal.raw, re.DOTALL)
+    assert drawn is not None
+    assert "PIL.Image" not in terminal.text
+    run_cell(terminal, "6 * 7", "In 3:")
+    assert re.search(r"^42\s*$", terminal.text, re.MULTILINE)
+
+
+@pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
+def test_tmux_keeps_the_lines_in_its_scrollback(project: Path) -> None:
+    def tmux(*words: str) -> str:
+        command = ["tmux", "-L", f"mahtab-{os.getpid()}", *words]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+    def wait(pattern: str) -> str:
+        deadline = time.monotonic() + DEADLINE
+        while not re.search(pattern, text := tmux("capture-pane", "-p", "-S", "-200")):
+            assert time.monotonic() < deadline, text
+            time.sleep(0.1)
+        return text
+
+    program = [*PROGRAM, "--linear", "--model", "demo"]
+    tmux("new-session", "-d", "-x", "80", "-y", "24", "-c", str(project), *program)
+    try:
+        wait(r"In 1:\s*\Z")
+        tmux("send-keys", "for n in range(60): print('row', n)", "Enter", "Enter")
+        text = wait(r"In 2:\s*\Z")
+        assert re.findall(r"^row (\d+)", text, re.MULTILINE) == [str(n) for n in range(60)]
+    finally:
+        tmux("kill-server")
+
+
+def test_unknown_form_is_refused(start: Start) -> None:
+    terminal = start("--linear=fancy")
+    assert terminal.wait_end() == 2
+    assert "use --linear or --linear=plain" in terminal.text

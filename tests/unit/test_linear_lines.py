@@ -1,0 +1,140 @@
+"""What the linear interface writes of records."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from mahtab_tui.bus.records import Approval, Record
+from mahtab_tui.linear.line_writer import LineWriter
+from mahtab_tui.linear.record_printer import RecordPrinter
+from tests.records import made
+
+
+class Paper:
+    """A printer, and what it has written."""
+
+    def __init__(self) -> None:
+        self.stream = io.StringIO()
+        self.writer = LineWriter(self.stream, is_plain=True)
+        self.printer = RecordPrinter(self.writer, lambda display: False)
+
+    def print(self, *records: Record) -> str:
+        """Print records, and return what is new."""
+        position = len(self.stream.getvalue())
+        self.printer.fold(records)
+        return self.stream.getvalue()[position:]
+
+
+@pytest.fixture
+def paper() -> Paper:
+    return Paper()
+
+
+def begun(node: str, text: str = "", **fields: object) -> Record:
+    return made("rlm-call", text, {"event": "begin", "tree": "t", "node": node, **fields})
+
+
+def ended(node: str, text: str, state: str = "done") -> Record:
+    return made("rlm-final", text, {"tree": "t", "node": node, "state": state, "duration": 1.5})
+
+
+def piece(text: str, kind: str = "chat", block: int | None = None) -> Record:
+    attrs = {"turn": 1, "step": 0, "kind": kind, "block": block}
+    return made("assistant-chat-stream", text, attrs)
+
+
+def waiting(code: str) -> Record:
+    attrs = {"request": "7", "turn": 1, "step": 0, "block": 0, "blocks": 1, "state": "waiting"}
+    return made("approval", code, attrs)
+
+
+def test_searches_are_indented_by_their_depth(paper: Paper) -> None:
+    text = paper.print(
+        begun("1", "what failed?"),
+        begun("1.1", "in part one?", parent="1", depth=1),
+        ended("1.1", "nothing"),
+        ended("1", "the disk"),
+    )
+    assert text.splitlines() == [
+        "  1 search: what failed?",
+        "    1.1 search: in part one?",
+        "    1.1 done in 1.5 s: nothing",
+        "  1 done in 1.5 s: the disk",
+    ]
+
+
+def test_of_many_calls_only_the_number_and_failures_are_written(paper: Paper) -> None:
+    calls = [begun(f"1.{n}", parent="1", of=40, index=n, model="small") for n in range(40)]
+    ends = [ended(f"1.{n}", "x", "error" if n == 7 else "done") for n in range(40)]
+    text = paper.print(*calls, *ends)
+    assert text.splitlines() == ["  1 makes 40 calls of small", "    1.7 error in 1.5 s: x"]
+
+
+def test_code_that_was_streamed_is_not_written_twice(paper: Paper) -> None:
+    text = paper.print(piece("I add.\n"), piece("1 +", "code", 0), piece(" 1\n", "code", 0))
+    assert text == "I add.\n    1 + 1\n"
+    request = waiting("1 + 1")
+    paper.print(request)
+    assert isinstance(request, Approval)
+    assert paper.printer.has_written(request)
+    paper.print(made("notice", "Something else.", {"level": "info"}))
+    assert not paper.printer.has_written(request)
+
+
+def test_code_with_hidden_characters_is_written_again_with_symbols(paper: Paper) -> None:
+    code = "print('a\u202eb')"
+    paper.print(piece(code, "code", 0))
+    request = waiting(code)
+    assert isinstance(request, Approval)
+    assert not paper.printer.has_written(request)
+    paper.writer.write_code(request.text)
+    assert "⟨U+202E⟩" in paper.stream.getvalue()
+
+
+def test_answered_request_is_forgotten(paper: Paper) -> None:
+    request = waiting("1 + 1")
+    paper.print(request)
+    assert [kept.request for kept in paper.printer.requests] == ["7"]
+    paper.print(request.changed(state="run"))
+    assert not paper.printer.requests
+
+
+def test_of_a_running_session_only_what_has_not_ended_is_written(paper: Paper) -> None:
+    paper.printer.fold_unfinished(
+        [
+            made("user-repl-in", "1 + 1", {"cell": 1, "party": "you"}),
+            made("user-repl-out", "2\n", {"cell": 1, "status": "ok"}),
+            made("user-repl-in", "sleep(9)", {"cell": 2, "party": "you"}),
+            made("user-repl-out-stream", "begun\n", {"cell": 2, "kind": "stdout"}),
+        ]
+    )
+    assert paper.stream.getvalue() == "In 2 (you), running:\n    sleep(9)\nbegun\n"
+
+
+def test_states_are_words(paper: Paper) -> None:
+    text = paper.print(
+        made("notice", "The disk is full.", {"level": "error"}),
+        made("user-repl-in", "1/0", {"cell": 3, "party": "you"}),
+        made("user-repl-out", "oops\n", {"cell": 3, "status": "error", "duration": 0.1}),
+    )
+    assert "Error: The disk is full.\n" in text
+    assert text.endswith("oops\nIn 3: error, 0.1 s.\n")
+
+
+def test_line_that_grows_is_written_when_it_ends(paper: Paper) -> None:
+    paper.print(made("user-repl-in", "bar()", {"cell": 1, "party": "you"}))
+    attrs = {"cell": 1, "kind": "stdout"}
+    assert paper.print(made("user-repl-out-stream", "\r10%", attrs)) == ""
+    assert paper.print(made("user-repl-out-stream", "\r100%\nnext", attrs)) == "100%\n"
+    end = made("user-repl-out", "\r10%\r100%\nnext", {"cell": 1, "status": "ok"})
+    assert paper.print(end) == "next\n"
+
+
+def test_middle_of_a_flood_is_left_out(paper: Paper) -> None:
+    paper.print(made("user-repl-in", "flood()", {"cell": 1, "party": "you"}))
+    lines = "".join(f"{number}\n" for number in range(5_000))
+    text = paper.print(made("user-repl-out-stream", lines, {"cell": 1, "kind": "stdout"}))
+    assert "\n199\n… 4,000 lines left out\n4200\n" in text
+    assert text.endswith("4999\n")
