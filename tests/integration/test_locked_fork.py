@@ -165,6 +165,7 @@ HIDDEN = {
     "import glob; glob.glob('/var/*')": "wanted to read /var",
     "list(os.walk('/home'))": "wanted to read /home",
     "import polars; polars.read_csv('/etc/passwd')": "wanted to read /etc/passwd",
+    "import ctypes; ctypes.CDLL(None).open(b'/etc/passwd', 0)": "wanted to read /etc/passwd",
     "import pyarrow.csv; pyarrow.csv.read_csv('../outside')": "wanted to read ../outside",
 }
 

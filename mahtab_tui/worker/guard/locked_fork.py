@@ -592,8 +592,8 @@ def _quoted_paths(tree: ast.Module) -> Iterator[str]:
     """Yield the texts in code that name files outside the working folder. Texts such as "/" are more
     often separators than folders."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and type(node.value) is str:
-            text = node.value
+        if isinstance(node, ast.Constant) and type(node.value) in (str, bytes):
+            text = to_text(node.value)  # native functions take bytes
             is_path = len(text) < _MAX_PATH_CHARS and text.startswith(("/", "~/", "../"))
             if is_path and "\0" not in text and not os.path.isdir(os.path.expanduser(text)):
                 yield os.path.expanduser(text)
