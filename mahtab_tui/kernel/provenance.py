@@ -30,6 +30,8 @@ class _Origin(NamedTuple):
     """The variable after the last change."""
     maker: str = ""
     """Who made the name, whoever has changed it since; empty if unknown."""
+    deleter: Author | None = None
+    """Who has deleted the name; None if it is there, or if that is unknown."""
 
 
 _UNKNOWN = _Origin()
@@ -38,7 +40,7 @@ _UNKNOWN = _Origin()
 def _origin_after(change: Change, before: _Origin, author: Author) -> _Origin:
     """Return where a name comes from after a change. author: who made it, for certain."""
     if change.change == "deleted":
-        return _Origin(variable=change.variable)
+        return _Origin(variable=change.variable, deleter=author)
 
     maker = author.party if change.change == "added" else before.maker
     is_uncertain = change.change == "perhaps"
@@ -102,6 +104,10 @@ class Provenance:
     def author(self, name: str) -> Author | None:
         """Return who has changed a name last; None if that is unknown."""
         return self._origins.get(name, _UNKNOWN).author
+
+    def deleter(self, name: str) -> Author | None:
+        """Return who has deleted a name; None if it is there, or if that is unknown."""
+        return self._origins.get(name, _UNKNOWN).deleter
 
     def possible_parties(self, name: str) -> frozenset[str]:
         """Return who has perhaps changed a name since its last certain change."""

@@ -163,7 +163,8 @@ class Cells:
         not approved has bound it since."""
         root, _, attribute = name.partition(".")
         provenance = self.authors.provenance
-        author = provenance.author(root)
+        # After a deletion, a name may stand for a built-in function.
+        author = provenance.author(root) or provenance.deleter(root)
         variable = provenance.described(root)
         is_data = variable is not None and variable.kind == "data"
         if author is None or author.party == YOU or author.cell in self._approved:

@@ -60,6 +60,8 @@ CHANGES = {
     "summarize = decorated(summarize)": "summarize",
     "summarize = partial(summarize, limit=1)": "summarize",
     "helper = print": "helper",
+    "del helper": "helper",
+    "try: 1 / 0\nexcept Exception as helper: pass": "helper",
     "globals().update(helper=print)": "helper",
     "summarize.__globals__['helper'] = print": "helper",
     "setattr(helper, '__code__', strip.__code__)": "helper",
@@ -388,6 +390,21 @@ def test_a_rule_does_not_allow_a_function_of_which_unapproved_code_has_changed_s
         change: ("ask", f"{start}{name}{'' if name == 'summarize' else ', which summarize uses'}")
         for change, name in CHANGES.items()
     }
+
+
+def test_a_rule_does_not_allow_the_builtin_of_a_name_that_unapproved_code_has_deleted(
+    open_session: OpenSession,
+) -> None:
+    it = open_session(approval_rules=("allow: open(*)",))
+    it.run("def open(path): return 'mine'")
+    assert permission(it, "open('x')") == ("allow", "")
+    it.session.cells.run("del open", origin="assistant", party="demo", lock="guard")
+    reason = "code that you have not approved has changed open"
+    assert permission(it, "open('x')") == ("ask", reason)
+    it.run("def open(path): return 'mine'")
+    assert permission(it, "open('x')") == ("allow", "")
+    it.run("del open")
+    assert permission(it, "open('x')") == ("allow", "")
 
 
 def test_a_rule_does_not_allow_a_function_of_which_not_all_can_be_looked_at(
