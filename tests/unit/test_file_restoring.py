@@ -6,6 +6,7 @@ import errno
 import inspect
 import os
 import resource
+import shlex
 import signal
 import subprocess
 import sys
@@ -801,11 +802,43 @@ def test_a_file_that_cannot_be_kept_for_a_redo_stays_and_is_named(project: Proje
     cell = project.write("a", b"written")
     project.copies.folder = str(project.folder / "missing")
 
+    preview = project.preview(cell)
     plan = project.stack.undo(cell)
+    assert (preview.files, reasons(preview)) == (plan.files, reasons(plan))
 
     assert project.files() == {"a": b"written"}
     assert plan.files == {}
     assert reasons(plan)["a"].startswith("it could not be copied (")
+
+
+def test_a_preview_promises_nothing_for_which_the_disk_has_no_room(tmp_path: Path) -> None:
+    code = f"""
+import os, sys
+from pathlib import Path
+sys.path.insert(0, {str(Path(__file__).parents[2])!r})
+from tests.unit.test_file_restoring import Project, reasons
+project = Project(Path("disk").resolve(), Path("copies").resolve())
+(project.folder / "a").write_bytes(bytes([1]) * 700_000)
+cell = project.write("a", b"small")
+(project.folder / "other").write_bytes(bytes([1]) * 700_000)
+preview = project.preview(cell)
+plan = project.stack.undo(cell)
+print(list(preview.files) == list(plan.files), reasons(preview) == reasons(plan), reasons(plan))
+"""
+    (tmp_path / "disk").mkdir()
+    command = f"mount -t tmpfs -o size=1m tmpfs disk && {sys.executable} -c {shlex.quote(code)}"
+    done = subprocess.run(
+        ["unshare", "--mount", "--map-root-user", "sh", "-c", command],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    if "unshare" in done.stderr or "mount:" in done.stderr:
+        pytest.skip("this machine lets no test mount a small disk")
+    no_space = os.strerror(errno.ENOSPC)
+    assert done.stdout == f"True True {{'a': 'it could not be restored ({no_space})'}}\n", (
+        done.stderr
+    )
 
 
 def test_a_file_that_cannot_get_its_old_name_back_keeps_the_new_one(project: Project) -> None:

@@ -102,14 +102,17 @@ class Copies:
 
     def name(self, path: str, state: FileState) -> Copy:
         """Give a file another name here. Raises `OSError`."""
-        self._check_size(state)
+        if too_large := self._describe_size(state):
+            raise OSError(0, too_large)
         copy_path = self._new_path()
         os.link(path, copy_path, follow_symlinks=False)
         return self._add(copy_path, state, is_name=True)
 
     def copy(self, path: str, state: FileState) -> Copy:
         """Copy the content of a file. Raises `OSError`, whose text says why there is no copy."""
-        self._check_size(state)
+        obstacle = self.find_obstacle(path, state)
+        if obstacle:
+            raise OSError(0, obstacle)
         size = state.used_bytes
         if not self._is_undoing and self._cell_bytes + size > self.max_cell_bytes:
             megabytes = self.max_cell_bytes // 2**20
@@ -123,14 +126,36 @@ class Copies:
         except OSError as error:
             with suppress(OSError):
                 os.unlink(copy_path)
-            raise OSError(error.errno, f"it could not be copied ({error.strerror})") from None
+            raise OSError(error.errno, _describe_failure(error.errno)) from None
         self._cell_bytes += 0 if self._is_undoing else size
         return self._add(copy_path, state, is_name=False)
 
-    def _check_size(self, state: FileState) -> None:
-        if state.used_bytes > self.max_bytes:
-            gigabytes = self.max_bytes / 2**30
-            raise OSError(0, f"it was not copied, because it is larger than {gigabytes:g} GB")
+    def find_obstacle(self, path: str, state: FileState, other_bytes: int = 0) -> str:
+        """Return why a file cannot be copied, as far as this is known before, as a clause; empty if it
+        can.
+
+        Args:
+            path: Where it is.
+            state: Its state.
+            other_bytes: Of copies that will be made before.
+        """
+        if too_large := self._describe_size(state):
+            return too_large
+        if not os.access(path, os.R_OK, effective_ids=True):
+            return _describe_failure(errno.EACCES)
+        try:
+            free_bytes = read_free_bytes(self.folder)
+        except OSError as error:
+            return _describe_failure(error.errno)
+        if other_bytes + state.used_bytes > free_bytes:
+            return _describe_failure(errno.ENOSPC)
+        return ""
+
+    def _describe_size(self, state: FileState) -> str:
+        """Return why a file is too large to be kept; empty if it is not."""
+        if state.used_bytes <= self.max_bytes:
+            return ""
+        return f"it was not copied, because it is larger than {self.max_bytes / 2**30:g} GB"
 
     def _new_path(self) -> str:
         self._serial += 1
@@ -161,6 +186,17 @@ class Copies:
             with suppress(OSError):
                 os.unlink(copy.path)
             copy.path = ""
+
+
+def _describe_failure(number: int | None) -> str:
+    """Return why a file could not be copied. number: of the system's error."""
+    return f"it could not be copied ({os.strerror(number or 0)})"
+
+
+def read_free_bytes(folder: str) -> int:
+    """Return how much may be written to the file system of a folder. Raises `OSError`."""
+    status = os.statvfs(folder)
+    return status.f_bavail * status.f_frsize
 
 
 def set_marks(path: str, state: FileState) -> None:

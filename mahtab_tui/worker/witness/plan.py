@@ -6,13 +6,16 @@ the cells that are undone."""
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
 from ..tools.line_diff import unified_diff
+from .copies import read_free_bytes
 from .journal import FileJournal, FileStep
 from .nodes import Name, Node, Version
 from .states import FILE, FOLDER, OTHER, read_state
@@ -34,6 +37,7 @@ _NOT_EMPTY = "it could not be restored (Directory not empty)"
 _FOLDER_IS_MISSING = "the folder in which it was could not be restored"
 PLACE_IS_TAKEN = "it could not be restored (something else has this name now)"
 _MOVED_AWAY = "it was moved to a folder that is not watched, and stays there"
+_DISK_IS_FULL = f"it could not be restored ({os.strerror(errno.ENOSPC)})"
 _IS_SPECIAL = "it is a device or a socket, which cannot be created again"
 
 
@@ -354,11 +358,36 @@ class UndoPlan:
             if not copies.can_name(node.seen) or (self.has_name(node) and self.is_shared(node)):
                 copied_size = size
             has_room = kept_bytes + size <= copies.max_bytes
-            if has_room and copied_bytes + copied_size <= copies.max_cell_bytes:
+            obstacle = ""
+            if not has_room or copied_bytes + copied_size > copies.max_cell_bytes:
+                obstacle = NO_ROOM
+            elif copied_size:
+                obstacle = copies.find_obstacle(self.nodes.path_of(node), node.seen, copied_bytes)
+            if obstacle:
+                refusals.update(self._refuse_node(node, obstacle))
+            else:
                 kept_bytes += size
                 copied_bytes += copied_size
-            else:
-                refusals.update(self._refuse_node(node, NO_ROOM))
+        return refusals or self._find_full_disks()
+
+    def _find_full_disks(self) -> dict[Name, str]:
+        """Find files whose earlier content has no place beside the present one."""
+        refusals: dict[Name, str] = {}
+        written_bytes: Counter[int] = Counter()
+        for node, version in self.contents().items():
+            path = self.nodes.path_of(node)
+            is_same = version.content is node.version.content
+            if node.kind != FILE or is_same or not self._places[node]:
+                continue
+            size = version.state.used_bytes
+            if self.is_shared(node):  # it is written over the present one
+                size = max(0, size - node.seen.used_bytes)
+            device = node.seen.inode[0]
+            written_bytes[device] += size
+            with suppress(OSError):
+                if written_bytes[device] > read_free_bytes(os.path.dirname(path)):
+                    written_bytes[device] -= size
+                    refusals.update(self._refuse_node(node, _DISK_IS_FULL))
         return refusals
 
     def _replaced(self) -> Iterable[Node]:
