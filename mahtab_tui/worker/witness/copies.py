@@ -11,7 +11,7 @@ import weakref
 from contextlib import suppress
 
 from .drafts import Drafts, remove_drafts
-from .states import FileState, read_state
+from .states import FileState, read_state, unpack_state
 
 _FICLONE = 0x40049409
 """The request of Linux to let one file share the blocks of another until either is written."""
@@ -23,7 +23,7 @@ _DRAFTS_NAME = "drafts"
 class Copy:
     """A file in the folder of copies, which goes with the last object that needs it."""
 
-    __slots__ = ("__weakref__", "_copies", "is_name", "path", "reason", "state")
+    __slots__ = ("__weakref__", "_copies", "_packed_state", "is_name", "path", "reason")
 
     def __init__(self, copies: Copies, path: str, *, is_name: bool) -> None:
         self._copies = copies
@@ -33,11 +33,15 @@ class Copy:
         """Whether it is the file itself, under another name."""
         self.reason = ""
         """Why it was removed, as a clause."""
-        self.state = read_state(path)
-        """When it was made."""
+        self._packed_state = read_state(path).pack()
 
     def __del__(self) -> None:
         self._copies.remove(self)
+
+    @property
+    def state(self) -> FileState:
+        """What it was when it was made."""
+        return unpack_state(self._packed_state)
 
     def is_name_of(self, state: FileState) -> bool:
         """Return whether it is a file itself, under another name."""

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from typing import Callable, NamedTuple
 
 from .copies import Copies, Copy
-from .states import FILE, FOLDER, MISSING_KIND, FileState, read_digest, read_state
+from .states import FILE, FOLDER, MISSING_KIND, FileState, read_digest, read_state, unpack_state
 
 _FRESH_NS = 50_000_000
 """A file written less than this before it was looked at may change again without a new time."""
@@ -40,11 +40,19 @@ class Content:
 class Version:
     """What a file, folder or link is at a time: its permissions, owner and time, and its content."""
 
-    __slots__ = ("content", "state")
+    __slots__ = ("_packed_state", "content")
 
     def __init__(self, state: FileState, content: Content) -> None:
-        self.state = state
+        self._packed_state = state.pack()
         self.content = content
+
+    @property
+    def state(self) -> FileState:
+        return unpack_state(self._packed_state)
+
+    @state.setter
+    def state(self, state: FileState) -> None:
+        self._packed_state = state.pack()
 
 
 class Node:
@@ -52,11 +60,11 @@ class Node:
 
     __slots__ = (
         "__weakref__",
+        "_packed_seen",
         "hold",
         "inode",
         "is_mapped",
         "names",
-        "seen",
         "seen_ns",
         "serial",
         "version",
@@ -67,8 +75,7 @@ class Node:
         """By which those that were known earlier are told from others."""
         self.inode: tuple[int, int] | None = state.inode
         """Device and number; None if it does not exist any more."""
-        self.seen = state
-        """Its state when it was looked at last."""
+        self._packed_seen = state.pack()
         self.seen_ns = time.time_ns()
         self.version = version
         """What it is, as far as the witness knows."""
@@ -78,6 +85,11 @@ class Node:
         """Another name of the file, by which it exists when it has lost its names."""
         self.is_mapped = False
         """Whether a process of the kernel has the file in its memory, and can change it there."""
+
+    @property
+    def seen(self) -> FileState:
+        """Its state when it was looked at last."""
+        return unpack_state(self._packed_seen)
 
     @property
     def kind(self) -> str:
@@ -104,7 +116,7 @@ class Node:
         return self.is_mapped or self.seen_ns - self.seen.mtime_ns < _FRESH_NS
 
     def see(self, state: FileState) -> None:
-        self.seen = state
+        self._packed_seen = state.pack()
         self.seen_ns = time.time_ns()
 
     def count_names(self, state: FileState) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import struct
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -15,6 +16,9 @@ FILE = "file"
 FOLDER = "folder"
 LINK = "link"
 OTHER = "other"
+_KINDS = {stat.S_IFREG: FILE, stat.S_IFDIR: FOLDER, stat.S_IFLNK: LINK}
+_PACKED = struct.Struct("=IQQqqqIIIq")
+"""Mode, device, number, size, times, names, user, group and used bytes."""
 
 
 class FileState(NamedTuple):
@@ -37,6 +41,20 @@ class FileState(NamedTuple):
     target: str = ""
     """Of a link."""
 
+    def pack(self) -> bytes:
+        """Return it in a fifth of the memory, because it is kept of each file three times."""
+        numbers = _PACKED.pack(
+            self.mode,
+            *self.inode,
+            self.size,
+            self.mtime_ns,
+            self.ctime_ns,
+            self.links,
+            *self.owner,
+            self.used_bytes,
+        )
+        return numbers + os.fsencode(self.target)
+
     @property
     def marks(self) -> tuple[object, ...]:
         """All that an undo restores, but for content and time of a file."""
@@ -54,6 +72,30 @@ class FileState(NamedTuple):
         return is_same_content or not self.has_content
 
 
+def unpack_state(packed: bytes) -> FileState:
+    """Return what `FileState.pack` has packed."""
+    mode, device, number, size, mtime_ns, ctime_ns, links, user, group, used_bytes = (
+        _PACKED.unpack_from(packed)
+    )
+    return FileState(
+        _kind(mode),
+        mode,
+        (device, number),
+        size,
+        mtime_ns,
+        ctime_ns,
+        links,
+        (user, group),
+        used_bytes,
+        os.fsdecode(packed[_PACKED.size :]),
+    )
+
+
+def _kind(mode: int) -> str:
+    """Return what has a mode; 0 if nothing is there."""
+    return _KINDS.get(stat.S_IFMT(mode), OTHER) if mode else MISSING_KIND
+
+
 MISSING = FileState(MISSING_KIND)
 
 
@@ -64,14 +106,9 @@ def read_state(path: str, *, follows: bool = False) -> FileState:
         status = os.stat(path, follow_symlinks=follows)
     except OSError:
         return MISSING
-    kind = OTHER
+    kind = _kind(status.st_mode)
     target = ""
-    if stat.S_ISREG(status.st_mode):
-        kind = FILE
-    elif stat.S_ISDIR(status.st_mode):
-        kind = FOLDER
-    elif stat.S_ISLNK(status.st_mode):
-        kind = LINK
+    if kind == LINK:
         with suppress(OSError):
             target = os.readlink(path)
     return FileState(
