@@ -200,6 +200,34 @@ def test_undone_and_hidden_cells_do_not_count(saved_session: Callable[..., Check
     assert verdicts(checked(it.close())) == {"In 1": "same", "In 5": "same", "x": "same"}
 
 
+def test_only_cells_that_ran_since_a_reset_count(
+    saved_session: Callable[..., CheckedSession],
+) -> None:
+    open_session = saved_session("x = 1", "print(x)")
+    open_session.session.cells.reset_kernel()
+    open_session.run("y = 2", "'x' in globals()")
+    row = open_session.close()
+
+    report = run(session_check(row, load_settings()))
+
+    assert verdicts({comparison.name: comparison for comparison in report.comparisons}) == {
+        **dict.fromkeys(("In 3", "In 4", "y"), "same")
+    }
+    assert list(report.remarks) == [
+        "Not checked: 2 cells have run before the kernel was reset, and left nothing in it."
+    ]
+
+
+def test_nothing_is_checked_if_no_cell_has_run_since_a_reset(
+    saved_session: Callable[..., CheckedSession],
+) -> None:
+    open_session = saved_session("x = 1")
+    open_session.session.cells.reset_kernel()
+    row = open_session.close()
+    with pytest.raises(CheckError, match="none has run since the kernel was reset that was not"):
+        session_check(row, load_settings())
+
+
 def test_an_open_session_is_only_read(saved_session: Callable[..., CheckedSession]) -> None:
     it = saved_session("x = [1, 2]", "x")
     it.session.namespace_store.save(TIMEOUT_S)
@@ -524,6 +552,12 @@ def test_values_that_jupyter_writes_in_another_way_are_not_different(tmp_path: P
         cell("print('[1/2]')", new_output("stream", text="[1/2]\n")),
         cell("%%writefile mod.py\nx = 1", new_output("stream", text="Writing mod.py\n")),
         cell("import mod; mod.x", value("1")),
+        cell(
+            r"import re; re.compile('\d+\n', re.I)",
+            value(r"re.compile(r'\d+\n', re.IGNORECASE|re.UNICODE)"),
+        ),
+        cell("[].append", value("<function list.append(object, /)>")),
+        cell("re.compile('a')", value("re.compile(r'b', re.UNICODE)")),
     )
     comparisons = check_notebook(path)
     reasons = {name: it.reason for name, it in comparisons.items() if it.verdict != "same"}
@@ -538,6 +572,7 @@ def test_values_that_jupyter_writes_in_another_way_are_not_different(tmp_path: P
         "Cell 11": "",
         "Cell 12": "the file has no text of what the cell displayed",
         "Cell 14": "each program has its own words for %%writefile",
+        "Cell 18": "",
     }
     assert comparisons["Cell 10"].verdict == "different"
     assert comparisons["Cell 11"].verdict == "different"

@@ -136,8 +136,9 @@ class Check:
         if not recording.cells and not recording.session:
             raise CheckError("The file has no cell with code.")
         if not recording.cells:
+            since = " since the kernel was reset" if recording.forgotten_count else ""
             raise CheckError(
-                "There is no cell to check: none has run that was not undone or hidden."
+                f"There is no cell to check: none has run{since} that was not undone or hidden."
             )
         self._secrets = Secrets(settings.secrets)
         # Those of a session are masked; a notebook that another program has written is not.
@@ -153,6 +154,11 @@ class Check:
         self._stopped = threading.Event()
         self._kernel: CheckKernel | None = None
         self._remarks: list[str] = []
+        if count := recording.forgotten_count:
+            cells_have = "1 cell has" if count == 1 else f"{count:,} cells have"
+            self._remarks.append(
+                f"Not checked: {cells_have} run before the kernel was reset, and left nothing in it."
+            )
 
     @property
     def cell_count(self) -> int:

@@ -17,6 +17,15 @@ _FUNCTION = re.compile(
     r"<(?:built-in )?function ([\w.<>]{1,200})(?: at 0x[0-9a-f]{6,16}|\([^()\n]{0,500}\))?>"
 )
 """Its name, before the address or the parameters that some programs write."""
+_BUILTIN_METHOD = re.compile(
+    r"<built-in method (\w{1,200}) of [\w.]{1,200} object at 0x[0-9a-f]{6,16}>"
+)
+"""Some programs write a method of the library's own as a function."""
+_PATTERN = re.compile(
+    r"re\.compile\(r?(b?)('(?:[^'\\\n]|\\.){0,1000}'|\"(?:[^\"\\\n]|\\.){0,1000}\")"
+    r"((?:,\s{1,100}re\.[A-Z|re.]{1,100})?)\)"
+)
+"""A compiled pattern, which some programs write as a raw text, with all its flags."""
 
 _OWN_WORDS = re.compile(
     r"^%%?(?:alias|env|file|hist|history|lsmagic|pip|precision|prun|set_env|who|whos|writefile)\b",
@@ -41,12 +50,22 @@ def first_error_line(traceback: str) -> str:
 
 
 def shared_form(text: str, mime: str) -> str:
-    """Return the text of an output, in which classes and functions stand by their names. That of a
-    picture only describes it, so that it is left out. mime: of the output; empty for a text."""
+    """Return the text of an output, in which classes and functions stand by their names, and patterns in
+    one form. That of a picture only describes it, so that it is left out. mime: of the output; empty for
+    a text."""
     if mime.startswith("image/"):
         return ""
     text = _CLASS.sub(r"\1", text)
+    text = _BUILTIN_METHOD.sub(r"<function \1>", text)
+    text = _PATTERN.sub(_pattern_form, text)
     return _FUNCTION.sub(lambda match: f"<function {match[1].rpartition('.')[2]}>", text)
+
+
+def _pattern_form(match: re.Match[str]) -> str:
+    """Return a compiled pattern with single backslashes, and without the flag that each text has."""
+    text = match[2].replace("\\\\", "\\")
+    flags = sorted(set(re.findall(r"re\.([A-Z]{1,50})", match[3])) - {"UNICODE"})
+    return f"re.compile({match[1]}{text}{''.join(f', {flag}' for flag in flags)})"
 
 
 def incomparable_reason(code: str, outputs: list[OutputPart]) -> str:

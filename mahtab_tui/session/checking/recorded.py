@@ -21,6 +21,7 @@ from mahtab_tui.export.entries import ExportedConversation, has_run
 from mahtab_tui.export.outputs import RICH_TEXT_MIMES, OutputPart, outputs
 from mahtab_tui.export.reading import LoadedNotebook, Node, cell_outputs, cell_source
 from mahtab_tui.export.selection import NothingToExport, select
+from mahtab_tui.kernel.base import FRESH
 from mahtab_tui.session.checking.foreign_outputs import (
     first_error_line,
     incomparable_reason,
@@ -92,6 +93,8 @@ class Recording:
     """The last change of each variable."""
     unavailable_reason: str = ""
     """Why it cannot be checked, as a sentence; empty if it can."""
+    forgotten_count: int = 0
+    """Cells that would count if the kernel had not been reset after them."""
 
 
 def make_outcome(
@@ -140,7 +143,8 @@ def _exception(text: str) -> str:
 
 
 def read_session(past: Sequence[Record], session: str) -> Recording:
-    """Return the cells of a session that were not undone, hidden or replaced."""
+    """Return the cells of a session that have run since the kernel was reset, and were not undone, hidden
+    or replaced."""
     conversation = ExportedConversation(past)
     try:
         entries = select(conversation).entries
@@ -153,20 +157,35 @@ def read_session(past: Sequence[Record], session: str) -> Recording:
         for entry in entries
         if has_run(entry)
     ]
+    forgotten_cells = _find_forgotten_cells(past)
+    current_cells = [cell for cell in cells if cell.number not in forgotten_cells]
     kernels = [record for record in past if isinstance(record, records.KernelRecord)]
     python = next((kernel.executable for kernel in reversed(kernels) if kernel.executable), None)
     unavailable_reason = ""
     if kernels and (kernels[-1].host or kernels[-1].address):
         unavailable_reason = "Its kernel is elsewhere: only cells that ran on this machine in a kernel of mahtab-tui can be checked."
     return Recording(
-        cells,
+        current_cells,
         frozenset(conversation.hidden_entries.private),
         session,
         python,
         _follow_variables(past),
         _find_last_changes(past),
         unavailable_reason,
+        len(cells) - len(current_cells),
     )
+
+
+def _find_forgotten_cells(past: Iterable[Record]) -> set[int]:
+    """Return the cells of which a new kernel without variables knows nothing."""
+    cells: set[int] = set()
+    forgotten_cells: set[int] = set()
+    for record in past:
+        if isinstance(record, records.ReplIn) and record.cell is not None:
+            cells.add(record.cell)
+        elif isinstance(record, records.KernelRecord) and record.text == FRESH:
+            forgotten_cells |= cells
+    return forgotten_cells
 
 
 def _nested_cells(past: Iterable[Record]) -> set[int]:
