@@ -192,6 +192,9 @@ def test_a_cell_names_what_it_did_to_files(watched: Cells, folder: Path) -> None
         " `data.csv` changed"
     )
     assert watched.run("open('data.csv').read(); open(os.devnull, 'w').close()").files == ()
+    into_new_folder = watched.run("os.mkdir('made'); os.rename('small.bin', 'made/small.bin')")
+    text = describe_files(into_new_folder.files).replace(f"{folder.name}/", "")
+    assert text == "files: `made/` new, `small.bin` renamed to `made/small.bin`"
 
 
 def test_several_cells_are_undone_together(watched: Cells, folder: Path) -> None:

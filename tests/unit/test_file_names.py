@@ -120,7 +120,7 @@ def run_cell(project: Project, cell_operations: list[Operation], seed: int) -> i
     return cell
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.lists(operations, max_size=12), st.integers(0, 99))
 def test_an_undo_gives_back_all_names(cell_operations: list[Operation], seed: int) -> None:
     place = Path(tempfile.mkdtemp())
@@ -141,7 +141,7 @@ def test_an_undo_gives_back_all_names(cell_operations: list[Operation], seed: in
         shutil.rmtree(place)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.lists(operations, min_size=1, max_size=12), st.integers(0, 99), st.sampled_from(NAMES))
 def test_an_undo_that_something_else_disturbs_loses_nothing(
     cell_operations: list[Operation], seed: int, disturbed_name: str

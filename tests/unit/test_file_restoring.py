@@ -23,8 +23,8 @@ from mahtab_tui.worker.witness import journal
 from mahtab_tui.worker.witness.copies import remove_abandoned
 from mahtab_tui.worker.witness.drafts import remove_drafts
 from mahtab_tui.worker.witness.journal import FileStep
+from mahtab_tui.worker.witness.process_files import descendants, read_memory, shares_files
 from mahtab_tui.worker.witness.restoring import Restorer
-from mahtab_tui.worker.witness.server import descendants, read_memory, shares_files
 from mahtab_tui.worker.witness.states import read_state
 from tests.unit.file_project import Project, reasons
 from tests.waiting import run_python
@@ -928,3 +928,17 @@ def test_a_name_in_the_folder_that_took_another_name_of_its_file_is_undone(
     assert reasons(project.stack.undo(cell)) == {}
     assert project.files() == {"a": b"original", "twin": b"original"}
     assert (project.folder / "a").samefile(project.folder / "twin")
+
+
+def test_who_lets_calls_go_on_ends_when_none_can_be_received_any_more() -> None:
+    code = """
+import os
+from mahtab_tui.worker.witness.deputy import let_calls_go_on
+from mahtab_tui.worker.witness.listener import CallListener
+from mahtab_tui.worker.witness.protection import FileProtection
+reading_end, writing_end = os.pipe()
+os.write(writing_end, b"not a call")
+let_calls_go_on(CallListener(reading_end), FileProtection(os.getpid(), os.uname().machine))
+"""
+    done = run_python("-c", code)
+    assert (done.returncode, done.stderr) == (0, "")

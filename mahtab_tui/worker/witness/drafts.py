@@ -83,6 +83,6 @@ def remove_drafts(list_path: str) -> None:
 
 def _is_protected(path: bytes) -> bool:
     """Return whether a file decides what later runs, so that no list may say that it gets its place."""
-    from ..guard.protected import is_protected
+    from ..guard.protected_places import is_protected
 
     return is_protected(os.fsdecode(path))

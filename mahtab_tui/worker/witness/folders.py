@@ -24,6 +24,13 @@ class WatchedFolders:
             filter(None, (*(os.path.realpath(folder) + os.sep for folder in ignored), hidden))
         )
 
+    def shorten(self, path: str) -> str:
+        """Return a path as text, relative to the first folder if it is in it."""
+        first_folder = self.folders[0]
+        if path.startswith(first_folder + os.sep):
+            path = path[len(first_folder) + 1 :]
+        return os.fsencode(path).decode("utf-8", "backslashreplace")
+
     def contains(self, path: str, working_folder: str) -> bool:
         """Return whether the files at a path are watched.
 

@@ -269,7 +269,7 @@ class FileJournal:
 
 
 def _path_changes(step: FileStep, nodes: NodeTable) -> Iterator[PathChange]:
-    """Yield what a step has done to paths, but for what lies in a new or removed folder."""
+    """Yield what a step has done to paths, but for what is new in a new folder, or was in a removed one."""
     new_places = {
         change.after: name
         for name, change in step.names.items()
@@ -284,7 +284,8 @@ def _path_changes(step: FileStep, nodes: NodeTable) -> Iterator[PathChange]:
     hidden = {node for node in (*new_places, *old_places) if node not in renamed}
     changed_names: dict[Name, None] = {}
     for name, change in step.names.items():
-        if not hidden.isdisjoint(name.folders()):
+        is_rename = change.before is None and change.after in renamed
+        if not is_rename and not hidden.isdisjoint(name.folders()):
             continue
         if change.before is None and change.after is not None:
             if change.after in renamed:

@@ -1,0 +1,192 @@
+"""Notes what the calls of cells are about to do to files, with what an undo needs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+
+from .call_paths import read_flags, read_paths
+from .calls import RENAME_EXCHANGE
+from .folders import WatchedFolders
+from .journal import FileJournal, FileStep
+from .listener import CallListener, Notification
+from .nodes import Node
+from .process_files import UnseenError, descendants, mapped_files, written_files
+from .redo import RedoStack
+from .shared import SharedFields
+from .states import FILE, MISSING_KIND, FileState, read_state
+
+_O_TMPFILE = 0o20000000
+_REPOSITORY_FOLDERS = frozenset((".git", ".hg", ".svn", ".jj"))
+
+
+class ChangeRecorder:
+    """Knows which files are watched, and keeps the journal of their changes."""
+
+    def __init__(
+        self, kernel_pid: int, fields: SharedFields, folders: WatchedFolders, journal: FileJournal
+    ) -> None:
+        self._kernel_pid = kernel_pid
+        self._fields = fields
+        self._folders = folders
+        self.journal = journal
+        self.redo = RedoStack(journal)
+        self._namespace = os.stat("/proc/self/ns/mnt").st_ino
+        self._watches_open_files = False
+        """Whether any file was opened for writing, so that it may still be."""
+        self._undo_cell = 0
+        """The newest cell at the last undo; what writes before the next one does not end its redo."""
+
+    # Cells
+
+    def begin(self, cell: int) -> None:
+        """Copy what is open for writing, because a cell can write it without another call."""
+        self._forget_old(cell)
+        self._fields.cell = cell
+        self.note_open_files()
+        self._fields.has_news = bool(self.journal.open_nodes)
+        self.journal.begin(cell)
+
+    def end(self) -> FileStep:
+        """Return the step of the cell that has ended."""
+        self.note_open_files()
+        self._fields.has_news = bool(self.journal.open_nodes)
+        return self.journal.step(self._fields.cell)
+
+    def keep_redo(self) -> None:
+        """Let what writes before the next cell not end the redo of an undo that begins."""
+        self._undo_cell = self._fields.cell
+
+    def _forget_old(self, cell: int) -> None:
+        steps = self.journal.steps
+        has_step = steps and steps[-1].cell == cell
+        if not has_step and cell != self._undo_cell:
+            self.redo.forget()
+        self.journal.forget_before(self._fields.oldest_cell)
+
+    def _step(self) -> FileStep:
+        """Return the step to which a change belongs."""
+        return self.journal.step(self._fields.cell, is_background=not self._fields.is_running)
+
+    # Files that are open
+
+    def note_open_files(self) -> None:
+        """Find the files that processes of the kernel have open for writing, or mapped."""
+        if not self._watches_open_files:
+            return
+        journal = self.journal
+        pids = list(descendants(os.getpid()))
+        mapped = set(self._find_nodes(path for pid in pids for path in mapped_files(pid)))
+        written = set(self._find_nodes(path for pid in pids for path in written_files(pid)))
+        for node in journal.open_nodes | mapped:
+            node.is_mapped = node in mapped
+        journal.open_nodes = mapped | written
+        self._watches_open_files = bool(journal.open_nodes)
+
+    def _find_nodes(self, files: Iterable[tuple[str, FileState]]) -> Iterator[Node]:
+        """Yield files that are open, by their paths, if they are watched."""
+        nodes = self.journal.nodes
+        for path, state in files:
+            node = nodes.known(state)
+            if node is None and self._is_watched(path) and read_state(path).inode == state.inode:
+                name = nodes.name(path)
+                node = nodes.identify(name, state) if name is not None else None
+            if node is not None:
+                yield node
+
+    # Calls
+
+    def try_to_note(self, listener: CallListener, notification: Notification) -> None:
+        """Note what a call changes; if that is not known, note this."""
+        try:
+            self._note(listener, notification)
+        except UnseenError as error:
+            self._note_problem(str(error))
+        except Exception as error:  # the call must go on in any case
+            self._note_problem(f"A change of a file was not seen ({type(error).__name__}).")
+
+    def _note(self, listener: CallListener, notification: Notification) -> None:
+        call = notification.call
+        # Owners and attributes are watched for protected files only.
+        if call is None or call.action in ("own", "ownlink") or not self._fields.cell:
+            return
+        flags = read_flags(notification)
+        paths = read_paths(notification, flags, self._namespace)
+        # If the thread has ended meanwhile, something else may have been read.
+        if listener.is_waiting(notification):
+            self._note_change(call.action, flags, paths)
+
+    def _note_problem(self, sentence: str) -> None:
+        if self._fields.cell:
+            self._step().problems[sentence] = None
+            self._fields.has_news = True
+
+    def _is_watched(self, path: str) -> bool:
+        working_folder = ""
+        with suppress(OSError):
+            working_folder = os.readlink(f"/proc/{self._kernel_pid}/cwd")
+        return self._folders.contains(path, working_folder)
+
+    def _leaves_alone(self, path: str) -> bool:
+        """Return whether a path belongs to a repository's own files, which only it can change safely;
+        the undo names them."""
+        parts = path.split(os.sep)
+        for index, part in enumerate(parts):
+            if part in _REPOSITORY_FOLDERS:
+                repository = self._folders.shorten(os.sep.join(parts[: index + 1]))
+                self._note_problem(f"{repository}: the history of versions stays as it is now.")
+                return True
+        return False
+
+    def _note_change(self, action: str, flags: int, paths: Sequence[str]) -> None:
+        """Note what a call is about to do, with what it needs for an undo."""
+        watched_paths = [
+            path if self._is_watched(path) and not self._leaves_alone(path) else ""
+            for path in paths
+        ]
+        if not any(watched_paths):
+            return
+        self._forget_old(self._fields.cell)
+        step = self._step()
+        self._fields.has_news = True
+        if action == "rename":
+            self._note_rename(step, flags, paths, watched_paths)
+        elif action == "link":
+            if watched_paths[1]:
+                self.journal.note_existing(step, paths[0])
+                self.journal.note_name(step, paths[1])
+        else:
+            self._note_one(step, action, flags, watched_paths[0])
+
+    def _note_rename(
+        self, step: FileStep, flags: int, paths: Sequence[str], watched_paths: Sequence[str]
+    ) -> None:
+        for path, watched_path in zip(paths, watched_paths):
+            if watched_path:
+                self.journal.note_name(step, path)
+            else:
+                self.journal.note_existing(step, path)
+        for path in watched_paths if flags & RENAME_EXCHANGE else watched_paths[:1]:
+            if path and not all(watched_paths):
+                self.journal.note_leaving(path)
+
+    def _note_one(self, step: FileStep, action: str, flags: int, path: str) -> None:
+        """Note what a call is about to do to the only path that it has."""
+        state = read_state(path)
+        exists = state.kind != MISSING_KIND
+        if action in ("open", "open2"):
+            changes = flags & (os.O_WRONLY | os.O_RDWR | os.O_TRUNC)
+            if exists and (not changes or (flags & os.O_EXCL and flags & os.O_CREAT)):
+                return
+            if (exists and state.kind != FILE) or not (exists or flags & os.O_CREAT):
+                return
+            if flags & _O_TMPFILE == _O_TMPFILE:
+                return
+            self._watches_open_files = True
+        elif exists == (action == "create") and action != "write":
+            return
+        if action == "unlink" or not exists:
+            self.journal.note_name(step, path)
+        else:
+            self.journal.note_content(step, path, is_written=action not in ("mark", "markfd"))
