@@ -9,7 +9,14 @@ from mahtab_tui.settings.model import file_copies_folder
 
 def delete_file_copies(session: str) -> None:
     """Delete the copies of a session, whose kernel has ended."""
-    shutil.rmtree(file_copies_folder(session), ignore_errors=True)
+    folder = file_copies_folder(session)
+    if not folder.is_dir():
+        return
+    from mahtab_tui.worker.witness.copies import remove_abandoned
+
+    # They know what an undo that was killed has left in the project.
+    remove_abandoned(str(folder))
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def collect_file_copies() -> int:

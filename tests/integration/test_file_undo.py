@@ -524,6 +524,20 @@ def test_copies_of_killed_kernels_are_collected(home: Path) -> None:
     assert not copies.exists()
 
 
+def test_deleting_a_session_removes_what_a_killed_undo_has_left(home: Path, tmp_path: Path) -> None:
+    copies = file_copies_folder("s") / "killed"
+    copies.mkdir(parents=True)
+    (copies / "in-use").touch()
+    draft = tmp_path / "a.txt.1.0.restored"
+    draft.write_text("half")
+    (copies / "drafts").write_text(f"{draft}\0\0")
+
+    delete_file_copies("s")
+
+    assert not draft.exists()
+    assert not copies.exists()
+
+
 def test_nothing_stays_of_a_kernel_whose_host_is_killed(tmp_path: Path) -> None:
     work = tmp_path / "work"
     work.mkdir()
