@@ -42,7 +42,7 @@ _HARMLESS = frozenset(
 _COMMAND_TAKERS = frozenset("flock script su watch tmux screen xterm setpriv runuser entr".split())
 """Programs that run a text among their arguments as a command of a shell."""
 _INNER_PROGRAMS = frozenset((*SHELLS, *WORDS_AS_CODE, *_COMMAND_TAKERS, "find", "env", "git"))
-_ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(?:\[[^\]]{0,100}\])?\+?=")
+_ASSIGNMENT = re.compile(r"\A([A-Za-z_]\w*)(?:\[[^\]]{0,100}\])?\+?=")
 _CODE_OPTION = re.compile(r"-[A-Zabd-z]*c[A-Za-z]*")
 """The option of a shell before its command."""
 _INPUT_OPTION = re.compile(r"-[A-Za-rt-z]*s[A-Za-z]*|-")
