@@ -18,6 +18,7 @@ from textual.document._syntax_aware_document import SyntaxAwareDocument
 from textual.events import Click, Key, Paste
 from textual.geometry import Region, Size
 from textual.message import Message
+from textual.reactive import var
 from textual.strip import Strip
 from textual.widgets import TextArea
 from textual.widgets.text_area import TextAreaTheme
@@ -104,6 +105,9 @@ class CodeArea(TextArea):
         Binding("alt+up", "move_lines(-1)", "Move lines up", show=False),
         Binding("alt+down", "move_lines(1)", "Move lines down", show=False),
     ]
+
+    mode_words: var[str] = var("", init=False)
+    """The mode of Vi and the incomplete command; empty without Vi's keys."""
 
     @dataclass
     class Submitted(Message):

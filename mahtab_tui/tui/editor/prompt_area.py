@@ -13,7 +13,6 @@ from textual.binding import Binding, BindingType
 from textual.document._document import EditResult, Location, Selection
 from textual.events import Blur, Key
 from textual.message import Message
-from textual.reactive import var
 
 from mahtab_tui.system import IMPORTS
 from mahtab_tui.tui.editor.code_area import CodeArea
@@ -185,8 +184,6 @@ class PromptArea(CodeArea):
     class EmptySubmitted(Message):
         """Posted on Enter in an empty text."""
 
-    mode_words: var[str] = var("", init=False)
-    """The mode of Vi and the incomplete command; empty without Vi's keys."""
     draft: Draft | None = None
     """Comes back after the next input is submitted."""
     _vi: ViEditing | None = None

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 from textual.document._document import Selection
 from textual.events import Key
 
-from mahtab_tui.tui.editor.code_area import location
+from mahtab_tui.tui.editor.code_area import CodeArea, location
 
 if TYPE_CHECKING:
     from mahtab_tui.settings.model import EditorKeys
-    from mahtab_tui.tui.editor.prompt_area import PromptArea
     from mahtab_tui.tui.editor.vi_keys import ViKeys, ViText
 
 _HISTORY_KEYS = "kj"
@@ -25,7 +24,7 @@ class ViEditing:
     """Gives a text area Vi's keys. It starts in insert mode, in which all keys do what they do
     otherwise, and Escape leaves it."""
 
-    def __init__(self, area: PromptArea, keys: EditorKeys) -> None:
+    def __init__(self, area: CodeArea, keys: EditorKeys) -> None:
         """keys: the setting of this name; not `standard`."""
         self._area = area
         self.keys = keys
