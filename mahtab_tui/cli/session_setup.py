@@ -14,6 +14,7 @@ import typer
 
 from mahtab_tui.bus.records import KernelRecord, NotebookOpened, NotebookWritten, Notice, Record
 from mahtab_tui.bus.sanitize import one_line
+from mahtab_tui.cli.interfaces import choose_interface, interface_problem, open_session
 from mahtab_tui.cli.options import fail, fail_on
 from mahtab_tui.cli.resuming import attach, resume
 from mahtab_tui.export.reading import LoadedNotebook, NotebookError, read_notebook
@@ -278,8 +279,6 @@ def run_repl(
         pass
     else:
         raise RuntimeError(LOOP_IS_RUNNING)
-    from mahtab_tui.cli.screen import choose_interface, interface_problem, open_session
-
     namespace = {"__name__": "__main__"} if ns is None else ns
     kernel = InProcessKernel(namespace)
     settings = load_settings(model=model, approval=approval)

@@ -10,9 +10,10 @@ import pytest
 from PIL import Image
 from textual.events import Key
 
+from mahtab_tui.pictures.encoding import encode_kitty, encode_sixel
 from mahtab_tui.pictures.terminal_answers import TerminalAnswers
 from mahtab_tui.tui.key_parser import KeyParser
-from mahtab_tui.tui.pictures.graphics import encode_kitty, encode_sixel, kitty_draw
+from mahtab_tui.tui.pictures.graphics import kitty_draw
 from mahtab_tui.tui.pictures.picture import PicturePart, SizedPicture
 
 KITTY = "\x1b_Gi=31;OK\x1b\\"

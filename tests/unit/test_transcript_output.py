@@ -31,15 +31,13 @@ from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.bus.screen_line import ScreenLine
 from mahtab_tui.bus.terminal_screen import HEIGHT, collapse
 from mahtab_tui.pictures.picture_data import HEADER_CHARS as PICTURE_HEAD
-from mahtab_tui.pictures.picture_data import open_picture
+from mahtab_tui.pictures.picture_data import MAX_PICTURE_ROWS, open_picture, size_in_cells
 from mahtab_tui.tui.pictures.block_cache import draw_blocks
 from mahtab_tui.tui.transcript import fold
 from mahtab_tui.tui.transcript.output import MARKDOWN_COST, OutputRows
 from mahtab_tui.tui.transcript.picture_rows import (
     DEFAULT_SPACE,
-    MAX_PICTURE_ROWS,
     picture_rows,
-    size_in_cells,
 )
 from mahtab_tui.tui.transcript.tables import grid_rows, scroll_table
 from tests.pictures import bomb, encoded
