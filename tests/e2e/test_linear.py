@@ -246,6 +246,8 @@ def test_user_goes_from_lines_to_the_screen_and_back(start: Start) -> None:
     terminal.enter("/linear", r"In 3: \s*")
     # pyte has no second screen, so the lines stand over it.
     terminal.send("x, y\r", r"\(42, 43\)")
+    # Before the prompt is there, the terminal would keep the key for nobody.
+    terminal.wait("In 4:")
     terminal.send("\x04")
     assert terminal.wait_end() == 0
 
@@ -308,8 +310,8 @@ def test_cell_ends_the_session_by_exit(start: Start) -> None:
     assert terminal.wait_end() == 0
 
 
-def test_signal_saves_and_gives_the_terminal_back(cold_start: Start) -> None:
-    terminal = cold_start("--linear")
+def test_signal_saves_and_gives_the_terminal_back(start: Start) -> None:
+    terminal = start("--linear")
     at_prompt(terminal, "In 1:")
     run_cell(terminal, "x = 1", "In 2:")
     assert terminal.kill(signal.SIGTERM) == -signal.SIGTERM
