@@ -190,7 +190,8 @@ def test_definition_that_changes_and_comes_back_marks_only_what_rests_on_it(cell
         "import pandas as pd\n"
         "table = pd.DataFrame({'t': range(40), 'date': ['2013-01-01', '2014-05-05'] * 20})"
     )
-    defined, counted = followed.first + 1, followed.first + 2
+    defined = followed.first + 1
+    counted = followed.first + 2
     followed.run(DEFINE.format(limit=20))
     followed.run(COUNT)
     assert followed.stale_outputs.tell() == ""
