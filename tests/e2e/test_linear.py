@@ -310,8 +310,8 @@ def test_cell_ends_the_session_by_exit(start: Start) -> None:
     assert terminal.wait_end() == 0
 
 
-def test_signal_saves_and_gives_the_terminal_back(start: Start) -> None:
-    terminal = start("--linear")
+def test_signal_saves_and_gives_the_terminal_back(cold_start: Start) -> None:
+    terminal = cold_start("--linear")
     at_prompt(terminal, "In 1:")
     run_cell(terminal, "x = 1", "In 2:")
     assert terminal.kill(signal.SIGTERM) == -signal.SIGTERM
