@@ -57,14 +57,14 @@ def test_no_other_text_becomes_a_notification(text: str) -> None:
 
 async def test_the_title_of_the_focused_pane_says_so_in_words(make_app: MakeApp) -> None:
     async with showing(make_app(*story()), size=(120, 40)) as pilot:
-        shown = []
+        focused_titles = []
         for keys in ((), ("ctrl+o", "t"), ("ctrl+o", "n"), ("ctrl+o", "e")):
             await pilot.press(*keys)
             await pilot.pause()
             lines = [strip.text for strip in pilot.app.screen._compositor.render_strips()]
-            shown.append(
+            focused_titles.append(
                 [line.split("(focus)")[0].split()[-2:] for line in lines if "(focus)" in line]
             )
-        assert [len(words) for words in shown] == [0, 1, 1, 0]
-        assert "TRANSCRIPT" in shown[1][0]
-        assert "NAMESPACE" in shown[2][0]
+        assert [len(words) for words in focused_titles] == [0, 1, 1, 0]
+        assert "TRANSCRIPT" in focused_titles[1][0]
+        assert "NAMESPACE" in focused_titles[2][0]

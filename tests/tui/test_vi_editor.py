@@ -54,13 +54,13 @@ async def test_joined_keys_are_commands_until_one_begins_insert_mode(app: Editor
 async def test_the_mode_is_shown_in_words(app: EditorApp) -> None:
     async with app.run_test(size=(80, 24)) as pilot:
         await edit(pilot)
-        shown = []
+        hints = []
         for keys in ("", "2d", "escape", "v", "escape", "/", "escape", "i"):
             await pilot.press(*([keys] if keys == "escape" else keys))
             await pilot.pause()
             hint = screen_text(pilot).rstrip().splitlines()[-1].split("Python")[0]
-            shown.append(hint.strip())
-        assert shown == "normal|normal 2d|normal|visual|normal|search /|normal|insert".split("|")
+            hints.append(hint.strip())
+        assert hints == "normal|normal 2d|normal|visual|normal|search /|normal|insert".split("|")
         app.editor.keys = "standard"
         await pilot.pause()
         assert "insert" not in screen_text(pilot)

@@ -314,9 +314,9 @@ def test_all_rows_of_a_small_table_are_shown_only_as_they_are(rows: list[list[An
     if not description_lines[1].startswith("columns: "):
         assert description_lines[-1].count(" | ") <= 3
         return
-    shown = [line.split(" | ") for line in description_lines[2:]]
-    assert len(shown) == len(rows) <= 10
-    for (_, *texts), row in zip(shown, table.itertuples(index=False), strict=True):
+    row_cells = [line.split(" | ") for line in description_lines[2:]]
+    assert len(row_cells) == len(rows) <= 10
+    for (_, *texts), row in zip(row_cells, table.itertuples(index=False), strict=True):
         for text, value in zip(texts, row, strict=True):
             if isinstance(value, str) or value is None:
                 assert text in (str(value), "NaN")
