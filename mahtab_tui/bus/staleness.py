@@ -390,7 +390,7 @@ class Staleness:
             input_names: The names of the cell's inputs.
         """
         return {
-            name: frozenset(each for each in self._with_called(read) if each in input_names)
+            name: frozenset(self._with_called(read).intersection(input_names))
             for name, read in sources.items()
         }
 

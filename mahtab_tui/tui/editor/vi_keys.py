@@ -149,12 +149,12 @@ class ViKeys:
         """Return whether `press` knows what to do with a key."""
         return key in _KEYS or (character is not None and character.isprintable())
 
-    def leave_insert_mode(self, shown: ViText) -> ViText:
+    def leave_insert_mode(self, text_on_screen: ViText) -> ViText:
         """Go from insert mode to normal mode."""
         if self._insertion is not None:
-            self._last_insertion = _inserted_text(self._insertion, shown.text)
+            self._last_insertion = _inserted_text(self._insertion, text_on_screen.text)
             self._insertion = None
-        self._show(shown)
+        self._show(text_on_screen)
         self._feed(KeyPress(Keys.Escape))
         return self._state()
 
@@ -174,18 +174,18 @@ class ViKeys:
         self._register = ""
         self._prefix = ""
 
-    def press(self, key: str, character: str | None, shown: ViText) -> ViText:
+    def press(self, key: str, character: str | None, text_on_screen: ViText) -> ViText:
         """Do what a key says.
 
         Args:
             key: Its name in Textual.
             character: What it types.
-            shown: What the text area shows.
+            text_on_screen: What the text area shows.
 
         Returns:
             What it should show then.
         """
-        self._show(shown)
+        self._show(text_on_screen)
         is_command_start = not self._command and self.mode in ("normal", "visual", "visual line")
         if self._prefix:
             self._end_prefix(character or "")
@@ -283,15 +283,17 @@ class ViKeys:
             processor.feed(key_press)
             processor.process_keys()
 
-    def _show(self, shown: ViText) -> None:
+    def _show(self, text_on_screen: ViText) -> None:
         """Take over what was changed elsewhere: by the mouse, an undo or in insert mode."""
-        if shown == self._state():
+        if text_on_screen == self._state():
             return
-        document = Document(shown.text, shown.cursor)
+        document = Document(text_on_screen.text, text_on_screen.cursor)
         self._buffer.set_document(document, bypass_readonly=True)
         self._buffer.exit_selection()
-        if shown.anchor is not None and self.mode != "insert":
-            self._buffer.selection_state = SelectionState(shown.anchor, SelectionType.CHARACTERS)
+        if text_on_screen.anchor is not None and self.mode != "insert":
+            self._buffer.selection_state = SelectionState(
+                text_on_screen.anchor, SelectionType.CHARACTERS
+            )
 
     def _state(self) -> ViText:
         selection = self._buffer.selection_state
