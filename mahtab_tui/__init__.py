@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from mahtab_tui.agent.repl_agent import ReplAgent, create_repl_agent
     from mahtab_tui.bus.usage import UsageStats
-    from mahtab_tui.cli.session_setup import run_repl
+    from mahtab_tui.cli.python_session import run_repl
     from mahtab_tui.knowledge.code import CodeSearcher, search_code
     from mahtab_tui.knowledge.library import (
         iter_skills,
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _MODULES = {
     "agent.repl_agent": "ReplAgent create_repl_agent",
     "bus.usage": "UsageStats",
-    "cli.session_setup": "run_repl",
+    "cli.python_session": "run_repl",
     "knowledge.code": "CodeSearcher search_code",
     "knowledge.library": "iter_skills load_skill_content load_skill_descriptions",
     "knowledge.skills_index": "SkillsIndex",

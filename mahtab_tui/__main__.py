@@ -74,7 +74,7 @@ if __name__ == "__main__":
     # Remove the working directory, whose `json.py` is not ours.
     working_directory = [] if sys.flags.safe_path else [sys.path.pop(0)]
     if sys.flags.interactive:
-        from mahtab_tui.cli.session_setup import run_repl
+        from mahtab_tui.cli.python_session import run_repl
 
         sys.path += working_directory  # last, so that it hides none of our modules
         # The namespace is the user's.

@@ -381,7 +381,7 @@ class Staleness:
         self.undone_cells.discard(cell)
 
     def _find_sources(
-        self, sources: Mapping[str, Set[str]], input_names: Container[str]
+        self, sources: Mapping[str, Set[str]], input_names: Iterable[str]
     ) -> Mapping[str, Set[str]]:
         """Return which inputs variables are computed from, also through called functions.
 

@@ -2,41 +2,32 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import NamedTuple
 
 import typer
 
 from mahtab_tui.bus.records import KernelRecord, NotebookOpened, NotebookWritten, Notice, Record
 from mahtab_tui.bus.sanitize import one_line
-from mahtab_tui.cli.interfaces import choose_interface, interface_problem, open_session
 from mahtab_tui.cli.options import fail, fail_on
 from mahtab_tui.cli.resuming import attach, resume
 from mahtab_tui.export.reading import LoadedNotebook, NotebookError, read_notebook
 from mahtab_tui.kernel.base import Kernel, KernelError
-from mahtab_tui.kernel.inprocess import InProcessKernel
 from mahtab_tui.kernel.launch import find_interpreter
-from mahtab_tui.llm.names import check_name, full_name
 from mahtab_tui.session.backend import SessionBackend
 from mahtab_tui.session.kernel import ReattachedKernel, process_kernel
-from mahtab_tui.settings.model import Settings, load_settings
+from mahtab_tui.settings.model import Settings
 from mahtab_tui.store.memory_store import MemoryStore
 from mahtab_tui.store.resume import SessionNotFound, new_store
 from mahtab_tui.store.saved_namespace import save_target
 from mahtab_tui.store.sqlite import SqliteStore
-from mahtab_tui.system import Lazy, disable_langsmith
+from mahtab_tui.system import disable_langsmith
 
 MAX_FILE_NAME_BYTES = 255
-
-LOOP_IS_RUNNING = (
-    "run_repl() cannot open a screen here: an event loop is running already (is this a notebook?). "
-    "Use create_repl_agent(...) and `await agent.ask(...)` here, or call run_repl() from a plain Python prompt or script."
-)
 
 
 def open_notebook(cell_files: Sequence[Path], notebook: Path | None) -> LoadedNotebook | None:
@@ -245,49 +236,3 @@ def print_how_to_continue(backend: SessionBackend, name: str, *, resumed: bool, 
     if cell:
         typer.echo(f"Session {store.session} is still running cell {cell} in the background.")
         typer.echo(f"To stop it: mahtab-tui sessions stop {store.session}")
-
-
-def run_repl(
-    ns: dict[str, Any] | None = None,
-    *,
-    model: str | None = None,
-    approval: str | None = None,
-    linear: bool | Literal["plain"] = False,
-) -> None:
-    """Open the full screen over a live namespace, by default a new one; returns when the user
-    quits.
-
-    Cells run in this process on a separate thread, and bind names in `ns`. Operations that need the
-    main thread (signal handlers, a caller's sqlite connection) fail there with Python's own error.
-
-    Args:
-        ns: A dict of names, such as ``globals()``.
-        model: A model's name, such as "claude" or "ollama:NAME"; None is that of the settings.
-        approval: "ask", "review" or "auto"; None is that of the settings.
-        linear: Whether to print below each other what the screen would show, in the terminal's own
-            scrollback; "plain" does so for screen readers. A terminal that can do no more gets
-            "plain" in any case.
-
-    Raises:
-        RuntimeError: Inside a running event loop, or without a terminal.
-        SettingsError: Invalid settings.
-        ModelError: An unknown model.
-    """
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        pass
-    else:
-        raise RuntimeError(LOOP_IS_RUNNING)
-    namespace = {"__name__": "__main__"} if ns is None else ns
-    kernel = InProcessKernel(namespace)
-    settings = load_settings(model=model, approval=approval)
-    if settings.model is not None:
-        check_name(full_name(settings.model, settings.provider))
-    interface = choose_interface(settings)
-    if linear and interface == "screen":
-        interface = "plain" if linear == "plain" else "linear"
-    if problem := interface_problem(interface):
-        raise RuntimeError(problem)
-    backend = Lazy.of(SessionBackend(kernel))
-    open_session(settings, backend, interface, keeps_namespace=ns is not None)
