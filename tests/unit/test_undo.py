@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import mmap
 import os
 import signal
@@ -15,10 +16,11 @@ import pytest
 from mahtab_tui.bus.entries import AnswerText, Cell, Entry, Question
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.transcript.fold import Transcript
-from mahtab_tui.worker.undo.graph import Graph
+from mahtab_tui.worker.undo.graph import Graph, Limits
 from mahtab_tui.worker.undo.kinds import Kinds
 from mahtab_tui.worker.undo.memory import PAGE_BYTES, UnreadableMemoryError, find_memory
 from mahtab_tui.worker.undo.plan import MemoryCopy, Plan
+from mahtab_tui.worker.values.objects import address_of
 from tests import tags
 from tests.records import made
 
@@ -110,6 +112,36 @@ def test_notebook_text_belongs_to_no_answer() -> None:
     transcript.fold([made(tags.ASSISTANT_REPL_IN, "f = 6", attrs, 1.0)])
     words = next(entry for entry in transcript.entries if entry.key == "place 1")
     assert transcript.cell_to_undo(words) is None
+
+
+@pytest.mark.parametrize(
+    "file",
+    [io.BytesIO(b"a" * SIZE), io.StringIO("a" * SIZE), io.BytesIO(bytearray(SIZE))],
+    ids=["shared bytes", "text", "own bytes"],
+)
+@pytest.mark.parametrize("position", [0, 7, SIZE, 10**9])
+def test_large_file_in_memory_is_not_read_wherever_its_position_is(
+    file: io.BytesIO | io.StringIO, position: int
+) -> None:
+    file.seek(position)
+    assert not is_read(file)
+    assert file.tell() == position
+
+
+@pytest.mark.parametrize("file", [io.BytesIO(b"a"), io.StringIO("a")], ids=["bytes", "text"])
+def test_small_file_in_memory_is_read_wherever_its_position_is(
+    file: io.BytesIO | io.StringIO,
+) -> None:
+    file.seek(10**9)
+    assert is_read(file)
+    assert file.tell() == 10**9
+
+
+def is_read(value: object) -> bool:
+    """Return whether the state of an object is read within the limits."""
+    graph = Graph(Kinds({}))
+    graph.add([value], limits=Limits(work=1_000, size=1_000))
+    return graph.nodes[address_of(value)].known
 
 
 on_linux = pytest.mark.skipif(

@@ -265,8 +265,15 @@ def _write_memory_file(file: object, state: Values) -> None:
 
 
 def _memory_file_size(file: object) -> int:
+    """Return the size of the data of a file, wherever its position is."""
     cls = _memory_file_class(file)
-    return 0 if cls.closed.__get__(file) else int(cls.tell(file)) // 8
+    if cls.closed.__get__(file):
+        return 0
+    # Both calls are made by `map`, so neither a signal nor a thread comes between them, and the
+    # position stays. `getbuffer` would copy data that the file shares with a `bytes` object.
+    offsets = (0, cls.tell(file))
+    length, _ = map(cls.seek, (file, file), offsets, (io.SEEK_END, io.SEEK_SET))
+    return int(length) // 8
 
 
 def _memory_file_class(file: object) -> Any:
