@@ -942,3 +942,52 @@ let_calls_go_on(CallListener(reading_end), FileProtection(os.getpid(), os.uname(
 """
     done = run_python("-c", code)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+_ABANDONED_COPIES = """
+import os, sys
+from mahtab_tui.worker.witness import deputy
+from mahtab_tui.worker.witness.copies import Copies
+from mahtab_tui.worker.witness.listener import CallListener
+from mahtab_tui.worker.witness.protection import FileProtection
+
+os.makedirs("copies/abandoned")
+open("copies/abandoned/in-use", "w").close()
+with open("copies/abandoned/drafts", "w") as drafts:
+    drafts.write("name.1.0.restored\\0name\\0")
+# As if the program was removed while it runs: what returns drafts cannot be loaded any more.
+sys.modules["mahtab_tui.worker.guard.protected_places"] = None
+"""
+
+
+@pytest.mark.parametrize(
+    "take_place",
+    [
+        "serve_survivors(listener, protection, 'copies/abandoned')",
+        "_wait_for_end(witness_end, listener, protection, 'copies/abandoned')",
+    ],
+)
+def test_calls_go_on_whatever_goes_wrong_when_copies_are_removed(
+    tmp_path: Path, take_place: str
+) -> None:
+    code = f"""{_ABANDONED_COPIES}
+witness_end, writing_end = os.pipe()
+os.close(writing_end)
+calls_end, writing_end = os.pipe()
+os.write(writing_end, b"not a call")  # whoever receives it ends without an error
+listener = CallListener(calls_end)
+protection = FileProtection(os.getpid(), os.uname().machine)
+if os.fork() == 0:
+    deputy.{take_place}
+sys.exit(os.waitstatus_to_exitcode(os.wait()[1]))
+"""
+    done = run_python("-c", code, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_copies_are_made_whatever_goes_wrong_when_those_of_others_are_removed(
+    tmp_path: Path,
+) -> None:
+    code = f"{_ABANDONED_COPIES}\nCopies('copies/own', 1, 1)"
+    done = run_python("-c", code, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -87,7 +87,9 @@ class Copies:
         )
         with suppress(OSError):  # a file system without locks
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        remove_abandoned(os.path.dirname(folder))
+        # What other witnesses have left must not keep this one from its work, whatever it is.
+        with suppress(Exception):
+            remove_abandoned(os.path.dirname(folder))
 
     def begin_cell(self) -> None:
         self._cell_bytes = 0

@@ -71,11 +71,12 @@ def _wait_for_end(
         news += chunk
     if news.endswith(_HAS_ENDED):
         os._exit(0)
-    remove_copies(folder)
     if news:
         # Which processes code without approval has started is not known here.
         protection.own_folder = os.fsdecode(news.split(_NEWS_END)[-2])
-        protection.bound.bind_all()
+        with suppress(Exception):  # all processes count as bound before they are listed
+            protection.bound.bind_all()
+    _try_to_remove_copies(folder)
     let_calls_go_on(listener, protection)
 
 
@@ -87,10 +88,16 @@ def serve_survivors(
     try:
         os.setsid()
         if copies_folder:
-            remove_copies(copies_folder)
+            _try_to_remove_copies(copies_folder)
         let_calls_go_on(listener, protection)
     finally:
         os._exit(1)
+
+
+def _try_to_remove_copies(folder: str) -> None:
+    # Whatever goes wrong with it, calls must be answered: without this process, each of them fails.
+    with suppress(Exception):
+        remove_copies(folder)
 
 
 def let_calls_go_on(listener: CallListener, protection: FileProtection) -> NoReturn:

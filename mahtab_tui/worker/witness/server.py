@@ -203,6 +203,8 @@ class WitnessServer:
             )
         except OSError as error:
             self._unavailable_reason = f"no copies can be made ({error.strerror})"
+        except Exception as error:  # whatever it is, calls must be answered
+            self._unavailable_reason = f"no copies can be made ({type(error).__name__}: {error})"
         else:
             journal = FileJournal(copies)
             self._recorder = ChangeRecorder(self._kernel_pid, self._fields, self._folders, journal)
