@@ -15,7 +15,7 @@ from mahtab_tui.worker.magic.syntax import parse_python, transform
 
 _MAX_CODE_CHARS = 20_000
 """Longer code is not read, because code can be made to take quadratic time."""
-_MAX_SOURCES = 100
+MAX_SOURCES = 100
 """Variables from which one value may be computed. With more, they are not known, because each of
 very many values could have very many."""
 
@@ -168,17 +168,17 @@ class _CellReader(ast.NodeVisitor):
         sources: set[str] = set()
         seen_names = {name}
         pending_names = [name]
-        while pending_names and len(seen_names) <= _MAX_SOURCES:
+        while pending_names and len(seen_names) <= MAX_SOURCES:
             definition = self.definitions.get(pending_names.pop())
             if definition is None:
                 continue
-            if len(definition.names) > _MAX_SOURCES:
+            if len(definition.names) > MAX_SOURCES:
                 return set()
             for read_name in definition.names - seen_names:
                 seen_names.add(read_name)
                 pending_names.append(read_name)
                 sources |= self._sources_of(read_name)
-        return sources if len(seen_names) <= _MAX_SOURCES else set()
+        return sources if len(seen_names) <= MAX_SOURCES else set()
 
     def _set_sources(self, name: str, sources: Set[str]) -> None:
         self._old_sources.append((name, self.sources.get(name)))
@@ -203,7 +203,7 @@ class _CellReader(ast.NodeVisitor):
         sources = _limited(self._statement_sources)
         for name in self._statement_names:
             self.mention_sources[name] |= sources
-            if len(self.mention_sources[name]) > _MAX_SOURCES:
+            if len(self.mention_sources[name]) > MAX_SOURCES:
                 self.mention_sources[name] = set()
         if self._class_sources is not None:
             self._class_sources |= sources
@@ -518,7 +518,7 @@ class _CellReader(ast.NodeVisitor):
 
 def _limited(sources: Set[str]) -> Set[str]:
     """Return the names from which a value is computed; none if they are too many to be known."""
-    return frozenset(sources) if len(sources) <= _MAX_SOURCES else _NOTHING
+    return frozenset(sources) if len(sources) <= MAX_SOURCES else _NOTHING
 
 
 def instance_of(name: str, definition: Definition) -> Definition:

@@ -6,11 +6,17 @@ from __future__ import annotations
 import sys
 from bisect import bisect_left, insort
 from collections import defaultdict, deque
-from collections.abc import Container, Iterable, Mapping, Set
+from collections.abc import Callable, Container, Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from mahtab_tui.bus.code_inputs import Definition, Origin, find_inputs, instance_of
+from mahtab_tui.bus.code_inputs import (
+    MAX_SOURCES,
+    Definition,
+    Origin,
+    find_inputs,
+    instance_of,
+)
 from mahtab_tui.bus.records import Namespace
 from mahtab_tui.bus.values import Change
 
@@ -76,9 +82,9 @@ class _CellUse:
     """The cells that had made the inputs, by name."""
     values: Mapping[str, int]
     """The cells that had first made the values that the inputs had, by name."""
-    sources: Mapping[str, Set[str]]
+    sources: Mapping[str, frozenset[str]]
     """The inputs from which the variables that the cell binds are computed, by their names."""
-    mention_sources: Mapping[str, Set[str]]
+    mention_sources: Mapping[str, frozenset[str]]
     """The inputs in statements that mention a variable, by its name."""
     reused_names: Set[str]
     """Names that the cell has read after it had bound them, if it may have printed something."""
@@ -91,7 +97,7 @@ class _CellUse:
     next_run: int | None = None
     """The next cell with the same code."""
 
-    def sources_of(self, name: str) -> Set[str]:
+    def sources_of(self, name: str) -> frozenset[str]:
         """Return the inputs from which the cell has computed a variable, as far as its code shows."""
         sources = self.sources.get(name)
         return self.mention_sources.get(name, frozenset()) if sources is None else sources
@@ -113,6 +119,15 @@ class _VariableVersion(NamedTuple):
 
     name: str
     maker: int
+
+
+class _Step(NamedTuple):
+    """The part of a cell that computes variables from the same inputs."""
+
+    maker: int
+    """The cell."""
+    sources: frozenset[str]
+    """The inputs."""
 
 
 @dataclass
@@ -153,6 +168,72 @@ class _Users:
         if self.latest_changer is not None:
             cells.add(self.latest_changer)
         return cells
+
+
+class _SourceFinder:
+    """Finds the inputs of a cell from which variables are computed, also through called functions.
+
+    Args:
+        definition_of: Returns the code of a function, class or instance; None for others.
+        input_names: The names of the cell's inputs.
+    """
+
+    def __init__(
+        self, definition_of: Callable[[str], Definition | None], input_names: Set[str]
+    ) -> None:
+        self._definition_of = definition_of
+        self._input_names = input_names
+        self._called: dict[str, frozenset[str] | None] = {}
+        """What each input leads to, itself among it; None if that is too much to be known."""
+        self._found: dict[frozenset[str], frozenset[str]] = {}
+        """The inputs by the names that are read, one object for equal ones."""
+
+    def find(self, read_names: Mapping[str, Set[str]]) -> dict[str, frozenset[str]]:
+        """Return the inputs from which variables are computed, by the names of the variables.
+
+        Args:
+            read_names: Names that the code of the cell shows, by the names of the variables.
+        """
+        return {name: self._find_inputs(frozenset(names)) for name, names in read_names.items()}
+
+    def _find_inputs(self, read_names: frozenset[str]) -> frozenset[str]:
+        """Return the inputs to which names lead; none if they are too many to be known."""
+        inputs = self._found.get(read_names)
+        if inputs is None:
+            inputs = self._unite_called(read_names & self._input_names)
+            # Other names may lead to the same inputs.
+            inputs = self._found.setdefault(inputs, inputs)
+            self._found[read_names] = inputs
+        return inputs
+
+    def _unite_called(self, names: Set[str]) -> frozenset[str]:
+        """Return all inputs to which inputs lead; none if they are too many to be known."""
+        inputs: set[str] = set()
+        for name in names:
+            if name not in self._called:
+                self._called[name] = self._follow(name)
+            called_inputs = self._called[name]
+            if called_inputs is None:
+                return frozenset()
+            inputs |= called_inputs
+            if len(inputs) > MAX_SOURCES:
+                return frozenset()
+        return frozenset(inputs)
+
+    def _follow(self, name: str) -> frozenset[str] | None:
+        """Return the inputs to which an input leads; None if they are too many to be known."""
+        inputs = {name}
+        pending_names = [name]
+        while pending_names:
+            definition = self._definition_of(pending_names.pop())
+            if definition is None:
+                continue
+            new_names = (definition.names & self._input_names) - inputs
+            inputs |= new_names
+            if len(inputs) > MAX_SOURCES:
+                return None
+            pending_names += new_names
+        return frozenset(inputs)
 
 
 class Staleness:
@@ -198,59 +279,77 @@ class Staleness:
             for it, or for what it was computed from.
         """
         current_versions = [_VariableVersion(*item) for item in self._makers.items()]
-        users_of_version = self._users_of_versions(current_versions)
-        stale_makers: dict[_VariableVersion, int] = {}
-        for version in users_of_version:
-            if self._uses_replaced_value(version):
-                stale_makers[version] = version.maker
+        step_of_version, users_of_version = self._steps_to(current_versions)
+        versions_of_step: defaultdict[_Step, list[_VariableVersion]] = defaultdict(list)
+        for version, step in step_of_version.items():
+            versions_of_step[step].append(version)
 
+        stale_makers: dict[_Step, int] = {}
+        for step in versions_of_step:
+            if self._uses_replaced_value(step):
+                stale_makers[step] = step.maker
         pending = deque(stale_makers)
         while pending:
-            version = pending.popleft()
-            for user in users_of_version[version]:
-                if user not in stale_makers:
-                    stale_makers[user] = stale_makers[version]
-                    pending.append(user)
+            step = pending.popleft()
+            for version in versions_of_step[step]:
+                for user in users_of_version[version]:
+                    if user not in stale_makers:
+                        stale_makers[user] = stale_makers[step]
+                        pending.append(user)
         return {
-            version.name: (version.maker, stale_makers[version])
+            version.name: (version.maker, stale_makers[step_of_version[version]])
             for version in current_versions
-            if version in stale_makers
+            if step_of_version[version] in stale_makers
         }
 
-    def _users_of_versions(
+    def _steps_to(
         self, versions: Iterable[_VariableVersion]
-    ) -> dict[_VariableVersion, list[_VariableVersion]]:
-        """Return these versions of variables and those from which they were computed, each with the
-        versions that were computed from it."""
-        users_of_version: dict[_VariableVersion, list[_VariableVersion]] = {}
+    ) -> tuple[dict[_VariableVersion, _Step], dict[_VariableVersion, list[_Step]]]:
+        """Return the steps that made variables.
+
+        Returns:
+            By each of these versions of variables, and by those from which they were computed: the
+            step that made it, and the steps that were computed from it.
+        """
+        step_of_version: dict[_VariableVersion, _Step] = {}
+        users_of_version: dict[_VariableVersion, list[_Step]] = {}
+        followed_steps: set[_Step] = set()
         pending = list(versions)
-        for version in pending:
-            users_of_version.setdefault(version, [])
         while pending:
             version = pending.pop()
-            for source in self._source_versions(version):
-                if source not in users_of_version:
-                    users_of_version[source] = []
+            if version in step_of_version:
+                continue
+            step = self._step_of(version)
+            step_of_version[version] = step
+            users_of_version.setdefault(version, [])
+            # A cell may compute very many variables from the same ones.
+            if step not in followed_steps:
+                followed_steps.add(step)
+                for source in self._source_versions(step):
+                    users_of_version.setdefault(source, []).append(step)
                     pending.append(source)
-                users_of_version[source].append(version)
-        return users_of_version
+        return step_of_version, users_of_version
 
-    def _uses_replaced_value(self, version: _VariableVersion) -> bool:
-        """Return whether a variable was computed from a value that another one has replaced since."""
+    def _step_of(self, version: _VariableVersion) -> _Step:
+        """Return the step of a cell that made a variable."""
         use = self._uses.get(version.maker)
+        return _Step(version.maker, frozenset() if use is None else use.sources_of(version.name))
+
+    def _uses_replaced_value(self, step: _Step) -> bool:
+        """Return whether variables were computed from a value that another one has replaced since."""
+        use = self._uses.get(step.maker)
         if use is None or not use.stale:
             return False
-        sources = use.sources_of(version.name)
         # What was deleted may have been no longer needed.
-        return any(name in self._makers for name in use.stale if name in sources)
+        return any(name in use.stale and name in self._makers for name in step.sources)
 
-    def _source_versions(self, version: _VariableVersion) -> list[_VariableVersion]:
-        """Return the variables from which one was computed, as far as they are not replaced."""
-        use = self._uses.get(version.maker)
+    def _source_versions(self, step: _Step) -> list[_VariableVersion]:
+        """Return the variables from which others were computed, as far as they are not replaced."""
+        use = self._uses.get(step.maker)
         if use is None:
             return []
         versions: list[_VariableVersion] = []
-        for name in sorted(use.sources_of(version.name)):
+        for name in sorted(step.sources):
             maker = use.made_by[name]
             # A later cell may have made an equal value, from other variables.
             if name not in use.changed_inputs:
@@ -314,12 +413,13 @@ class Staleness:
         names = self._with_called(inputs.names)
         made_by = {name: self._makers[name] for name in names if name in self._makers}
         values = {name: self._value_of(name, maker) for name, maker in made_by.items()}
+        finder = _SourceFinder(self._definition, made_by.keys())
         use = _CellUse(
             code,
             made_by,
             values,
-            self._find_sources(inputs.sources, made_by),
-            self._find_sources(inputs.mention_sources, made_by),
+            finder.find(inputs.sources),
+            finder.find(inputs.mention_sources),
             inputs.reused_names,
         )
         self._uses[cell] = use
@@ -379,20 +479,6 @@ class Staleness:
         if use.next_run is not None:
             self._uses[use.next_run].last_run = None
         self.undone_cells.discard(cell)
-
-    def _find_sources(
-        self, sources: Mapping[str, Set[str]], input_names: Iterable[str]
-    ) -> Mapping[str, Set[str]]:
-        """Return which inputs variables are computed from, also through called functions.
-
-        Args:
-            sources: Names that the code of a cell shows, by the names of the variables.
-            input_names: The names of the cell's inputs.
-        """
-        return {
-            name: frozenset(self._with_called(read).intersection(input_names))
-            for name, read in sources.items()
-        }
 
     def _with_called(self, read_names: Iterable[str]) -> set[str]:
         """Return names with those that the functions among them read."""

@@ -655,6 +655,25 @@ def test_variable_is_marked_only_if_its_own_value_was_computed_from_a_replaced_o
     assert stale_outputs.marks() == {}
 
 
+@pytest.mark.parametrize(("input_count", "is_known"), [(50, True), (150, False)])
+def test_sources_through_a_function_are_known_unless_they_are_too_many(
+    input_count: int, is_known: bool
+) -> None:
+    inputs = [f"x{number}" for number in range(input_count)]
+    results = [f"y{number}" for number in range(200)]
+    stale_outputs = StaleOutputs(
+        [
+            *ran(1, "exec(code)", dict.fromkeys(inputs, "added")),
+            *ran(2, f"def f(): return {' + '.join(inputs)}", {"f": "added"}),
+            *ran(
+                3, "\n".join(f"{name} = f()" for name in results), dict.fromkeys(results, "added")
+            ),
+            *ran(4, "x0 = 5", {"x0": "rebound"}),
+        ]
+    )
+    assert set(stale_outputs.marks()) == (set(results) if is_known else set())
+
+
 def test_mark_is_gone_when_an_equal_value_was_computed_from_what_is_there_now() -> None:
     past = [
         *ran(1, "x = 1", {"x": "added"}),
