@@ -186,16 +186,16 @@ class Nodes:
         """Get a last answer, whose code does not run."""
         results = state["execution_results"]
         failed = bool(results) and all(result["is_error"] for result in results)
-        if failed and self.leads_small_model:
-            return self._say_what_failed(state, writer)
-        question = "\n".join([state["original_prompt"], *state["added_words"]])
-        prompt = prompts.closing(question, failed=failed)
         reason = self._closing_reason(state)
         if reason:
             is_out_of_steps = self._is_out_of_steps(state)
             activity: _Activity = "max-turns" if is_out_of_steps else "stalled"
             self._report(writer, state, activity, state["step"])
-            prompt = f"{reason} {prompt}"
+        if failed and self.leads_small_model:
+            return self._say_what_failed(state, writer)
+
+        question = "\n".join([state["original_prompt"], *state["added_words"]])
+        prompt = f"{reason} {prompts.closing(question, failed=failed)}".lstrip()
 
         messages = append_text(state["messages"], prompt)
         options = self.model.tool_options(forbidden=True)
@@ -209,7 +209,9 @@ class Nodes:
     def _say_what_failed(self, state: AgentState, writer: StreamWriter) -> Update:
         """Answer that nothing was computed, in place of a small model, which would invent a result."""
         error = error_ending(state["execution_results"][-1]["output"])
-        text = prompts.NOTHING_COMPUTED.format(error=error)
+        text = prompts.NOTHING_COMPUTED
+        if error:
+            text = f"{text} {error}"
         step = state["step"] + 1
         writer(text)
         return {

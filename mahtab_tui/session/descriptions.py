@@ -238,13 +238,13 @@ class VariableDescriptions(RecordHandler):
         return {VALUES_KEY: escape_section(text)}
 
     def doubts_about(self, code: str) -> Sequence[str]:
-        """Return a sentence for each thing that is probably wrong with the result of code. Tells
-        nothing of private variables. Waits for the kernel."""
+        """Return a sentence for each thing that is probably wrong with the result of code, if the
+        kernel answers. Tells nothing of private variables. Waits for the kernel."""
         names = mentioned_names(code)
-        variables = self._private.variables()
-        data = [variable.name for variable in variables if variable.kind == "data"]
-        tables = [v.name for v in variables if v.type in _TABLE_TYPES and v.name in names]
         try:
+            variables = self._private.variables()
+            data = [variable.name for variable in variables if variable.kind == "data"]
+            tables = [v.name for v in variables if v.type in _TABLE_TYPES and v.name in names]
             tables = self._private.unrelated(tables, data)
             return self._kernel.result_doubts(tables, code)
         except KernelError:  # perhaps one that an older version left running

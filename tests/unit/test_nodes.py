@@ -628,12 +628,13 @@ def test_a_small_model_is_not_asked_for_words_when_all_its_code_failed(desk: Des
     )
     answer = agent.ask_sync("How many are there?")
     assert answer == (
-        "I could not compute this, because my code failed:"
+        "I could not compute this, because my code failed."
         " NameError: name 'nonesuch' is not defined\n"
         "Hint: there is no variable 'nonesuch'. Did you mean 'None'?"
     )
     assert len(desk.of(tags.USAGE)) == 3
     assert desk.of(tags.ASSISTANT_CHAT)[-1].text == answer
+    assert "stalled" in desk.agent_states()
 
 
 @pytest.mark.parametrize("loop", ["single", "steps"])

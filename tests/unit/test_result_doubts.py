@@ -71,6 +71,15 @@ def test_a_text_that_matches_nothing_is_told(code: str, note: str) -> None:
         "trucks = cars[cars.Weight > 1]\ntrucks.Origin == 'Peru'",
         "%timeit cars.Origin == 'Peru'",
         "cars.Origin ==",
+        "cars.Name.str.contains('Bob|ford')",
+        "cars.Name.str.contains(r'\\d+')",
+        "cars.Name.str.upper() == 'FORD PINTO'",
+        "cars.Origin.map({'USA': 'here'}) == 'here'",
+        "cars['Origin'].replace('USA', 'US') == 'US'",
+        "cars['Origin'] = cars['Origin'].str.lower()\ncars.Origin == 'Peru'",
+        "cars.Origin == 'Peru'\ncars.drop(index=0, inplace=True)",
+        "def count(cars):\n    return (cars.Origin == 'Peru').sum()",
+        "import trucks as cars\ncars.Origin == 'Peru'",
         "",
     ],
 )
@@ -115,10 +124,6 @@ def test_a_long_text_is_cut() -> None:
             "idxmax() returns the label of a row, not what stands in it."
             " The row: cars.loc[cars['Weight'].idxmax()].",
         ),
-        (
-            "ratios = cars.Weight / 2\nratios.idxmin()",
-            "idxmin() returns the label of a row, not what stands in it. The row: df.loc[min_label].",
-        ),
         ("print(cars.loc[cars['Weight'].idxmax(), 'Name'])", ""),
         ("print(cars.groupby('Origin').Weight.mean().idxmin())", ""),
         (
@@ -131,3 +136,18 @@ def test_a_long_text_is_cut() -> None:
 )
 def test_a_result_that_is_not_what_it_seems_is_told(code: str, note: str) -> None:
     assert notes_about(code) == note
+
+
+def test_labels_that_say_something_may_be_the_answer() -> None:
+    table = pandas.DataFrame(CARS).set_index("Name")
+    assert notes_about("print(cars['Weight'].idxmax())", table) == ""
+
+
+def test_code_that_is_too_long_or_too_deep_to_be_shown_leaves_the_other_sentences() -> None:
+    unmatched = "cars.Origin == 'usa'\n"
+    long_call = f"cars.Weight.idxmax({', '.join(map(str, range(500)))})"
+    deep_sum = f"{'&'.join(['a'] * 1_500)} & (b < 5).sum()"
+    for code in (long_call, deep_sum):
+        assert notes_about(unmatched + code).endswith("it is written 'USA'.")
+        assert "returns" not in notes_about(unmatched + code)
+        assert "belongs" not in notes_about(unmatched + code)

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any
 
+from ..values.objects import MISSING, as_library_type, has_own_indexes, is_one_of
 from .unmatched_texts import column_of, unmatched_texts
 
 _MAX_CODE_CHARS = 20_000
 """Longer code is not read."""
+_MAX_SHOWN_CODE_CHARS = 300
+"""Characters of corrected code in a sentence; longer code is not shown."""
 _LABEL_METHODS = frozenset(("idxmax", "idxmin"))
 """Methods that return the label of a row."""
 _LABEL_USERS = frozenset(("at", "groupby", "iloc", "loc", "set_index", "value_counts"))
 """With these, code looks up a row by its label, or has given the rows labels that say something."""
-_MAX_CONDITION_CHARS = 300
 _COUNTING_METHODS = frozenset(("mean", "sum"))
+"""Methods that count the rows of a condition."""
 
 
 def result_doubts(
@@ -23,8 +27,8 @@ def result_doubts(
     """Return a sentence for each thing that is probably wrong with the result of code.
 
     Args:
-        namespace: The user's.
-        names: Those of its variables whose values may be told.
+        namespace: The user's variables by name.
+        names: The variables whose values may be told.
         code: Python code that has run.
     """
     if len(code) > _MAX_CODE_CHARS:
@@ -34,43 +38,71 @@ def result_doubts(
     except (SyntaxError, ValueError, MemoryError, RecursionError):  # of IPython, or wrong
         return ()
     nodes = list(ast.walk(tree))
+    tables = {name: namespace[name] for name in names if name in namespace}
     return (
-        *_misread_labels(nodes),
+        *_misread_labels(nodes, tables),
         *_partial_counts(nodes),
-        *unmatched_texts(namespace, names, nodes),
+        *unmatched_texts(tables, nodes),
     )
 
 
-def _misread_labels(nodes: list[ast.AST]) -> Iterator[str]:
-    """Say if code takes the label of a row for what stands in it."""
-    attributes = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
-    if not attributes.isdisjoint(_LABEL_USERS):
+def _misread_labels(nodes: Sequence[ast.AST], tables: dict[str, object]) -> Iterator[str]:
+    """Yield a sentence if code takes the number of a row for what stands in it.
+
+    Args:
+        nodes: The nodes of the code's syntax tree.
+        tables: The tables and columns that the code may use, by name.
+    """
+    if any(isinstance(node, ast.Attribute) and node.attr in _LABEL_USERS for node in nodes):
         return
     for node in nodes:
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
             continue
-        method = node.func.attr
-        if method in _LABEL_METHODS:
-            column = column_of(node.func.value)
-            row = f"df.loc[{method[3:]}_label]"
-            if column is not None:
-                table_name = column[0]
-                row = f"{table_name}.loc[{ast.unparse(node)}]"
-            yield f"{method}() returns the label of a row, not what stands in it. The row: {row}."
+        column = column_of(node.func.value)
+        if node.func.attr not in _LABEL_METHODS or column is None:
+            continue
+        if has_numbered_rows(tables.get(column[0], MISSING)):
+            row = _unparse(node)
+            if row:
+                yield (
+                    f"{node.func.attr}() returns the label of a row, not what stands in it."
+                    f" The row: {column[0]}.loc[{row}]."
+                )
             return
 
 
-def _partial_counts(nodes: list[ast.AST]) -> Iterator[str]:
-    """Say if code counts the rows of one condition only, as in `(a > 1) & (b < 5).sum()`."""
+def has_numbered_rows(value: object) -> bool:
+    """Return whether the labels of a table's rows are their numbers, which say nothing."""
+    table: Any = as_library_type(value)
+    if not is_one_of(table, "pandas", "DataFrame") or not has_own_indexes(table):
+        return False
+    return is_one_of(table.index, "pandas", "RangeIndex")
+
+
+def _partial_counts(nodes: Sequence[ast.AST]) -> Iterator[str]:
+    """Yield a sentence if code counts the rows of one condition only, as in
+    `(a > 1) & (b < 5).sum()`."""
     for node in nodes:
         if not isinstance(node, ast.BinOp) or not isinstance(node.op, (ast.BitAnd, ast.BitOr)):
             continue
         right = node.right
         if not isinstance(right, ast.Call) or not isinstance(right.func, ast.Attribute):
             continue
-        if right.func.attr in _COUNTING_METHODS and isinstance(right.func.value, ast.Compare):
-            method = right.func.attr
-            condition = ast.unparse(ast.BinOp(node.left, node.op, right.func.value))
-            if len(condition) <= _MAX_CONDITION_CHARS:
-                yield f"{method}() belongs to the last condition only. For all: ({condition}).{method}()."
+        method = right.func.attr
+        if method in _COUNTING_METHODS and isinstance(right.func.value, ast.Compare):
+            condition = _unparse(ast.BinOp(node.left, node.op, right.func.value))
+            if condition:
+                yield (
+                    f"{method}() belongs to the last condition only."
+                    f" For all: ({condition}).{method}()."
+                )
             return
+
+
+def _unparse(node: ast.AST) -> str:
+    """Return the code of a node; empty if it is too long to be shown."""
+    try:
+        code = ast.unparse(node)
+    except RecursionError:
+        return ""
+    return code if len(code) <= _MAX_SHOWN_CODE_CHARS else ""

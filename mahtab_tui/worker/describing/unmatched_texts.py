@@ -5,7 +5,8 @@ A model takes the 0 or the empty table that it gets from such a comparison for t
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from ..cells.suggestions import did_you_mean, nearest
@@ -15,12 +16,19 @@ from ..values.summaries import one_line, variable_kind
 from .table_description import text_columns
 
 _TIMEOUT_S = 0.5
-"""For all tables together."""
-_MAX_NOTES = 3
+"""Seconds for all tables together."""
+_MAX_SENTENCES = 3
 _MAX_SHOWN_CHARS = 60
 """Characters of a text that are shown."""
-_CASE_SENSITIVE_METHODS = frozenset(("contains", "endswith", "startswith"))
+_PART_METHODS = frozenset(("contains", "endswith", "startswith"))
 """Methods of a column of texts that look for a part of each value."""
+_PART_ATTRIBUTES = frozenset(("get", "lstrip", "rsplit", "rstrip", "split", "str", "strip"))
+"""Attributes of a column of texts by which code takes a part of each value, letter by letter."""
+_CHANGING_METHODS = frozenset(("insert", "pop", "update"))
+"""Methods that change a table in place."""
+
+_BOUND_NODES = (ast.Name, ast.Attribute, ast.Subscript)
+"""Kinds of nodes that code can assign to or delete."""
 
 
 class _Comparison(NamedTuple):
@@ -34,64 +42,94 @@ class _Comparison(NamedTuple):
     """Whether it is compared with whole values, rather than with parts of them."""
 
 
-def unmatched_texts(
-    namespace: dict[str, object], names: Collection[str], nodes: Iterable[ast.AST]
-) -> tuple[str, ...]:
+def unmatched_texts(tables: Mapping[str, object], nodes: Sequence[ast.AST]) -> tuple[str, ...]:
     """Return a sentence for each text that code compares with a column in which nothing matches it.
 
     Args:
-        namespace: The user's.
-        names: Those of its variables whose values may be told.
-        nodes: All those of the code.
+        tables: The variables whose values may be told, by name.
+        nodes: The nodes of the code's syntax tree.
     """
+    changed_names = _changed_names(nodes)
     comparisons = [
         comparison
-        for comparison in _comparisons(nodes)
-        if comparison.table in names and not looks_secret(comparison.table)
+        for comparison in dict.fromkeys(_comparisons(nodes))
+        if comparison.table in tables
+        and comparison.table not in changed_names
+        and not looks_secret(comparison.table)
     ]
     if not comparisons:
         return ()
 
-    def write_notes() -> Iterator[str]:
-        columns: dict[str, Mapping[str, Collection[str]]] = {}
-        for comparison in dict.fromkeys(comparisons):
+    def write_sentences() -> list[str]:
+        texts_by_column: dict[str, Mapping[str, Collection[str]]] = {}
+        sentences: list[str] = []
+        for comparison in comparisons:
             name = comparison.table
-            if name not in columns:
-                table = namespace.get(name)
-                columns[name] = (
-                    text_columns(table, whole_only=True) if variable_kind(table) == "data" else {}
+            if name not in texts_by_column:
+                is_data = variable_kind(tables[name]) == "data"
+                texts_by_column[name] = (
+                    text_columns(tables[name], whole_only=True) if is_data else {}
                 )
-            if values := columns[name].get(comparison.column):
-                yield _note(comparison, values)
+            if texts := texts_by_column[name].get(comparison.column):
+                sentences.append(_describe(comparison, texts))
+        return [sentence for sentence in sentences if sentence]
 
     try:
-        notes = run_with_timeout(_TIMEOUT_S, lambda: [note for note in write_notes() if note])
+        sentences = run_with_timeout(_TIMEOUT_S, write_sentences)
     except Exception:  # a library's object in an unforeseen state, or too slow
         return ()
-    return tuple(notes[:_MAX_NOTES])
+    return tuple(sentences[:_MAX_SENTENCES])
 
 
-def _comparisons(nodes: Iterable[ast.AST]) -> list[_Comparison]:
-    """Return the comparisons of columns with texts among the nodes of code."""
-    comparisons: list[_Comparison] = []
-    bound_names: set[str] = set()
+def _changed_names(nodes: Sequence[ast.AST]) -> set[str]:
+    """Return the names that code binds, and those of the objects that it visibly changes: they are no
+    longer what was compared, or are not the user's variables."""
+    names: set[str] = set()
     for node in nodes:
-        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
-            bound_names.add(node.id)
-        elif isinstance(node, ast.Compare) and len(node.ops) == 1:
-            if not isinstance(node.ops[0], (ast.Eq, ast.NotEq)):
-                continue
-            comparisons += _compared(node.left, [node.comparators[0]])
-            comparisons += _compared(node.comparators[0], [node.left])
+        if isinstance(node, ast.arg):
+            names.add(node.arg)
+        elif isinstance(node, ast.alias):
+            names.add((node.asname or node.name).partition(".")[0])
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            is_in_place = any(keyword.arg == "inplace" for keyword in node.keywords)
+            if is_in_place or node.func.attr in _CHANGING_METHODS:
+                names.add(_root_name(node.func))
+        elif isinstance(node, _BOUND_NODES) and not isinstance(node.ctx, ast.Load):
+            names.add(_root_name(node))
+    return names
+
+
+def _root_name(node: ast.expr) -> str:
+    """Return the variable with which an expression begins; empty if it begins with none."""
+    while isinstance(node, (ast.Attribute, ast.Subscript)):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def _comparisons(nodes: Sequence[ast.AST]) -> Iterator[_Comparison]:
+    """Yield the comparisons of columns with texts among the nodes of code."""
+    for node in nodes:
+        if isinstance(node, ast.Compare) and len(node.ops) == 1:
+            if isinstance(node.ops[0], (ast.Eq, ast.NotEq)):
+                yield from _compared(node.left, [node.comparators[0]])
+                yield from _compared(node.comparators[0], [node.left])
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args:
-            if node.func.attr == "isin" and isinstance(
-                node.args[0], (ast.List, ast.Tuple, ast.Set)
-            ):
-                comparisons += _compared(node.func.value, node.args[0].elts)
-            elif node.func.attr in _CASE_SENSITIVE_METHODS and not node.keywords:
-                comparisons += _compared(node.func.value, node.args[:1], is_whole=False)
-    # A table that the code replaces is no longer the one that was compared.
-    return [comparison for comparison in comparisons if comparison.table not in bound_names]
+            values = node.func.value
+            argument = node.args[0]
+            method = node.func.attr
+            if method == "isin" and isinstance(argument, (ast.List, ast.Tuple, ast.Set)):
+                yield from _compared(values, argument.elts)
+            elif method not in _PART_METHODS or node.keywords or len(node.args) > 1:
+                continue
+            elif method != "contains" or not _is_pattern(argument):
+                yield from _compared(values, [argument], is_whole=False)
+
+
+def _is_pattern(node: ast.expr) -> bool:
+    """Return whether a literal text means something else as a regular expression."""
+    if not isinstance(node, ast.Constant) or type(node.value) is not str:
+        return False
+    return re.escape(node.value).replace("\\ ", " ").replace("\\-", "-") != node.value
 
 
 def _compared(
@@ -105,18 +143,19 @@ def _compared(
         is_whole: Whether they are compared with whole values.
     """
     node = values
-    while True:
-        column = column_of(node)
-        if column is not None:
-            break
-        # What a method or an index returns need not be a whole value of the column.
+    column = column_of(node)
+    while column is None:
+        # What is taken out of a value by these need not be the whole value.
         is_whole = False
         if isinstance(node, ast.Call):
             node = node.func
-        elif isinstance(node, (ast.Attribute, ast.Subscript)):
+        elif isinstance(node, ast.Subscript) or (
+            isinstance(node, ast.Attribute) and node.attr in _PART_ATTRIBUTES
+        ):
             node = node.value
         else:
             return
+        column = column_of(node)
     for text in texts:
         if isinstance(text, ast.Constant) and type(text.value) is str and text.value:
             yield _Comparison(*column, text.value, is_whole)
@@ -133,7 +172,7 @@ def column_of(node: ast.expr) -> tuple[str, str] | None:
     return None
 
 
-def _note(comparison: _Comparison, values: Collection[str]) -> str:
+def _describe(comparison: _Comparison, values: Collection[str]) -> str:
     """Return a sentence if no value of a column matches a text; empty otherwise.
 
     Args:
@@ -147,26 +186,26 @@ def _note(comparison: _Comparison, values: Collection[str]) -> str:
 
     column = f"{comparison.table}[{one_line(comparison.column, _MAX_SHOWN_CHARS)!r}]"
     verb = "is" if comparison.is_whole else "contains"
-    sentence = f"no value of {column} {verb} {_shown(text)}"
+    sentence = f"no value of {column} {verb} {_quote(text)}"
 
     folded = text.casefold()
     for value in values:
         if value.casefold() == folded:
-            return f"{sentence}: it is written {_shown(value)}."
+            return f"{sentence}: it is written {_quote(value)}."
     if containing:
-        return f"{sentence}. It is a part of {_count(containing)}."
+        return f"{sentence}. It is a part of {_name_values(containing)}."
     otherwise_written = [value for value in values if folded in value.casefold()]
     if otherwise_written:
-        return f"{sentence}. In other letters, it is a part of {_count(otherwise_written)}."
+        return f"{sentence}. In other letters, it is a part of {_name_values(otherwise_written)}."
     return f"{sentence}.{did_you_mean(nearest(text, values))}"
 
 
-def _count(values: Sequence[str]) -> str:
+def _name_values(values: Sequence[str]) -> str:
     """Say how many different values there are, with one of them. values: at least one."""
     if len(values) == 1:
-        return _shown(values[0])
-    return f"{len(values):,} different values, such as {_shown(values[0])}"
+        return _quote(values[0])
+    return f"{len(values):,} different values, such as {_quote(values[0])}"
 
 
-def _shown(text: str) -> str:
+def _quote(text: str) -> str:
     return repr(one_line(text, _MAX_SHOWN_CHARS))
