@@ -19,7 +19,11 @@ from mahtab_tui.worker.guard.protected_commands import (
     paths_changed_by_command,
     unreadable_part_of_command,
 )
-from mahtab_tui.worker.guard.protected_places import is_protected, leads_to_protected
+from mahtab_tui.worker.guard.protected_places import (
+    is_hard_link,
+    is_protected,
+    leads_to_protected,
+)
 from mahtab_tui.worker.witness.calls import FileCall
 from mahtab_tui.worker.witness.protected_paths import changed_protected_path
 
@@ -282,6 +286,32 @@ def test_a_link_to_a_protected_file_is_protected(project: Path) -> None:
     assert leads_to_protected("notes")
     assert leads_to_protected("missing/../notes")
     assert not leads_to_protected("others")
+
+
+def test_links_are_followed_in_a_removed_working_folder(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project / ".bashrc").touch()
+    (project / "notes").symlink_to(".bashrc")
+    (project / "AGENTS.md").touch()
+    os.link(project / "AGENTS.md", project / "twin")
+    (project / "gone").mkdir()
+    os.chdir(project / "gone")
+    (project / "gone").rmdir()
+    assert leads_to_protected(f"{project}/notes")
+    assert not leads_to_protected(f"{project}/others")
+    monkeypatch.setenv("HOME", str(project))
+    assert leads_to_protected("~/notes")
+    assert is_hard_link(f"{project}/twin")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells where the folder was")
+def test_a_path_out_of_a_removed_working_folder_is_followed(project: Path) -> None:
+    (project / "notes").symlink_to(".bashrc")
+    (project / "gone").mkdir()
+    os.chdir(project / "gone")
+    (project / "gone").rmdir()
+    assert leads_to_protected("../notes")
 
 
 @pytest.mark.parametrize("code", MAY_CHANGE)

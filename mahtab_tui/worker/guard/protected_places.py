@@ -84,12 +84,23 @@ def resolve_path(text: str) -> ResolvedPath | None:
 def _resolve(path: str) -> str:
     """Return where a path leads. A file ``.git`` says where a repository's hooks and settings are, so
     that it stands for them, also before it is written."""
-    resolved = os.path.realpath(path)
+    folder = _working_folder()
+    resolved = os.path.realpath(os.path.join(folder, path))
     if os.path.basename(resolved).lower() == ".git" and not os.path.isdir(resolved):
         return f"{resolved}/config"
-    if is_git_setting(resolved, os.getcwd(), ""):
+    if is_git_setting(resolved, folder, ""):
         return f"{os.path.dirname(resolved)}/.git/config"
     return resolved
+
+
+def _working_folder() -> str:
+    """Return the working folder. A removed one still counts, because ``..`` leads out of it; if the
+    system does not tell where it was, return the root folder."""
+    with suppress(OSError):
+        return os.getcwd()
+    with suppress(OSError):
+        return os.readlink("/proc/self/cwd").removesuffix(" (deleted)")
+    return "/"
 
 
 def is_git_setting(path: str, folder: str, root: str) -> bool:
@@ -186,7 +197,7 @@ def is_hard_link(path: str) -> bool:
     with suppress(OSError, ValueError):
         status = os.stat(path)
         if status.st_nlink > 1 and stat.S_ISREG(status.st_mode):
-            return next(well_known_links(status, os.getcwd()), "") != ""
+            return next(well_known_links(status, _working_folder()), "") != ""
     return False
 
 
