@@ -841,6 +841,41 @@ print(list(preview.files) == list(plan.files), reasons(preview) == reasons(plan)
     )
 
 
+def test_a_full_disk_whose_files_can_share_blocks_keeps_nothing_from_being_restored(
+    tmp_path: Path,
+) -> None:
+    code = f"""
+import os, sys
+from pathlib import Path
+sys.path.insert(0, {str(Path(__file__).parents[2])!r})
+from tests.unit.test_file_restoring import Project, reasons
+project = Project(Path("disk/work").resolve(), Path("disk/copies").resolve())
+project.folder.mkdir()
+original = os.urandom(1_500_000)
+(project.folder / "a").write_bytes(original)
+status = os.statvfs("disk")
+with open("disk/filler", "wb") as filler:
+    os.posix_fallocate(filler.fileno(), 0, status.f_bavail * status.f_frsize - 1_000_000)
+cell = project.write("a", b"small")
+for action in (project.preview, project.stack.undo):
+    plan = action(cell)
+    print(list(plan.files), reasons(plan))
+print((project.folder / "a").read_bytes() == original, os.listdir(project.folder))
+"""
+    (tmp_path / "disk").mkdir()
+    script = f"""
+truncate -s 400M image && mkfs.xfs -q -m reflink=1 image && mount -o loop image disk || exit 77
+{sys.executable} -c {shlex.quote(code)}
+"""
+    done = subprocess.run(
+        ["unshare", "--mount", "sh", "-c", script], cwd=tmp_path, capture_output=True, text=True
+    )
+    if done.returncode == 77 or "unshare" in done.stderr:
+        pytest.skip("this machine lets no test mount a disk whose files share blocks")
+    restored_path = str(tmp_path / "disk/work/a")
+    assert done.stdout == f"{[restored_path]} {{}}\n" * 2 + "True ['a']\n", done.stderr
+
+
 def test_a_file_that_cannot_get_its_old_name_back_keeps_the_new_one(project: Project) -> None:
     (project.folder / "a").write_bytes(b"content")
     cell = project.rename("a", "b")

@@ -153,9 +153,23 @@ class Copies:
             free_bytes = read_free_bytes(self.folder)
         except OSError as error:
             return _describe_failure(error.errno)
-        if other_bytes + state.used_bytes > free_bytes:
-            return _describe_failure(errno.ENOSPC)
-        return ""
+        has_room = other_bytes + state.used_bytes <= free_bytes
+        if has_room or self.can_share_blocks(path):
+            return ""
+        return _describe_failure(errno.ENOSPC)
+
+    def can_share_blocks(self, path: str) -> bool:
+        """Return whether a file and its copy share their blocks, so that neither the copy nor giving the
+        file back what it held takes room. This tries it with a copy that it removes again."""
+        trial_path = self._new_path()
+        try:
+            with open(path, "rb") as reader, open(trial_path, "xb") as writer:
+                return _try_to_share_blocks(reader.fileno(), writer.fileno())
+        except OSError:
+            return False
+        finally:
+            with suppress(OSError):
+                os.unlink(trial_path)
 
     def _describe_size(self, state: FileState) -> str:
         """Return why a file is too large to be kept; empty if it is not."""
@@ -236,13 +250,18 @@ def copy_content(source: str, target: str) -> None:
         os.close(reader)
 
 
-def _copy_between(reader: int, writer: int, size: int, old_size: int) -> None:
-    """Write the content of a file over that of another, whose size is old_size."""
+def _try_to_share_blocks(reader: int, writer: int) -> bool:
+    """Let a file share the blocks of another one, if the file system can; return whether it does."""
     try:
         fcntl.ioctl(writer, _FICLONE, reader)
     except OSError:
-        pass
-    else:
+        return False
+    return True
+
+
+def _copy_between(reader: int, writer: int, size: int, old_size: int) -> None:
+    """Write the content of a file over that of another, whose size is old_size."""
+    if _try_to_share_blocks(reader, writer):
         return
     position = 0
     while position < size:

@@ -385,8 +385,10 @@ class UndoPlan:
             device = node.seen.inode[0]
             written_bytes[device] += size
             with suppress(OSError):
-                if written_bytes[device] > read_free_bytes(os.path.dirname(path)):
-                    written_bytes[device] -= size
+                if written_bytes[device] <= read_free_bytes(os.path.dirname(path)):
+                    continue
+                written_bytes[device] -= size
+                if not self._journal.copies.can_share_blocks(path):
                     refusals.update(self._refuse_node(node, _DISK_IS_FULL))
         return refusals
 
