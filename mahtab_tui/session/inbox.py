@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import logging
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -55,12 +56,22 @@ class Inbox:
     """Queues for cells and questions, each served by a thread. Inputs of the user come before those
     of agents."""
 
-    def __init__(self, log: logging.Logger) -> None:
+    def __init__(self, log: logging.Logger, clock: Callable[[], float] = time.monotonic) -> None:
+        """
+        Args:
+            log: Gets a record whenever the waiting inputs change.
+            clock: Returns the time in seconds.
+        """
         self._log = log
+        self._clock = clock
         self._changed = threading.Condition()
         self._items: list[Item] = []
         self._serving: dict[Mode, int] = {}
         """Ids of the inputs that are being served, by the mode whose thread serves them."""
+        self._cell_thread: threading.Thread | None = None
+        """The thread that serves cells; None before the first."""
+        self._cell_started_at = 0.0
+        """When the running cell, or the last one, began to be served."""
         self._ids = itertools.count(1)
         self._closed = False
         self._held_items: list[Item] = []
@@ -176,6 +187,9 @@ class Inbox:
                     if item.mode == mode and not self._follows_cells(item):
                         self._items.remove(item)
                         self._serving[mode] = item.id
+                        if mode == "python":
+                            self._cell_thread = threading.current_thread()
+                            self._cell_started_at = self._clock()
                         self._changed.notify_all()
                         self._report()
                         return item
@@ -194,11 +208,20 @@ class Inbox:
         return any(cell_id < item.id for cell_id in cell_ids)
 
     def wait_for_cells(self, timeout_s: float) -> int:
-        """Wait until the cells have ended that were entered before; return how many have not."""
+        """Wait until the cells have ended that were entered before; return how many have not. Does
+        not wait for the cell that calls it, nor for one that has run for that long already."""
         with self._changed:
             cells = self._unfinished_cells()
-            self._changed.wait_for(lambda: not cells & self._unfinished_cells(), timeout_s)
+            if not self._runs_on(timeout_s):
+                self._changed.wait_for(lambda: not cells & self._unfinished_cells(), timeout_s)
             return len(cells & self._unfinished_cells()) + len(self._held_items)
+
+    def _runs_on(self, timeout_s: float) -> bool:
+        """Return whether a cell runs that calls this, or has run for so many seconds."""
+        if "python" not in self._serving:
+            return False
+        is_called_by_cell = threading.current_thread() is self._cell_thread
+        return is_called_by_cell or self._clock() - self._cell_started_at > timeout_s
 
     def _unfinished_cells(self) -> set[int]:
         """Return the ids of the cells that run, or will without `release`."""
@@ -243,6 +266,12 @@ class Inbox:
         if queue_items != self._reported_items:
             self._reported_items = queue_items
             emit(self._log, Queue(items=tuple(queue_items)))
+
+
+def describe_unfinished(count: int) -> str:
+    """Say how many cells have not ended, as the beginning of a sentence about what is missing."""
+    cells_have = "1 cell has" if count == 1 else f"{count:,} cells have"
+    return f"{cells_have} not ended yet: what is missing of {'it' if count == 1 else 'them'}"
 
 
 def _queue_item(item: Item, *, held: bool) -> QueueItem:

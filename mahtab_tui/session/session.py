@@ -551,14 +551,14 @@ class Session:
         """Export the session as `export` does, and return a sentence about the file. Waits. Raises
         `StoreError`, `NothingToExport` and `OSError`."""
         from mahtab_tui.session.exports import export_records
+        from mahtab_tui.session.inbox import describe_unfinished
 
         # A cell that was entered a moment before belongs to it.
         unfinished_count = self.inbox.wait_for_cells(EXPORT_WAIT_S)
         mask = self.secrets.redact_for_model
         sentence = export_records(self.all_records(), folder / file, str(file), mask)
         if unfinished_count:
-            cells = "1 cell has" if unfinished_count == 1 else f"{unfinished_count:,} cells have"
-            sentence += f" {cells} not ended yet: what is missing of them is not in the file."
+            sentence += f" {describe_unfinished(unfinished_count)} is not in the file."
         return sentence
 
     @property
@@ -573,18 +573,22 @@ class Session:
         """Return a check of the session as it is saved. Waits. Raises `KernelError`."""
         from mahtab_tui.session.checking.check import session_check
         from mahtab_tui.session.checking.project_copy import CheckError
+        from mahtab_tui.session.inbox import describe_unfinished
         from mahtab_tui.store.resume import SessionNotFound, find_session
 
         if not self.saved_id:
             raise CheckError("This session is not saved, so there is nothing to compare with.")
-        self.inbox.wait_for_cells(EXPORT_WAIT_S)
+        unfinished_count = self.inbox.wait_for_cells(EXPORT_WAIT_S)
         if not self.cells.running:
             self.namespace_store.save(QUIT_SAVE_S)
         self.save()
         try:
-            return session_check(find_session(self.saved_id, None), self.settings)
+            check = session_check(find_session(self.saved_id, None), self.settings)
         except SessionNotFound as error:
             raise CheckError(str(error)) from None
+        if unfinished_count:
+            check.add_remark(f"{describe_unfinished(unfinished_count)} was not compared.")
+        return check
 
     def output(self, cell: int) -> str | None:
         """Return the whole output of a cell, if it was saved. Waits. Raises `StoreError`."""

@@ -228,6 +228,16 @@ def test_nothing_is_checked_if_no_cell_has_run_since_a_reset(
         session_check(row, load_settings())
 
 
+def test_a_check_says_which_cells_it_lacks_because_they_have_not_ended(
+    saved_session: Callable[..., CheckedSession],
+) -> None:
+    it = saved_session("x = 1")
+    it.session.submit("python", "import time; time.sleep(1000)")
+    check = it.session.new_check()
+    assert "1 cell has not ended yet: what is missing of it was not compared." in run(check).remarks
+    it.close()
+
+
 def test_an_open_session_is_only_read(saved_session: Callable[..., CheckedSession]) -> None:
     it = saved_session("x = [1, 2]", "x")
     it.session.namespace_store.save(TIMEOUT_S)

@@ -244,6 +244,37 @@ def test_user_inputs_queue_before_those_of_agents(bus: logging.Logger) -> None:
     assert [item and item.text for item in items] == ["mine", "mine too", "b"]
 
 
+def test_cell_that_waits_for_cells_does_not_wait_for_itself(bus: logging.Logger) -> None:
+    inbox = Inbox(bus)
+    inbox.put("python", "mine")
+    unfinished_counts: SimpleQueue[int] = SimpleQueue()
+
+    def serve() -> None:
+        inbox.next_item("python")
+        unfinished_counts.put(inbox.wait_for_cells(1_000))
+
+    start_thread("cells", serve)
+    assert unfinished_counts.get(timeout=10) == 1
+
+
+def test_cell_that_has_run_long_is_not_waited_for(bus: logging.Logger) -> None:
+    times_s = iter((0.0, 1_001.0))
+    inbox = Inbox(bus, times_s.__next__)
+    inbox.put("python", "mine")
+    inbox.put("python", "mine too")
+    started = threading.Event()
+    unfinished_counts: SimpleQueue[int] = SimpleQueue()
+
+    def serve() -> None:
+        inbox.next_item("python")
+        started.set()
+
+    start_thread("cells", serve)
+    assert started.wait(10)
+    start_thread("export", lambda: unfinished_counts.put(inbox.wait_for_cells(1_000)))
+    assert unfinished_counts.get(timeout=10) == 2
+
+
 def test_question_of_the_start_waits_until_the_cells_before_it_have_ended(
     bus: logging.Logger,
 ) -> None:

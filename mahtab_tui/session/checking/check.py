@@ -160,6 +160,10 @@ class Check:
                 f"Not checked: {cells_have} run before the kernel was reset, and left nothing in it."
             )
 
+    def add_remark(self, sentence: str) -> None:
+        """Add a sentence to the report."""
+        self._remarks.append(sentence)
+
     @property
     def cell_count(self) -> int:
         """How many cells there are to check."""
