@@ -11,6 +11,7 @@ import weakref
 from contextlib import suppress
 
 from .drafts import Drafts, remove_drafts
+from .opened_folders import OpenedFoldersList, close_opened_folders
 from .states import FileState, read_state, unpack_state
 
 _FICLONE = 0x40049409
@@ -18,6 +19,7 @@ _FICLONE = 0x40049409
 _COPY_BYTES = 2**20
 _LOCK_NAME = "in-use"
 _DRAFTS_NAME = "drafts"
+_OPENED_FOLDERS_NAME = "opened-folders"
 
 
 class Copy:
@@ -70,6 +72,7 @@ class Copies:
         os.makedirs(folder, mode=0o700, exist_ok=True)
         self.folder = folder
         self.drafts = Drafts(os.path.join(folder, _DRAFTS_NAME))
+        self.opened_folders = OpenedFoldersList(os.path.join(folder, _OPENED_FOLDERS_NAME))
         self.max_cell_bytes = max_cell_bytes
         self.max_bytes = max_bytes
         self._cell_bytes = 0
@@ -314,6 +317,7 @@ def remove_copies(folder: str) -> None:
     """Remove a folder of copies, that of its session if it is empty then, and what an undo that was not
     finished has left in the project. (Loading `shutil` would delay a kernel's end.)"""
     remove_drafts(os.path.join(folder, _DRAFTS_NAME))
+    close_opened_folders(os.path.join(folder, _OPENED_FOLDERS_NAME))
     with suppress(OSError):
         for entry in list(os.scandir(folder)):
             os.unlink(entry.path)

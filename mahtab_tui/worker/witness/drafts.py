@@ -77,12 +77,13 @@ def remove_drafts(list_path: str) -> None:
                 continue
             if not origin:
                 os.unlink(draft)
-            elif not os.path.lexists(origin) and not _is_protected(origin):
+            elif not os.path.lexists(origin) and not is_protected_path(origin):
                 os.rename(draft, origin)
 
 
-def _is_protected(path: bytes) -> bool:
-    """Return whether a file decides what later runs, so that no list may say that it gets its place."""
+def is_protected_path(path: bytes) -> bool:
+    """Return whether a file or folder decides what later runs, so that no list of a killed witness may
+    say what happens to it."""
     from ..guard.protected_places import is_protected
 
     return is_protected(os.fsdecode(path))

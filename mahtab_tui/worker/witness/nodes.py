@@ -315,6 +315,8 @@ class NodeTable:
                 if mode is not None and self.is_there(folder):
                     with suppress(OSError):
                         os.chmod(folder.path, mode)
+            if not self._closed_modes:
+                self._copies.opened_folders.forget()
 
     def _open(self, folder: Node, needed: int) -> bool:
         path = folder.path or "/"
@@ -323,9 +325,11 @@ class NodeTable:
         state = read_state(path)
         if state.inode != folder.inode or state.owner[0] != os.geteuid():
             return False
-        self._closed_modes[folder] = stat.S_IMODE(state.mode)
+        mode = stat.S_IMODE(state.mode)
+        self._closed_modes[folder] = mode
+        self._copies.opened_folders.add(path, state, mode)
         with suppress(OSError):
-            os.chmod(path, stat.S_IMODE(state.mode) | stat.S_IRWXU)
+            os.chmod(path, mode | stat.S_IRWXU)
         return True
 
     def read_state(self, path: str) -> FileState:
@@ -338,8 +342,10 @@ class NodeTable:
 
     def set_mode(self, folder: Node, mode: int) -> None:
         """Give a folder permissions, for good. Raises `OSError`."""
-        self._closed_modes.pop(folder, None)
-        os.chmod(folder.path, mode)
+        path = folder.path
+        if self._closed_modes.pop(folder, None) is not None:
+            self._copies.opened_folders.add(path, read_state(path), mode)
+        os.chmod(path, mode)
 
     # What nodes are
 

@@ -30,7 +30,8 @@ class RedoStack:
         """What redoes could not restore, and the redo of another undo can."""
 
     def plan(self, cell: int) -> UndoPlan:
-        """Return what taking back the steps from a cell on would do."""
+        """Return what taking back the steps from a cell on would do. It changes nothing, but folders that
+        their owner may not enter are open meanwhile, because nothing else shows what is in them."""
         steps = [step for step in self._journal.steps if step.cell >= cell]
         with self._journal.nodes.opening(place for step in steps for place in step.places):
             return UndoPlan(self._journal, steps)
