@@ -33,6 +33,39 @@ inner = make()
 def decorated():
     json.decorated = 1
     yield
+class Base:
+    def __init__(self): json.base = 1
+    def __enter__(self): json.entered = 1
+    def __exit__(self, *error): pass
+class Derived(Base): pass
+Alias = Derived
+entered = Derived.__new__(Derived)
+class Properties:
+    @property
+    def value(self): return 1
+    @value.setter
+    def value(self, value): json.setter = 1
+    @value.deleter
+    def value(self): json.deleter = 1
+    @functools.cached_property
+    def cached(self): json.cached = 1
+    @contextlib.contextmanager
+    def managed(self):
+        json.managed = 1
+        yield
+    def given(self): json.given = 1
+    given_partial = functools.partialmethod(given)
+    @functools.singledispatchmethod
+    def dispatched(self, value): json.dispatched = 1
+properties = Properties()
+def make_local():
+    class Local:
+        def run_local(self): json.local = 1
+        def __call__(self): json.local_called = 1
+    return Local()
+local = make_local()
+def with_default(*, function=patch_json): function()
+many = functools.partial(lambda *numbers: setattr(json, 'many', 1), *range(40))
 """
 
 LOADED = r"""
@@ -58,6 +91,19 @@ patch_json() | hasattr(json, 'function')
 partial() | hasattr(json, 'partial')
 inner() | hasattr(json, 'closure')
 with decorated(): pass | hasattr(json, 'decorated')
+Derived() | hasattr(json, 'base')
+Alias() | hasattr(json, 'base')
+with entered: pass | hasattr(json, 'entered')
+properties.value = 1 | hasattr(json, 'setter')
+del properties.value | hasattr(json, 'deleter')
+properties.cached | hasattr(json, 'cached')
+with properties.managed(): pass | hasattr(json, 'managed')
+properties.given_partial() | hasattr(json, 'given')
+properties.dispatched(1) | hasattr(json, 'dispatched')
+local.run_local() | hasattr(json, 'local')
+local() | hasattr(json, 'local_called')
+with_default() | hasattr(json, 'function')
+many() | hasattr(json, 'many')
 exec("import json; json.executed = 1") | hasattr(json, 'executed')
 exec(open('script.py').read()) | hasattr(json, 'scripted')
 %run script.py | hasattr(json, 'scripted')

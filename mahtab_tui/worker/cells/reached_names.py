@@ -5,37 +5,56 @@ from __future__ import annotations
 import functools
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import islice
 from types import CodeType, FunctionType, MethodType, ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..values.objects import (
+    ATOMS,
     address_of,
     class_dict,
     class_module,
     is_class,
     is_module,
-    name_of,
+    mro_of,
     own_dict,
 )
 
 _TEXT_RUNNERS = frozenset(("exec", "eval", "compile", "run_line_magic", "run_cell_magic"))
 
-_MAX_PARTS = 30
-"""Functions and what they refer to that are looked at of a value."""
+_MAX_PARTS = 100
+"""The number of functions, and of what they refer to, that are looked at of a value."""
+
+_METHOD_HOLDERS = (
+    functools.cached_property,
+    functools.partialmethod,
+    functools.singledispatchmethod,
+)
+"""Classes of the attributes of a class that have its method as their `func`."""
 
 _MAX_TEXT_CHARS = 10_000
-"""Of a text that may be code."""
+"""Characters that are read of a text that may be code."""
 
 _WORD = re.compile(r"[^\W\d]\w*")
 
 _NO_MODULES: Mapping[str, ModuleType] = {}
 
-_Scopes = dict[int, dict[str, Any]]
-"""Namespaces in which functions are looked for, by their addresses."""
+_Methods = dict[str, list[Any]]
 
-_Methods = dict[str, list[FunctionType]]
+
+class _UserCode(NamedTuple):
+    """Where functions and classes of the user's stand."""
+
+    scopes: dict[int, dict[str, Any]]
+    """Namespaces in which functions are looked for, by their addresses."""
+    modules: frozenset[str]
+    """The names of the modules with these namespaces."""
+
+    def defines(self, cls: type) -> bool:
+        """Return whether a class is of one of these modules."""
+        return class_module(cls) in self.modules
 
 
 def names_in(
@@ -47,12 +66,12 @@ def names_in(
 
     Args:
         codes: The code.
-        namespace: In which it runs.
-        user_modules: By their names. The functions of one count if the namespace has this module, or
-            something that it defines.
+        namespace: The variables of the module in which it runs.
+        user_modules: The user's own modules, by their names. The functions of one count if the
+            namespace has this module, or something that it defines.
     """
-    scopes = _find_scopes(namespace, user_modules)
-    methods = _find_methods(scopes)
+    user_code = _find_user_code(namespace, user_modules)
+    methods = _find_methods(user_code)
     reached_names: dict[str, None] = {}
     pending = [name for code in codes for name in iter_names(code)]
     runs_text = not _TEXT_RUNNERS.isdisjoint(pending)
@@ -62,12 +81,11 @@ def names_in(
         if name in reached_names:
             continue
         reached_names[name] = None
-        for scope in scopes.values():
+        for scope in user_code.scopes.values():
             if name in scope:
-                pending += _find_called_names(scope[name], scopes)
-        class_name = name_of(type(namespace.get(name)))
-        for method in (*methods.get(name, ()), *methods.get(class_name, ())):
-            pending += iter_names(method.__code__)
+                pending += _find_called_names(scope[name], user_code)
+        for method in methods.get(name, ()):
+            pending += _find_called_names(method, user_code)
     return tuple(reached_names)
 
 
@@ -79,30 +97,66 @@ def iter_names(code: CodeType) -> Iterator[str]:
             yield from iter_names(constant)
 
 
-def _find_called_names(value: object, scopes: _Scopes) -> Iterator[str]:
+def _find_called_names(value: object, user_code: _UserCode) -> Iterator[str]:
     """Yield the names in the user's functions that a value may call, and the modules that these refer
-    to: a function, also in a decorator, a method, or a partial one."""
+    to."""
     if is_module(value):
         return
     pending: list[Any] = [value]
-    for part in pending:  # which grows meanwhile
-        if len(pending) > _MAX_PARTS:
-            return
+    for part in islice(pending, _MAX_PARTS):  # the list grows meanwhile
         if is_module(part):
             yield str(own_dict(part).get("__name__"))
             continue
-        wrapped = own_dict(part).get("__wrapped__")
-        if wrapped is not None:
-            pending.append(wrapped)
-        if type(part) is FunctionType:
-            if address_of(part.__globals__) in scopes:
-                yield from iter_names(part.__code__)
-            pending += part.__defaults__ or ()
-            pending += _read_closure(part)
-        elif type(part) is MethodType:
-            pending.append(part.__func__)
-        elif type(part) is functools.partial:
-            pending += (part.func, *part.args, *part.keywords.values())
+        if type(part) is FunctionType and address_of(part.__globals__) in user_code.scopes:
+            yield from iter_names(part.__code__)
+        inner_parts = filter(_may_call, _find_parts(part, user_code))
+        pending += islice(inner_parts, _MAX_PARTS)
+
+
+def _may_call(value: object) -> bool:
+    """Return whether a value is anything but a plain one, such as a number."""
+    return address_of(type(value)) not in ATOMS
+
+
+def _find_parts(value: Any, user_code: _UserCode) -> Iterator[Any]:
+    """Yield what a value may call: of a function, also what its decorators and its default arguments
+    refer to; of a class or another object, what Python calls by itself."""
+    attributes = own_dict(value)
+    yield attributes.get("__wrapped__")
+    if type(value) is FunctionType:
+        yield from value.__defaults__ or ()
+        yield from (value.__kwdefaults__ or {}).values()
+        yield from _read_closure(value)
+    elif type(value) in (MethodType, staticmethod, classmethod):
+        yield value.__func__
+    elif type(value) is property:
+        yield from (value.fget, value.fset, value.fdel)
+    elif type(value) is functools.partial:
+        yield value.func
+        yield from value.args
+        yield from value.keywords.values()
+    elif type(value) in _METHOD_HOLDERS:
+        yield attributes.get("func")
+    elif is_class(value):
+        yield from _special_methods(value, user_code)
+    if user_code.defines(type(value)):
+        yield from _special_methods(type(value), user_code)
+
+
+def _special_methods(cls: type, user_code: _UserCode) -> Iterator[Any]:
+    """Yield the methods that Python calls by itself, also those of the user's base classes."""
+    for name, member in _iter_members(cls, user_code):
+        if name.startswith("__"):
+            yield member
+
+
+def _iter_members(cls: type, user_code: _UserCode) -> Iterator[tuple[str, Any]]:
+    """Yield the names and values of what a class and the user's base classes define."""
+    for base in mro_of(cls):
+        if base is cls or user_code.defines(base):
+            for name, member in list(class_dict(base).items()):
+                if type(name) is str:
+                    yield name, member
 
 
 def _quoted_names(code: CodeType, *, runs_text: bool) -> Iterator[str]:
@@ -123,16 +177,18 @@ def _read_closure(function: FunctionType) -> Iterator[Any]:
             yield cell.cell_contents
 
 
-def _find_scopes(namespace: dict[str, object], user_modules: Mapping[str, ModuleType]) -> _Scopes:
-    scopes: _Scopes = {address_of(namespace): namespace}
-    if not user_modules:
-        return scopes
-    for value in list(namespace.values()):
-        module = user_modules.get(_defining_module(value))
-        if module is not None:
-            names = own_dict(module)
-            scopes[address_of(names)] = names
-    return scopes
+def _find_user_code(
+    namespace: dict[str, object], user_modules: Mapping[str, ModuleType]
+) -> _UserCode:
+    scopes: dict[int, dict[str, Any]] = {address_of(namespace): namespace}
+    if user_modules:
+        for value in list(namespace.values()):
+            module = user_modules.get(_defining_module(value))
+            if module is not None:
+                names = own_dict(module)
+                scopes[address_of(names)] = names
+    modules = [scope.get("__name__") for scope in scopes.values()]
+    return _UserCode(scopes, frozenset(name for name in modules if type(name) is str))
 
 
 def _defining_module(value: Any) -> str:
@@ -146,25 +202,34 @@ def _defining_module(value: Any) -> str:
     return class_module(value if is_class(value) else cls)
 
 
-def _find_methods(scopes: _Scopes) -> _Methods:
-    """Return the methods of the classes in these namespaces by their names; those that Python calls
-    by itself by the names of their classes."""
+def _find_methods(user_code: _UserCode) -> _Methods:
+    """Return the methods and properties of the classes in these namespaces, and of the user's classes
+    of which there are objects, by their names."""
     methods: _Methods = {}
-    values = [value for scope in scopes.values() for value in list(scope.values())]
-    for cls in filter(is_class, values):
-        for name, member in list(class_dict(cls).items()):
-            method = _unwrap_method(member)
-            if method is None or address_of(method.__globals__) not in scopes:
+    read_addresses: set[int] = set()
+    for cls in _find_classes(user_code):
+        for name, member in _iter_members(cls, user_code):
+            # Classes share what their bases define.
+            if name.startswith("__") or address_of(member) in read_addresses:
                 continue
-            is_special = type(name) is str and name.startswith("__")
-            methods.setdefault(name_of(cls) if is_special else name, []).append(method)
+            if _may_call(member):
+                read_addresses.add(address_of(member))
+                methods.setdefault(name, []).append(member)
     return methods
 
 
-def _unwrap_method(member: Any) -> FunctionType | None:
-    """Return the function of a method or a property; None for other attributes of a class."""
-    if type(member) in (staticmethod, classmethod):
-        member = member.__func__
-    elif type(member) is property:
-        member = member.fget
-    return member if type(member) is FunctionType else None
+def _find_classes(user_code: _UserCode) -> Iterable[type]:
+    """Return the classes in the namespaces, and the user's classes of which there are objects."""
+    classes: dict[int, type] = {}
+    seen_types: set[int] = set()
+    for scope in user_code.scopes.values():
+        for value in list(scope.values()):
+            if is_class(value):
+                classes[address_of(value)] = value
+            cls = type(value)
+            if address_of(cls) in seen_types:
+                continue
+            seen_types.add(address_of(cls))
+            if user_code.defines(cls):
+                classes[address_of(cls)] = cls
+    return classes.values()

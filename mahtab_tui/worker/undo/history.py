@@ -95,7 +95,7 @@ class UndoHistory:
         """That of the cell that runs, which notes the modules that it loads."""
         self._watches_imports = False
         self._pid = os.getpid()
-        """In a fork, it is not that of `os.getpid`."""
+        """The process whose history this is; a fork of it, which has another, notes nothing."""
         self._scheduled = scheduled
         self._max_steps = max_steps
         self._max_bytes = megabytes * 2**20
