@@ -23,6 +23,7 @@ from mahtab_tui.worker.witness import journal
 from mahtab_tui.worker.witness.copies import remove_abandoned
 from mahtab_tui.worker.witness.drafts import remove_drafts
 from mahtab_tui.worker.witness.journal import FileStep
+from mahtab_tui.worker.witness.nodes import Node
 from mahtab_tui.worker.witness.process_files import descendants, read_memory, shares_files
 from mahtab_tui.worker.witness.restoring import Restorer
 from mahtab_tui.worker.witness.states import read_state
@@ -707,6 +708,41 @@ def test_names_that_cannot_be_exchanged_do_not_keep_others_from_being_restored(
     others = b"somebody else's"
     assert project.files() == {"a": others, "b": others, "c": b"c"}
     assert set(reasons(plan)) == {"a", "b"}
+
+
+@pytest.mark.parametrize("is_name_taken", [False, True])
+def test_the_reason_why_a_file_cannot_return_to_its_place_is_the_real_one(
+    project: Project, is_name_taken: bool
+) -> None:
+    folder = project.folder / "d"
+    folder.mkdir()
+    for name in ("a", "b"):
+        (folder / name).write_bytes(name.encode())
+
+    def exchange() -> None:
+        os.rename(folder / "a", folder / "t")
+        os.rename(folder / "b", folder / "a")
+        os.rename(folder / "t", folder / "b")
+
+    class InterferingRestorer(Restorer):
+        """Somebody else takes the name, or moves the folder, before a file returns to its place."""
+
+        def _move_back(self, node: Node) -> None:
+            if is_name_taken:
+                (folder / "a").write_bytes(b"somebody else's")
+            else:
+                folder.rename(project.path("moved"))
+            super()._move_back(node)
+
+    cell = project.cell(exchange, removed="d/a d/t d/b")
+    plan = project.preview(cell)
+    (folder / "b2").write_bytes(b"somebody else's")
+    os.replace(folder / "b2", folder / "b")
+    InterferingRestorer(project.journal, plan, FileStep(cell, 0)).restore()
+
+    draft_reasons = [reason for name, reason in reasons(plan).items() if "restored" in name]
+    reason = "something else has this name now" if is_name_taken else os.strerror(errno.ENOENT)
+    assert draft_reasons == [f"it could not be restored ({reason})"]
 
 
 def test_files_with_the_longest_names_are_restored(project: Project) -> None:

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from itertools import count
 
 MAX_NAME_BYTES = 255
-"""Of a file's name, as on Linux."""
+"""A file's name has at most this many bytes on Linux."""
 _DRAFT_NAME = re.compile(rb"\.[0-9]+\.[0-9]+\.restored\Z")
 _END = b"\0"
 
@@ -22,11 +22,13 @@ class Drafts:
         self._is_listed = False
 
     def new_path(self, path: str, *, moved_from: str = "") -> str:
-        """Return a path beside another one at which nothing is, however long its name is.
+        """Return the path of a new draft, at which nothing is. It lies in the folder of the file whose
+        place it takes, and its name is not too long even if that of the file is the longest possible.
 
         Args:
-            path: The other one.
-            moved_from: Where that belongs which is moved there; empty for what is made there.
+            path: The path of that file.
+            moved_from: The path of a file that is moved to the draft's path, to which it returns if the
+                witness is killed; empty if the draft is a new file, which is removed then.
         """
         folder, name = os.path.split(path)
         for number in count():

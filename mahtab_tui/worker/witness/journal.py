@@ -65,7 +65,8 @@ class FileStep:
 
     @property
     def places(self) -> Iterator[Name]:
-        """Where that is, or was, which it has changed."""
+        """Yield the names that the cell has changed, and all names of the files and folders that it has
+        changed."""
         yield from self.names
         for node in self.nodes:
             yield from node.names

@@ -222,13 +222,11 @@ class Restorer:
     def _move_back(self, node: Node) -> None:
         """Return what was moved aside and has got no other place to where it was."""
         draft, name = self._moved_aside.pop(node)
-        with suppress(OSError):
-            if not os.path.lexists(name.path):
-                os.rename(draft.path, name.path)
-                node.names.pop(draft, None)
-                node.names[name] = None
-                return
-        self._plan.failures[draft.path] = PLACE_IS_TAKEN
+        if os.path.lexists(name.path):
+            self._plan.failures[draft.path] = PLACE_IS_TAKEN
+        elif self._try(draft.path, partial(os.rename, draft.path, name.path)):
+            node.names.pop(draft, None)
+            node.names[name] = None
 
     def _is_awaited(self, node: Node, name: Name) -> bool:
         """Return whether another place is still to lead to something."""
