@@ -13,6 +13,7 @@ from contextlib import suppress
 from mahtab_tui.bus import records
 from mahtab_tui.bus.partial_records import stream_key
 from mahtab_tui.bus.records import DisplayRecord, Record, Stream, UserAttachment, get_record
+from mahtab_tui.bus.values import Change
 from mahtab_tui.session.cell_records import output_records, unfinished_cells
 
 MAX_QUEUED_RECORDS = 10_000
@@ -30,6 +31,48 @@ Feed = queue.Queue[Record | None]
 """The records for a watcher; None marks the end."""
 
 
+class OlderNamespace:
+    """The variables, and which of them are private, as records say that are no longer kept."""
+
+    def __init__(self) -> None:
+        self._changes: dict[str, list[tuple[records.Namespace, Change]]] = {}
+        """By the variable's name: the last certain change and the uncertain one after it, each with
+        its record. The variable that was changed last is the last one."""
+        self._private: dict[str, records.Private] = {}
+
+    def fold(self, record: Record) -> None:
+        """Take a record, if it is about variables."""
+        if isinstance(record, records.Namespace):
+            self._fold_changes(record)
+        elif isinstance(record, records.Private):
+            if record.private:
+                self._private[record.name] = record
+            else:
+                self._private.pop(record.name, None)
+
+    def _fold_changes(self, record: records.Namespace) -> None:
+        if record.fresh:
+            self._changes.clear()
+        for change in record.changes:
+            if change.change == "perhaps" and change.name in self._changes:
+                self._changes[change.name][1:] = [(record, change)]
+                continue
+            self._changes.pop(change.name, None)
+            if change.change != "deleted":
+                self._changes[change.name] = [(record, change)]
+
+    def summarize(self) -> Iterator[Record]:
+        """Yield records that say the same as the older ones."""
+        yield from self._private.values()
+        pairs = itertools.chain.from_iterable(self._changes.values())
+        for _, group in itertools.groupby(pairs, lambda pair: id(pair[0])):
+            pairs_of_record = list(group)
+            record = pairs_of_record[0][0]
+            changes = tuple(change for _, change in pairs_of_record)
+            # The cell itself is no longer there to show them.
+            yield record.changed(changes=changes, fresh=False, restored=True)
+
+
 class Broadcast(logging.Handler):
     """Keeps the recent records of a session and passes new ones to the watchers."""
 
@@ -39,6 +82,7 @@ class Broadcast(logging.Handler):
         """Held so that a new watcher gets each record exactly once."""
         self._past: deque[Record] = deque()
         self._past_chars = 0
+        self._older_namespace = OlderNamespace()
         self._open_streams: dict[str, deque[Stream]] = {}
         """Streams that have not ended, by key."""
         self._feeds: set[Feed] = set()
@@ -55,20 +99,23 @@ class Broadcast(logging.Handler):
 
     def watch(self) -> Feed:
         """Return a feed of the recent records, followed by new ones."""
-        feed: Feed = queue.Queue(MAX_QUEUED_RECORDS)
         with self._mutex:
-            for record in self._recent():
+            recent_records = list(self._recent())
+            feed: Feed = queue.Queue(MAX_QUEUED_RECORDS + len(recent_records))
+            for record in recent_records:
                 feed.put_nowait(record)
             self._feeds.add(feed)
         return feed
 
     def recent_records(self) -> list[Record]:
-        """Return the recent records, with the pieces of streams that have not ended."""
+        """Return the recent records, with the pieces of streams that have not ended. Before them
+        stand the variables that older records have reported."""
         with self._mutex:
             return list(self._recent())
 
     def _recent(self) -> Iterator[Record]:
-        return itertools.chain(self._past, *self._open_streams.values())
+        older_records = self._older_namespace.summarize()
+        return itertools.chain(older_records, self._past, *self._open_streams.values())
 
     def unwatch(self, feed: Feed) -> None:
         with self._mutex:
@@ -83,7 +130,9 @@ class Broadcast(logging.Handler):
             self._past.append(record)
             self._past_chars += _count_chars(record)
             while len(self._past) > MAX_PAST_RECORDS or self._past_chars > MAX_PAST_CHARS:
-                self._past_chars -= _count_chars(self._past.popleft())
+                oldest_record = self._past.popleft()
+                self._past_chars -= _count_chars(oldest_record)
+                self._older_namespace.fold(oldest_record)
         elif isinstance(record, records.AssistantChatStream) and record.fresh:
             self._open_streams.pop(key, None)
         elif key:
