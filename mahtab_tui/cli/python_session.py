@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from mahtab_tui.cli.screen import choose_interface, interface_problem, open_session
 from mahtab_tui.kernel.inprocess import InProcessKernel
@@ -11,6 +11,9 @@ from mahtab_tui.llm.names import check_name, full_name
 from mahtab_tui.session.backend import SessionBackend
 from mahtab_tui.settings.model import load_settings
 from mahtab_tui.system import Lazy
+
+if TYPE_CHECKING:
+    from mahtab_tui.session.open_session import Interface
 
 LOOP_IS_RUNNING = (
     "run_repl() cannot open a screen here: an event loop is running already (is this a notebook?). "
@@ -55,10 +58,15 @@ def run_repl(
     settings = load_settings(model=model, approval=approval)
     if settings.model is not None:
         check_name(full_name(settings.model, settings.provider))
-    interface = choose_interface(settings)
-    if linear and interface == "screen":
-        interface = "plain" if linear == "plain" else "linear"
+    interface = choose_interface(settings, _requested_interface(linear))
     if problem := interface_problem(interface):
         raise RuntimeError(problem)
     backend = Lazy.of(SessionBackend(kernel))
     open_session(settings, backend, interface, keeps_namespace=ns is not None)
+
+
+def _requested_interface(linear: bool | Literal["plain"]) -> Interface | None:
+    """Return the interface that an argument of `run_repl` asks for; None if it asks for none."""
+    if linear == "plain":
+        return "plain"
+    return "linear" if linear else None

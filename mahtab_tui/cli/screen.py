@@ -98,7 +98,7 @@ def open_sessions(options: ScreenOptions) -> int:
     check_reachable(files, settings.kernel)
     _check_model_name(settings)
 
-    interface = options.linear or choose_interface(settings)
+    interface = choose_interface(settings, options.linear)
     collector: Collector | None = None
     if interface == "screen":
         collector = _make_collector()
@@ -276,14 +276,24 @@ def _new_backend(settings: Settings, project: Path) -> SessionBackend:
     return new_backend(settings, project)
 
 
-def choose_interface(settings: Settings) -> Interface:
-    """Return the interface that suits the user and the terminal."""
+def choose_interface(settings: Settings, requested: Interface | None) -> Interface:
+    """Return the interface that the user has asked for, unless only the plain one suits.
+
+    Args:
+        settings: They may say that the user has a screen reader.
+        requested: None for the one that suits the user and the terminal.
+    """
+    if _needs_plain_lines(settings):
+        return "plain"
+    return requested or "screen"
+
+
+def _needs_plain_lines(settings: Settings) -> bool:
+    """Return whether the user reads, or the terminal shows, plain lines only."""
     is_piped = sys.stdin.isatty() and not sys.stdout.isatty()
     if settings.screen_reader or is_piped:
-        return "plain"
-    if sys.stdout.isatty() and not _can_move_cursor():
-        return "plain"
-    return "screen"
+        return True
+    return sys.stdout.isatty() and not _can_move_cursor()
 
 
 def _can_move_cursor() -> bool:
