@@ -15,6 +15,8 @@ from prompt_toolkit.document import Document
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.history import History as PromptHistory
+from prompt_toolkit.input.posix_utils import PosixStdinReader
+from prompt_toolkit.input.vt100 import Vt100Input
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
 from prompt_toolkit.lexers import DynamicLexer, Lexer, PygmentsLexer, SimpleLexer
@@ -96,10 +98,27 @@ class SessionCompleter(Completer):
             )
 
 
+class KeyReader(PosixStdinReader):
+    """Reads what the terminal sends, and takes out what the user has not typed."""
+
+    def __init__(self, descriptor: int, remove_answers: Callable[[str], str]) -> None:
+        super().__init__(descriptor, encoding=sys.stdin.encoding)
+        self._remove_answers = remove_answers
+
+    def read(self, count: int = 1024) -> str:
+        return self._remove_answers(super().read(count))
+
+
 class DrawnPrompt(Prompt):
     """The prompt for Python and questions."""
 
-    def __init__(self, input_help: SessionInputHelp, history: History) -> None:
+    def __init__(
+        self,
+        input_help: SessionInputHelp,
+        history: History,
+        remove_answers: Callable[[str], str],
+    ) -> None:
+        """remove_answers: takes answers of the terminal out of what it sends."""
         super().__init__()
         self._number = 0
         self._histories = {mode: ModeHistory(history, mode) for mode in ("python", "ask")}
@@ -110,6 +129,8 @@ class DrawnPrompt(Prompt):
         output = Vt100_Output.from_pty(sys.stdout, term=os.environ.get("TERM"))
         # The terminal is not asked where its cursor is: the answer could come too late.
         output.enable_cpr = False
+        keyboard = Vt100Input(sys.stdin)
+        keyboard.stdin_reader = KeyReader(keyboard.fileno(), remove_answers)
         self._prompts: PromptSession[str] = PromptSession(
             message=self._message,
             prompt_continuation=self._continuation,
@@ -125,6 +146,7 @@ class DrawnPrompt(Prompt):
             enable_open_in_editor=True,
             tempfile_suffix=".py",
             enable_suspend=True,
+            input=keyboard,
             output=output,
             key_bindings=self._key_bindings(),
         )

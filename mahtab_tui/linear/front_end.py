@@ -126,7 +126,7 @@ class LinearInterface:
             return PlainPrompt(input_help, history, self._writer)
         from mahtab_tui.linear.drawn_prompt import DrawnPrompt
 
-        return DrawnPrompt(input_help, history)
+        return DrawnPrompt(input_help, history, self._pictures.remove_late_answers)
 
     # What the session asks for, on its threads
 

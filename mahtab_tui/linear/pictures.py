@@ -34,7 +34,10 @@ ANSWER_TIMEOUT_S = 2.0
 """Every terminal answers the last question; a link may be slow."""
 DEFAULT_CELL = (8, 16)
 """Pixels, if the terminal does not say."""
-_SEQUENCE = re.compile(r"\x1b_[^\x1b]*\x1b\\\\|\x1b\[[?\d;]*[a-zA-Z]")
+_SEQUENCE = re.compile(r"\x1b_[^\x1b]*\x1b\\|\x1b\[[?\d;]*[a-zA-Z]")
+_UNFINISHED_SEQUENCE = re.compile(r"\x1b[^\x1b]*")
+_ANSWER_START = re.compile(r"\x1b(?:_[^\x1b]{0,256}\x1b?|\[[?\d;]{0,64})\Z")
+"""The beginning of an answer whose end has not come yet."""
 
 
 class PictureDrawer:
@@ -48,6 +51,8 @@ class PictureDrawer:
         self._typed = ""
         """What the user has typed while the terminal was asked."""
         self._protocol: GraphicsProtocol | None = None
+        self._answer_start = ""
+        """The beginning of a late answer, which is neither read nor typed yet."""
         self._may_ask = False
         if writer.is_plain or not (sys.stdin.isatty() and writer.stream.isatty()):
             return
@@ -76,12 +81,32 @@ class PictureDrawer:
                 if select.select([terminal], [], [], rest_s)[0]:
                     received += os.read(terminal, 4096).decode("utf-8", "replace")
                     received = _SEQUENCE.sub(self._take_answer, received)
-            self._typed += received
+            # A key such as an arrow would be typed as letters.
+            self._typed += _UNFINISHED_SEQUENCE.sub("", received)
         finally:
             termios.tcsetattr(terminal, termios.TCSANOW, attributes)
 
     def _take_answer(self, sequence: re.Match[str]) -> str:
-        """Return what is left of a sequence."""
+        """Read a sequence that came while the terminal was asked. None is what the user types."""
+        self._answers.read(sequence[0])
+        return ""
+
+    def remove_late_answers(self, typed: str) -> str:
+        """Return what the terminal has sent to the prompt, without answers that came too late for
+        the picture that they were asked for; the next one is drawn as they say."""
+        if not self._answers.awaited:
+            return typed
+        received = _SEQUENCE.sub(self._take_late_answer, self._answer_start + typed)
+        self._answer_start = ""
+        self._protocol = self._answers.protocol
+        start = _ANSWER_START.search(received)
+        if start is not None and self._answers.awaited:
+            self._answer_start = start[0]
+            received = received[: start.start()]
+        return received
+
+    def _take_late_answer(self, sequence: re.Match[str]) -> str:
+        """Return what is left of a sequence that came while the user types."""
         return "" if self._answers.read(sequence[0]) else sequence[0]
 
     def draw(self, display: DisplayLine) -> bool:

@@ -71,8 +71,9 @@ def test_block_ends_with_an_empty_line(start: Start, form: str) -> None:
     assert re.findall(r"^line \d", terminal.text, re.MULTILINE) == ["line 0", "line 1", "line 2"]
 
 
-def test_dumb_terminal_gets_only_text(start: Start) -> None:
-    terminal = start(env={"TERM": "dumb"})
+@pytest.mark.parametrize("arguments", [(), ("--linear",)], ids=["by itself", "asked for lines"])
+def test_dumb_terminal_gets_only_text(start: Start, arguments: tuple[str, ...]) -> None:
+    terminal = start(*arguments, env={"TERM": "dumb"})
     at_prompt(terminal, "In 1:")
     run_cell(terminal, r"print('\x1b[31mred\x1b[0m')", "In 2:")
     terminal.send("/fullscreen\r", "cannot show the full screen")
@@ -122,8 +123,11 @@ def read_until(process: subprocess.Popen[bytes], pattern: str) -> str:
     return text
 
 
-def test_pipe_gets_the_lines_while_a_terminal_has_the_keys(project: Path) -> None:
-    with piped_program(project) as (keyboard, process):
+@pytest.mark.parametrize("arguments", [(), ("--linear",)], ids=["by itself", "asked for lines"])
+def test_pipe_gets_the_lines_while_a_terminal_has_the_keys(
+    project: Path, arguments: tuple[str, ...]
+) -> None:
+    with piped_program(project, *arguments) as (keyboard, process):
         text = read_until(process, r"In 1: \Z")
         os.write(keyboard, b"6 * 7\n")
         text += read_until(process, r"In 2: \Z")
@@ -371,6 +375,25 @@ def test_picture_is_drawn_if_the_terminal_says_that_it_can(start: Start) -> None
     assert "PIL.Image" not in terminal.text
     run_cell(terminal, "6 * 7", "In 3:")
     assert re.search(r"^42\s*$", terminal.text, re.MULTILINE)
+
+
+def test_late_answer_of_the_terminal_is_not_typed_into_the_prompt(start: Start) -> None:
+    terminal = start("--linear")
+    at_prompt(terminal, "In 1:")
+    run_cell(terminal, "from PIL import Image; image = Image.new('RGB', (30, 20), 'red')", "In 2:")
+    terminal.send("image\r")
+    # The terminal says nothing in time.
+    at_prompt(terminal, "In 3:")
+    assert QUESTION in terminal.raw
+    terminal.send("6 *")
+    terminal.wait(r"In 3: 6 \*")
+    terminal.send("\x1b_Gi=31;O")
+    terminal.send("K\x1b\\" + CELL + "\x1b[?62;22c 7")
+    terminal.wait(r"In 3: 6 \* 7")
+    run_cell(terminal, "", "In 4:")
+    assert re.search(r"^42\s*$", terminal.text, re.MULTILINE)
+    run_cell(terminal, "image", "In 5:")
+    assert re.search(KITTY_KEEPS + rb".*\x1b_Ga=p,i=1,c=4,r=1,q=2\x1b\\", terminal.raw, re.DOTALL)
 
 
 @pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
