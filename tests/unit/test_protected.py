@@ -13,7 +13,7 @@ import pytest
 
 from mahtab_tui.session.protected_names import protected_candidates, unreadable_command_part
 from mahtab_tui.worker.cells.attribution import CellAttribution
-from mahtab_tui.worker.guard import protected_commands
+from mahtab_tui.worker.guard import protected_commands, protected_places
 from mahtab_tui.worker.guard.protected import EVENTS, ProtectedFiles
 from mahtab_tui.worker.guard.protected_commands import (
     paths_changed_by_command,
@@ -541,6 +541,25 @@ def test_a_folder_with_protected_files_in_it_is_not_moved(
     (project / "sub" / "deep" / "AGENTS.md").touch()
     with pytest.raises(PermissionError, match=r"sub/deep/AGENTS\.md is protected"):
         files.check("os.rename", ("sub", "other", -1, -1))
+
+
+def test_a_folder_with_too_many_entries_to_look_at_is_not_moved_or_removed(
+    project: Path, files: ProtectedFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(protected_places, "MAX_SEARCHED_ENTRIES", 10)
+    (project / "sub" / "z").mkdir(parents=True)
+    for number in range(9):
+        (project / "sub" / f"{number}.txt").touch()
+    call = FileCall("rename", "rename", 0, (f"{project}/sub", f"{project}/other"))
+    files.check("os.system", ("rm -r sub",))
+    files.check("os.rename", ("sub", "other", -1, -1))
+    assert not changed_protected_path(call, os.getpid(), "")
+    (project / "sub" / "z" / ".claude").touch()
+    with pytest.raises(PermissionError, match="names too many to look at"):
+        files.check("os.system", ("rm -r sub",))
+    with pytest.raises(PermissionError, match="too many entries to look at"):
+        files.check("os.rename", ("sub", "other", -1, -1))
+    assert changed_protected_path(call, os.getpid(), "") == f"{project}/sub"
 
 
 @pytest.mark.parametrize(

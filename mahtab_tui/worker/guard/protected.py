@@ -16,6 +16,7 @@ from ..stdlib import late_import
 from .protected_commands import check_command, paths_changed_by_command
 from .protected_places import (
     FOLDERS_ABOVE_PROTECTED,
+    TooManyEntriesError,
     is_hard_link,
     leads_to_protected,
     lower_parts,
@@ -144,7 +145,13 @@ def _changed_paths(event: str, args: tuple[Any, ...]) -> Iterator[str]:
         if has_two_paths and may_be_repository(text) and not os.path.isfile(to_text(args[0])):
             yield f"{text}/hooks"
     if event == "os.rename" and os.path.isdir(to_text(args[0])):
-        yield protected_path_in(to_text(args[0]))
+        try:
+            yield protected_path_in(to_text(args[0]))
+        except TooManyEntriesError:
+            raise PermissionError(
+                f"{to_text(args[0])} may have protected files in it: it has too many entries to look"
+                " at. Only code that the user has approved by hand may move it"
+            ) from None
 
 
 def _path_of_address(text: str) -> str:

@@ -17,7 +17,13 @@ from .command_words import (
     read_words,
     unreadable_part,
 )
-from .protected_places import is_hard_link, leads_to_protected, protected_path_in, resolve_path
+from .protected_places import (
+    TooManyEntriesError,
+    is_hard_link,
+    leads_to_protected,
+    protected_path_in,
+    resolve_path,
+)
 from .shell_words import Word, split_commands
 from .simple_commands import MAX_COMMAND_CHARS, known_program
 
@@ -156,7 +162,10 @@ def check_command(command: str, folder: str, environment: Mapping[str, str] | No
             continue
         if time.monotonic() > deadline:
             raise PermissionError(_TOO_MANY_FILES)
-        inner_path = protected_path_in(path)
+        try:
+            inner_path = protected_path_in(path)
+        except TooManyEntriesError:
+            raise PermissionError(_TOO_MANY_FILES) from None
         if inner_path:
             raise PermissionError(_refusal(inner_path))
 

@@ -14,8 +14,8 @@ from typing import NamedTuple
 MAX_PATH_CHARS = 4096
 """The system does not open longer paths."""
 
-MAX_SEARCHED_ENTRIES = 20_000
-"""Entries of a folder among which protected files are looked for."""
+MAX_SEARCHED_ENTRIES = 50_000
+"""Entries of a folder among which protected files are looked for; larger folders are not searched."""
 
 _PROTECTED_FOLDERS = frozenset((".mahtab", ".claude", ".codex", ".ssh", ".ipython"))
 _PROTECTED_SUBFOLDERS = frozenset(
@@ -56,6 +56,10 @@ _PROTECTED_FILES = frozenset(
     )
 )
 """Names in lower case, because some file systems ignore case."""
+
+
+class TooManyEntriesError(Exception):
+    """A folder has more entries than are searched, so that protected files may be among them."""
 
 
 class ResolvedPath(NamedTuple):
@@ -221,8 +225,8 @@ def well_known_links(status: os.stat_result, folder: str) -> Iterator[str]:
 
 
 def protected_path_in(folder: str) -> str:
-    """Return the path of a protected file or folder inside a folder; empty if there is none among its
-    first `MAX_SEARCHED_ENTRIES`."""
+    """Return the path of a protected file or folder inside a folder; empty if there is none. Raises
+    `TooManyEntriesError` if neither is known."""
     if is_git_folder(folder):
         return f"{folder}/config"
     for inner_path in inner_paths(folder):
@@ -235,18 +239,23 @@ def protected_path_in(folder: str) -> str:
 
 
 def inner_paths(folder: str) -> Iterator[str]:
-    """Yield the paths of what is in a folder, relative to it, those above first. At most
-    `MAX_SEARCHED_ENTRIES`."""
+    """Yield the paths of what is in a folder, relative to it, those above first. Raises
+    `TooManyEntriesError` after `MAX_SEARCHED_ENTRIES`."""
     pending_folders = deque([""])
     count = 0
     while pending_folders:
         inner_folder = pending_folders.popleft()
-        with suppress(OSError), os.scandir(os.path.join(folder, inner_folder)) as entries:
-            for entry in entries:
-                count += 1
-                if count > MAX_SEARCHED_ENTRIES:
-                    return
-                inner_path = os.path.join(inner_folder, entry.name)
-                yield inner_path
-                if entry.is_dir(follow_symlinks=False):
-                    pending_folders.append(inner_path)
+        for entry in _entries(os.path.join(folder, inner_folder)):
+            count += 1
+            if count > MAX_SEARCHED_ENTRIES:
+                raise TooManyEntriesError(folder)
+            inner_path = os.path.join(inner_folder, entry.name)
+            yield inner_path
+            if entry.is_dir(follow_symlinks=False):
+                pending_folders.append(inner_path)
+
+
+def _entries(folder: str) -> Iterator[os.DirEntry[str]]:
+    """Yield what is in a folder, as far as it can be read."""
+    with suppress(OSError), os.scandir(folder) as entries:
+        yield from entries

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from ..guard.protected_places import (
+    TooManyEntriesError,
     inner_paths,
     is_git_folder,
     is_git_setting,
@@ -94,11 +95,14 @@ def _moves_protected(call: FileCall, path: str, thread: int) -> bool:
         return True
     if any(map(is_git_folder, seen_folders)):
         return True
-    return any(
-        is_protected(f"{path}/{inner_path}")
-        for folder in seen_folders
-        for inner_path in inner_paths(folder)
-    )
+    try:
+        return any(
+            is_protected(f"{path}/{inner_path}")
+            for folder in seen_folders
+            for inner_path in inner_paths(folder)
+        )
+    except TooManyEntriesError:
+        return True
 
 
 def _names_of_file(path: str, action: str, thread: int) -> Iterator[str]:
