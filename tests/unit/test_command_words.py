@@ -86,6 +86,10 @@ git remote add x y
 git remote rename x y
 git branch -u origin/x
 git branch -d x
+git branch --un
+git branch x origin/x
+git branch -f x origin/x
+git branch --format --list x origin/x
 git push -qu origin x
 git push --set-upstream origin x
 git checkout -t origin/x
@@ -93,6 +97,11 @@ git checkout -b x origin/x
 git switch -c x origin/x
 git config --add a.b c
 git config set a.b c
+git config --comment --list a.b c
+git config --com=x --list a.b c
+git config -f --list a.b c
+git config --uns a.b
+git config --rem a
 git sparse-checkout set a
 git lfs install
 git maintenance start
@@ -102,6 +111,14 @@ git -ccore.fsmonitor=./x status
 git --exec-path=. log
 git rebase -x 'make x' HEAD~1
 git rebase --exec=x HEAD~1
+git rebase --ex "./x" HEAD~1
+git ls-remote --e ./x origin
+git -c protocol.ext.allow=always fetch
+git ls-remote ext::./x
+git fetch -q ext::./x main
+git archive --remote=ext::./x HEAD
+git archive --remote ext::./x HEAD
+GIT_ALLOW_PROTOCOL=ext git fetch
 git grep -Ox y
 git fetch --upload-pack ./x origin
 git bisect run ./x
@@ -159,6 +176,9 @@ git diff HEAD~1
 git show HEAD
 git branch
 git branch -avv
+git branch new-topic
+git branch --sort=-committerdate --list 'a*' 'b*'
+git branch --contains HEAD 'a*'
 git checkout -b feature
 git checkout main
 git add notes.md
@@ -169,6 +189,12 @@ git pull --rebase
 git clean -fdx build
 git cherry-pick -x abc
 git config user.name
+git config --list
+git config --file .gitmodules --get submodule.x.url
+git fetch https://host/x.git
+git commit -m 'Call std::sort'
+git grep std::sort
+git rebase --abort
 git remote -v
 git submodule status
 git worktree list

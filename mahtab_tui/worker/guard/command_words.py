@@ -36,7 +36,7 @@ VARIABLES_OF_SHELLS = frozenset(
 """Variables that decide how a shell reads what follows, or what else it runs."""
 _VARIABLES_OF_PROGRAMS = re.compile(
     r"GIT_(?:CONFIG\w*|DIR|COMMON_DIR|WORK_TREE|EXEC_PATH|TEMPLATE_DIR|OBJECT_DIRECTORY)"
-    r"|GIT_(?:SSH\w*|PROXY_COMMAND|EXTERNAL_DIFF|ASKPASS)|\w*(?:EDITOR|PAGER|VISUAL|BROWSER|COMMAND)"
+    r"|GIT_(?:SSH\w*|ALLOW_PROTOCOL|PROXY_COMMAND|EXTERNAL_DIFF|ASKPASS)|\w*(?:EDITOR|PAGER|VISUAL|BROWSER|COMMAND)"
 )
 """Variables whose values programs run as commands."""
 _PLAIN_PROGRAMS = frozenset(("", ":", "true", "false", "cat", "less", "more"))

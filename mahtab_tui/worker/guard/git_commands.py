@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 from .shell_words import Word
@@ -36,9 +37,21 @@ _READING_CONFIG_OPTIONS = frozenset(
 _WRITING_CONFIG_OPTIONS = frozenset(
     (
         *("--unset", "--unset-all", "--remove-section", "--rename-section", "--edit", "-e"),
-        *("--add", "--replace-all"),
+        *("--add", "--replace-all", "--comment"),
     )
 )
+_CONFIG_OPTIONS_WITH_VALUE = (
+    *("-f", "--file", "--blob", "-t", "--type", "--default", "--comment", "--value", "--url"),
+)
+_LISTING_BRANCH_OPTIONS = (
+    *("--list", "--contains", "--no-contains", "--merged", "--no-merged", "--points-at"),
+)
+"""Options with which `git branch` makes no branch."""
+_BRANCH_OPTIONS_WITH_VALUE = ("--format", "--sort")
+_USES_REMOTES = frozenset("archive clone fetch ls-remote pull push remote submodule".split())
+"""Subcommands whose words may be addresses of repositories."""
+_HELPER_ADDRESS = re.compile(r"(?:-[\w-]*=?)?[A-Za-z0-9][\w.+-]{0,100}::")
+"""The beginning of an address for which Git starts the program that it names, as in ``ext::program``."""
 _WRITING_OPTIONS = {
     "branch": (
         *("-u", "--set-upstream-to", "--unset-upstream", "--edit-description", "-t", "--track"),
@@ -63,7 +76,7 @@ _STARTING_OPTIONS = {
 """Options of subcommands whose values are commands."""
 _HARMLESS_SETTINGS = (
     *("user.", "author.", "committer.", "color.", "advice.", "commit.gpgsign", "core.quotepath"),
-    *("core.autocrlf", "core.safecrlf", "init.defaultbranch", "log.", "http.", "protocol."),
+    *("core.autocrlf", "core.safecrlf", "init.defaultbranch", "log.", "http."),
     *("safe.directory", "gc.auto", "diff.renames", "diff.algorithm", "fetch.", "column."),
 )
 """Beginnings of settings that name no program."""
@@ -73,14 +86,22 @@ class _GitCall(NamedTuple):
     """The arguments of a call of Git."""
 
     settings: Sequence[str]
-    """Those of `-c`, as ``name=value``."""
+    """The settings that `-c` gives, as ``name=value``."""
     has_unusual_option: bool
     """Whether another option before the subcommand may name a program."""
     subcommand: str
-    operands: Sequence[str]
-    """Those after the subcommand."""
-    options: Sequence[str]
-    """Those after the subcommand."""
+    arguments: Sequence[str]
+    """All words after the subcommand."""
+
+    @property
+    def operands(self) -> list[str]:
+        """The words after the subcommand that do not begin with a dash."""
+        return [text for text in self.arguments if not text.startswith("-")]
+
+    @property
+    def options(self) -> list[str]:
+        """The words after the subcommand that begin with a dash."""
+        return [text for text in self.arguments if text.startswith("-")]
 
 
 def _read_call(arguments: Sequence[Word]) -> _GitCall:
@@ -97,14 +118,8 @@ def _read_call(arguments: Sequence[Word]) -> _GitCall:
             index += 1
         elif option.startswith("-c"):
             settings.append(option[2:])
-    rest = texts[index + 1 :]
-    return _GitCall(
-        settings,
-        has_unusual_option,
-        "".join(texts[index : index + 1]),
-        [text for text in rest if not text.startswith("-")],
-        [text for text in rest if text.startswith("-")],
-    )
+    subcommand = "".join(texts[index : index + 1])
+    return _GitCall(settings, has_unusual_option, subcommand, texts[index + 1 :])
 
 
 def changes_settings(arguments: Sequence[Word]) -> bool:
@@ -120,17 +135,38 @@ def changes_settings(arguments: Sequence[Word]) -> bool:
     if call.subcommand in ("checkout", "switch") and _makes_branch(call):
         # Git notes from which branch of a remote a new branch has come.
         return len(call.operands) > 1
+    if call.subcommand == "branch" and len(call.operands) > 1 and not _lists_branches(call):
+        return True
     return _has_option(call.options, _WRITING_OPTIONS.get(call.subcommand, ()))
 
 
 def _changes_config(call: _GitCall) -> bool:
-    if not _WRITING_CONFIG_OPTIONS.isdisjoint(call.options):
+    if _has_option(call.options, _WRITING_CONFIG_OPTIONS):
         return True
-    is_reading = not _READING_CONFIG_OPTIONS.isdisjoint(call.options)
-    if is_reading or call.operands[:1] == ["edit"]:
-        return not is_reading
+    options = _options_without_values(call.arguments, _CONFIG_OPTIONS_WITH_VALUE)
+    if not _READING_CONFIG_OPTIONS.isdisjoint(options):
+        return False
+    if call.operands[:1] == ["edit"]:
+        return True
     # A name is read, a name with a value is written.
     return len(call.operands) > 1 and call.operands[0] not in _READING_CONFIG_FORMS
+
+
+def _lists_branches(call: _GitCall) -> bool:
+    options = _options_without_values(call.arguments, _BRANCH_OPTIONS_WITH_VALUE)
+    return any(option.partition("=")[0] in _LISTING_BRANCH_OPTIONS for option in options)
+
+
+def _options_without_values(arguments: Sequence[str], with_value: Sequence[str]) -> Iterator[str]:
+    """Yield the options among some arguments. with_value: options after which the next argument is a
+    value, whatever it looks like."""
+    is_value = False
+    for text in arguments:
+        if is_value or not text.startswith("-"):
+            is_value = False
+            continue
+        yield text
+        is_value = "=" not in text and _has_option([text], with_value)
 
 
 def _makes_branch(call: _GitCall) -> bool:
@@ -142,6 +178,8 @@ def starts_programs(arguments: Sequence[Word]) -> bool:
     does what is not known."""
     call = _read_call(arguments)
     if call.has_unusual_option or not all(map(_is_harmless_setting, call.settings)):
+        return True
+    if call.subcommand in _USES_REMOTES and any(map(_HELPER_ADDRESS.match, call.arguments)):
         return True
     if call.subcommand == "bisect":
         return "".join(call.operands[:1]) not in _READING_FORMS["bisect"]
@@ -165,13 +203,14 @@ def _is_harmless_setting(setting: str) -> bool:
     return setting.lower().startswith(_HARMLESS_SETTINGS)
 
 
-def _has_option(options: Sequence[str], wanted: Sequence[str]) -> bool:
-    """Return whether one of some options is there: alone, with a value, or short ones together."""
+def _has_option(options: Sequence[str], wanted: Collection[str]) -> bool:
+    """Return whether one of some options is there: alone, with a value, abbreviated, or with other short
+    ones."""
     for option in options:
         name = option.partition("=")[0]
         if name in wanted:
             return True
-        is_abbreviated = name.startswith("--") and len(name) > 4
+        is_abbreviated = name.startswith("--") and name != "--"
         if is_abbreviated and any(long.startswith(name) for long in wanted):
             return True
         if not name.startswith("--") and any(
