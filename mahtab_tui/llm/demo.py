@@ -186,9 +186,18 @@ def _reply(question: str, variables: Mapping[str, _DemoVariable]) -> str:
 
 
 def _variables(texts: Sequence[str]) -> dict[str, _DemoVariable]:
-    """Return the variables that the newest message with a question describes, by name."""
-    listing = next((text for text in reversed(texts) if prompts.VARIABLES in text), "")
-    listing = listing.rpartition(f"{prompts.VARIABLES}\n\n")[2]
+    """Return the variables that the questions describe, by name. A question describes those that are
+    new or have changed since the one before."""
+    variables: dict[str, _DemoVariable] = {}
+    for text in texts:
+        if prompts.VARIABLES in text:
+            variables |= _listed_variables(text)
+    return variables
+
+
+def _listed_variables(text: str) -> dict[str, _DemoVariable]:
+    """Return the variables that one message with a question describes, by name."""
+    listing = text.rpartition(f"{prompts.VARIABLES}\n\n")[2]
     listing = listing.rpartition(f"\n\n{prompts.QUESTION} ")[0]
     # Those that share a line get one each.
     listing = re.sub(
