@@ -66,6 +66,11 @@ def remove_and_make(project: Project) -> None:
     (project.folder / "d/sub/new").write_text("new")
 
 
+def write_and_close(project: Project, folder_mode: int) -> None:
+    write(project)
+    set_mode(project, folder_mode)
+
+
 def rename_inside(project: Project) -> None:
     step = project.journal.steps[-1]
     for name in ("d/sub", "d/other"):
@@ -168,7 +173,7 @@ def test_a_folder_that_was_open_when_the_witness_was_killed_is_closed_again(
 def test_a_folder_that_an_undo_has_opened_for_good_stays_open_when_the_witness_is_killed(
     project: Project,
 ) -> None:
-    project.cell(lambda: [write(project), set_mode(project, 0o055)])
+    project.cell(lambda: write_and_close(project, 0o055))
     open_and_be_killed(project, new_mode=0o755)
 
     remove_copies(project.copies.folder)
@@ -193,7 +198,7 @@ def test_a_list_of_opened_folders_can_only_close_them(project: Project) -> None:
 
 
 def test_no_list_stays_of_folders_that_are_closed_again(project: Project) -> None:
-    cell = project.cell(lambda: [write(project), set_mode(project, 0o000)])
+    cell = project.cell(lambda: write_and_close(project, 0o000))
     project.preview(cell)
     project.stack.undo(cell)
     assert "opened-folders" not in os.listdir(project.copies.folder)

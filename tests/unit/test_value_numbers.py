@@ -75,6 +75,27 @@ def test_labels_and_types_count() -> None:
     assert len({numbers.number("v", value).number for value in values}) == len(values)
 
 
+def test_what_code_can_see_of_arrays_and_tables_beside_their_values_counts() -> None:
+    numbers = started()
+    array = np.ones((2, 3))
+    read_only = array.copy()
+    read_only.flags.writeable = False
+    table = pd.DataFrame({"a": [1]})
+    values = [
+        array,
+        read_only,
+        np.asfortranarray(array),
+        np.ones((2, 6))[:, ::2],
+        [array],
+        [read_only],
+        table,
+        table.set_flags(allows_duplicate_labels=False),
+        table["a"],
+        table["a"].set_flags(allows_duplicate_labels=False),
+    ]
+    assert len({numbers.number("v", value).number for value in values}) == len(values)
+
+
 def test_value_that_may_have_changed_is_not_compared(numbers: ValueNumbers) -> None:
     first = numbers.number("v", 1)
     numbers.forget_current("v")

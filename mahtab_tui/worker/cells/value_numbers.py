@@ -99,7 +99,10 @@ class ValueNumbers:
 
 def _digest(value: Any) -> bytes:
     """Return what is the same for equal values of the same types; nothing if the value is too large, or
-    of a type that cannot be compared."""
+    of a type that cannot be compared.
+
+    Which objects are shared does not count: `[x, x]` and a list of two equal objects have the same digest,
+    although a change of one item can be seen in the other item of the first list only."""
     cls = type(value)
     if address_of(cls) in ATOMS:
         return _digest_atom(value)
@@ -109,7 +112,9 @@ def _digest(value: Any) -> bytes:
     if plain_digest is not None:
         return b"=" + plain_digest.to_bytes(8, "little", signed=True)
     fingerprints = own_module("guard.fingerprints")
-    return bytes(fingerprints.digest_within(value, _MAX_BYTES, _MAX_OBJECTS, _can_read))
+    return bytes(
+        fingerprints.digest_within(value, _MAX_BYTES, _MAX_OBJECTS, _can_read, _describe_layout)
+    )
 
 
 def _digest_atom(value: Any) -> bytes:
@@ -144,6 +149,16 @@ def _can_read(value: Any) -> bool:
         blocks = [block.values for block in value._mgr.blocks]
         return all(map(_can_read_index, value.axes)) and _can_read_values(blocks, value.size)
     return True
+
+
+def _describe_layout(value: Any) -> bytes:
+    """Return what code can see of an array or a table, apart from its values and labels: whether it can be
+    written, how it lies in memory, and whether its labels may repeat."""
+    if is_one_of(value, "numpy", "ndarray"):
+        return b"%d %a" % (value.flags.num, value.strides)
+    if is_one_of(value, "pandas", "Series", "DataFrame"):
+        return b"%d" % value.flags.allows_duplicate_labels
+    return b""
 
 
 def _can_read_index(index: Any) -> bool:

@@ -28,7 +28,11 @@ def take_fingerprints(
 
 
 def digest_within(
-    value: object, max_bytes: int, max_objects: int, can_read: Callable[[object], bool]
+    value: object,
+    max_bytes: int,
+    max_objects: int,
+    can_read: Callable[[object], bool],
+    describe_layout: Callable[[object], bytes],
 ) -> bytes:
     """Return what is the same for equal values.
 
@@ -37,11 +41,12 @@ def digest_within(
         max_bytes: Bytes of all that is in it.
         max_objects: Objects in it.
         can_read: Tells whether an object may be read, apart from those in it.
+        describe_layout: Returns what else must be the same of an array or a table in it.
 
     Returns:
         The digest; nothing if the value is too large, or has an object that cannot be compared.
     """
-    hasher = _Hasher(can_read)
+    hasher = _Hasher(can_read, describe_layout)
     hasher.limit(max_bytes, max_objects)
     try:
         return hasher.digest(value)
@@ -70,9 +75,14 @@ def _take(value: object) -> tuple[str, str]:
 class _Hasher:
     """Digests one value. Nothing of it is kept, because a list may hold a large text many times."""
 
-    def __init__(self, can_read: Callable[[object], bool] = lambda value: True) -> None:
-        """can_read: Tells whether an object may be read, apart from those in it."""
+    def __init__(
+        self,
+        can_read: Callable[[object], bool] = lambda value: True,
+        describe_layout: Callable[[object], bytes] = lambda value: b"",
+    ) -> None:
+        """The parameters are those of `digest_within`."""
         self.can_read = can_read
+        self.describe_layout = describe_layout
         self.dumper = Dumper()
         self._remaining_bytes = MAX_BYTES
 
@@ -155,4 +165,5 @@ class _Pickler(pickle.Pickler):
         parts = codec.encode(value)
         if parts is None:
             raise NotTransferableError(name_of(cls))
-        return codec.name, *parts
+        layout = self._hasher.describe_layout(value)
+        return (codec.name, *parts, layout) if layout else (codec.name, *parts)
