@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable
-from contextlib import suppress
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +30,60 @@ _read_line = builtins.input
 
 def read_line(prompt: str) -> str:
     """Return a line that is typed on the terminal. Raises `EOFError` and `KeyboardInterrupt`."""
-    return _read_line(one_line(prompt))
+    if sys.stdin is not sys.__stdin__ and sys.__stdin__ is not None:
+        # A cell of this process runs, whose `sys.stdin` would ask the user for an input again.
+        print(one_line(prompt), end="", flush=True)
+        line = sys.__stdin__.readline()
+        if not line:
+            raise EOFError
+        return line.removesuffix("\n")
+    with borrowed_readline():
+        return _read_line(one_line(prompt))
+
+
+@contextmanager
+def borrowed_readline(
+    earlier_inputs: Sequence[str] = (),
+    completer: Callable[[str, int], str | None] | None = None,
+) -> Iterator[None]:
+    """Let `readline` have other inputs and another completer, and give the host its own back: this
+    process may be the user's Python, which saves them when it ends.
+
+    Args:
+        earlier_inputs: What the arrow keys go through, the oldest first.
+        completer: Completes words, as `readline` calls it; None for no completion.
+    """
+    if readline is None:
+        yield
+        return
+    host_inputs = _earlier_inputs()
+    host_completer = readline.get_completer()
+    host_word_ends = readline.get_completer_delims()
+    readline.set_auto_history(False)
+    readline.set_completer_delims(_WORD_ENDS)
+    readline.set_completer(completer)
+    _replace_earlier_inputs(earlier_inputs)
+    try:
+        yield
+    finally:
+        _replace_earlier_inputs(host_inputs)
+        readline.set_completer(host_completer)
+        readline.set_completer_delims(host_word_ends)
+        # Python cannot say how it was, but starts with this.
+        readline.set_auto_history(True)
+
+
+def _earlier_inputs() -> list[str]:
+    """Return what `readline` has as earlier inputs, the oldest first."""
+    count = readline.get_current_history_length()
+    items = [readline.get_history_item(number) for number in range(1, count + 1)]
+    return [item for item in items if item is not None]
+
+
+def _replace_earlier_inputs(inputs: Sequence[str]) -> None:
+    readline.clear_history()
+    for text in inputs:
+        readline.add_history(text)
 
 
 class PlainPrompt(Prompt):
@@ -41,12 +95,12 @@ class PlainPrompt(Prompt):
         self._history = history
         self._writer = writer
         self._earlier_lines = ""
-        """Those of the input that is being typed."""
+        """The lines that the input being typed has already."""
         self._label = ""
         self._matches: list[str] = []
+        self._earlier_inputs: list[str] = []
+        """The inputs of this mode that the arrow keys go through, the oldest first."""
         if readline is not None:
-            readline.set_auto_history(False)
-            readline.set_completer_delims(_WORD_ENDS)
             readline.parse_and_bind("tab: complete")
 
     def read(self, number: int) -> Typed:
@@ -70,13 +124,8 @@ class PlainPrompt(Prompt):
 
     def _read(self) -> str:
         """Read a line, with completion."""
-        if readline is not None:
-            readline.set_completer(self._complete)
-        try:
-            return read_line(self._label)
-        finally:
-            if readline is not None:
-                readline.set_completer(None)
+        with borrowed_readline(self._earlier_inputs, self._complete):
+            return _read_line(one_line(self._label))
 
     def write_above(self, write: Callable[[], None]) -> bool:
         """Write lines below the one that is being typed, and the prompt again."""
@@ -98,13 +147,12 @@ class PlainPrompt(Prompt):
 
     def _load_history(self) -> None:
         """Let the arrow keys go through the inputs of this mode."""
-        if readline is None:
-            return
-        readline.clear_history()
-        for entry in reversed(self._history.entries(self.mode)):
+        self._earlier_inputs = [
+            one_line(entry.text)
+            for entry in reversed(self._history.entries(self.mode))
             # A line of several would be edited as one.
-            if "\n" not in entry.text:
-                readline.add_history(one_line(entry.text))
+            if "\n" not in entry.text
+        ]
 
     def _complete(self, word: str, index: int) -> str | None:
         """Return a completion of the word before the cursor, as `readline` asks for it."""
