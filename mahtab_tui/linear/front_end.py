@@ -21,7 +21,7 @@ from mahtab_tui.linear.line_writer import LineWriter, terminal_size
 from mahtab_tui.linear.pictures import PictureDrawer
 from mahtab_tui.linear.plain_prompt import PlainPrompt
 from mahtab_tui.linear.prompts import FullScreenWanted, Interrupted, Prompt, Typed
-from mahtab_tui.linear.questions import Questions
+from mahtab_tui.linear.questions import Questions, Unanswered
 from mahtab_tui.linear.record_printer import RecordPrinter
 from mahtab_tui.session.open_session import (
     Draft,
@@ -36,7 +36,7 @@ from mahtab_tui.session.session_commands import data_variables
 from mahtab_tui.system import TERMINATION_SIGNALS, TerminationHandler, start_thread
 
 POLL_S = 0.05
-"""Between two looks at what the session has done."""
+"""How long it waits before it looks again at what the session has done."""
 SHELL_PREFIX = "!"
 GREETING = (
     "One Python namespace, shared by you and a language model.",
@@ -212,9 +212,13 @@ class LinearInterface:
             self._do(typed)
         except EOFError:
             self._is_leaving = self._may_leave()
-        except KeyboardInterrupt:
+        except Unanswered:
             self._writer.leave_line()
             self._writer.write_line("Nothing was done.", "highlight")
+        except KeyboardInterrupt:
+            # The kernel goes on with what it was asked for.
+            self._writer.leave_line()
+            self._writer.write_line("Stopped waiting; it may still have been done.", "highlight")
 
     def _read_input(self) -> Typed:
         self._opened.report_history()
@@ -242,7 +246,9 @@ class LinearInterface:
         self._has_new_size = True
         self._send_size()
         if not text.strip():
-            self._session.inbox.release()
+            # With Enter, the user may also have made room for a question.
+            if not self._printer.requests:
+                self._session.inbox.release()
             return
         self._opened.history.add(text, mode)
         command = parse_slash(text)
@@ -256,18 +262,23 @@ class LinearInterface:
 
     def _may_leave(self) -> bool:
         """Ask before something would be lost."""
-        created_count = 0
-        if not self._opened.keeps_namespace:
-            with contextlib.suppress(KernelError):
-                created_count = len(data_variables(self._session))
-        items = unsaved_items(self._session, created_count)
-        if not items:
-            return True
-        question = f"Leave? You would lose {', '.join(items)}."
         try:
+            items = unsaved_items(self._session, self._count_created())
+            if not items:
+                return True
+            question = f"Leave? You would lose {', '.join(items)}."
             return self._questions.confirm(question, yes="Leave", no="Stay")
         except KeyboardInterrupt:
             return False
+
+    def _count_created(self) -> int:
+        """Return how many variables would be lost if nothing saves them."""
+        if self._opened.keeps_namespace:
+            return 0
+        try:
+            return len(data_variables(self._session))
+        except KernelError:
+            return 0
 
     # What runs
 

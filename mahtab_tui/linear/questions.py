@@ -44,6 +44,10 @@ _REVIEW_CHOICES = (
 _FAN_OUT_CHOICES = (Choice("refuse", "Do not make them"), Choice("run", "Make them"))
 
 
+class Unanswered(KeyboardInterrupt):
+    """The user has pressed Ctrl+C instead of answering a question."""
+
+
 class Questions:
     """Asks the user on the main thread, and passes the answers on."""
 
@@ -87,9 +91,12 @@ class Questions:
             self._writer.write_line(f"Type a number from 1 to {len(choices)}.")
 
     def confirm(self, question: str, *, yes: str, no: str) -> bool:
-        """Ask a question, of which "no" is the default."""
+        """Ask a question; Enter alone answers "no". Raises `Unanswered`."""
         self._writer.write_line(question)
-        return self.choose((Choice("no", no), Choice("yes", yes))) == "yes"
+        try:
+            return self.choose((Choice("no", no), Choice("yes", yes))) == "yes"
+        except KeyboardInterrupt:
+            raise Unanswered from None
 
     def _answer(self, request: records.Approval | records.Review, decision: Decision) -> None:
         self._session.approvals.answer(request.request, decision)
@@ -98,13 +105,12 @@ class Questions:
         """Show all of the code, and ask whether it may run."""
         is_code = request.is_code is not False
         author = one_line(request.party or "the model")
+        stands_above = is_code and self._printer.has_written(request)
+        question = f"Run this code of {author}?" if is_code else f"May {author} do this?"
+        self._writer.write_line(question, "highlight")
         if not is_code:
-            self._writer.write_line(f"May {author} do this?", "highlight")
             self._writer.write_line(request.text)
-        elif self._printer.has_written(request):
-            self._writer.write_line(f"Run this code of {author}?", "highlight")
-        else:
-            self._writer.write_line(f"Run this code of {author}?", "highlight")
+        elif not stands_above:
             self._writer.write_code(request.text)
             self._printer.note_code(request)
         self._write_warnings(request)

@@ -32,6 +32,22 @@ run_repl(names, model="demo", linear=True)
 print("left with", names["z"])
 """
 
+HOST = """
+import readline
+from mahtab_tui import run_repl
+def complete_nothing(word, index):
+    return None
+readline.add_history("of the host")
+readline.set_completer(complete_nothing)
+readline.set_completer_delims(" ")
+run_repl({}, model="demo", linear="plain")
+input("host reads: ")
+count = readline.get_current_history_length()
+print("history", [readline.get_history_item(number) for number in range(1, count + 1)])
+print("completer", readline.get_completer() is complete_nothing)
+print("delimiters", repr(readline.get_completer_delims()))
+"""
+
 
 def at_prompt(terminal: Terminal, label: str) -> None:
     """Wait until the last line is a prompt."""
@@ -236,6 +252,26 @@ def test_undo_shows_what_it_changes_and_keeps_it_by_default(start: Start, form: 
     terminal.send("/vars\r", r"\ntotal +int +1")
 
 
+def test_ctrl_c_does_not_say_that_nothing_was_done_while_the_kernel_goes_on(start: Start) -> None:
+    terminal = start(PLAIN)
+    at_prompt(terminal, "In 1:")
+    run_cell(terminal, "import os; total = os.getpid(); print('kernel', total)", "In 2:")
+    line = re.search(r"^kernel (\d+)", terminal.text, re.MULTILINE)
+    assert line is not None
+    kernel_pid = int(line[1])
+    os.kill(kernel_pid, signal.SIGSTOP)
+    try:
+        terminal.send("/undo\r", "/undo")
+        terminal.press_until("ctrl+c", "Stopped waiting; it may still have been done")
+        assert "Nothing was done" not in terminal.text
+    finally:
+        os.kill(kernel_pid, signal.SIGCONT)
+    at_prompt(terminal, "In 2:")
+    terminal.send("/undo\r", r"1 to 2:\s*\Z")
+    terminal.send("\x03", "Nothing was done")
+    at_prompt(terminal, "In 2:")
+
+
 def test_user_goes_from_lines_to_the_screen_and_back(start: Start) -> None:
     terminal = start("--linear")
     at_prompt(terminal, "In 1:")
@@ -358,6 +394,19 @@ def test_namespace_of_a_program_is_shared(project: Path) -> None:
         run_cell(terminal, "Ada", "In 4:")
         terminal.send("\x04", "left with 6")
         assert re.search(r"^printed 6", terminal.text, re.MULTILINE)
+        assert terminal.wait_end() == 0
+
+
+def test_readline_of_the_host_program_stays_as_it_was(project: Path) -> None:
+    with Terminal([sys.executable, "-c", HOST], cwd=project) as terminal:
+        at_prompt(terminal, "In 1:")
+        run_cell(terminal, "of_the_session = 1", "In 2:")
+        terminal.send("/reset\r", r"1 to 2:\s*\Z")
+        run_cell(terminal, "1", "In 2:")
+        terminal.send("\x04", "host reads: ")
+        terminal.send("more\r", r"delimiters ' '")
+        assert "history ['of the host', 'more']" in terminal.text
+        assert "completer True" in terminal.text
         assert terminal.wait_end() == 0
 
 
