@@ -38,6 +38,7 @@ class CellOutput:
         self._echo = ""
         """What the cell is about to print, although the terminal shows it already."""
         self._has_pieces = False
+        """Whether output has come in pieces, so that the record of the cell's end repeats it."""
 
     def feed(self, piece: ReplOutStream) -> None:
         """Take a piece of output."""

@@ -183,7 +183,7 @@ COMMANDS: Mapping[str, Command] = {
     "fullscreen": Command("Go on in the full screen, as Ctrl+G does", _full_screen),
     "quit": Command("Leave, as Ctrl+D does", _quit),
 }
-"""By name."""
+"""The commands by name, without the slash."""
 
 
 def run_command(context: CommandContext, name: str, argument: str) -> None:

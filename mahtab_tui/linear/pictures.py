@@ -33,7 +33,7 @@ from mahtab_tui.settings.model import PictureMode
 ANSWER_TIMEOUT_S = 2.0
 """Every terminal answers the last question; a link may be slow."""
 DEFAULT_CELL = (8, 16)
-"""Pixels, if the terminal does not say."""
+"""Width and height of a cell in pixels, if the terminal does not say."""
 _SEQUENCE = re.compile(r"\x1b_[^\x1b]*\x1b\\|\x1b\[[?\d;]*[a-zA-Z]")
 _UNFINISHED_SEQUENCE = re.compile(r"\x1b[^\x1b]*")
 _ANSWER_START = re.compile(r"\x1b(?:_[^\x1b]{0,256}\x1b?|\[[?\d;]{0,64})\Z")

@@ -20,7 +20,7 @@ from mahtab_tui.linear.search_lines import SearchLines
 Request = records.Approval | records.Review | records.Input | records.SearchFanOut
 """A record with which the session waits for the user."""
 MIN_SHOWN_DURATION_S = 1.0
-"""Shorter cells end without a word, if nothing else is to be said of them."""
+"""Shorter cells end without a line of their own, unless they fail."""
 _NO_MORE_CODE = ("max-turns", "stalled")
 _NOTE_ROLES = {"error": "bad", "warning": "highlight", "quiet": "muted"}
 _NOTE_WORDS = {"error": "Error: ", "warning": "Warning: "}
@@ -38,11 +38,11 @@ class RecordPrinter:
         self._cells: dict[int | None, CellOutput] = {}
         """The cells that run."""
         self.requests: deque[Request] = deque()
-        """What the user was not asked yet, the oldest first."""
+        """The requests that wait for the user, the oldest first."""
         self.typed_code = ""
         """The code that the user has typed last, which the terminal shows already."""
         self._announced_turn: int | None = None
-        """The question of which was said that the model thinks."""
+        """The last question for which it was written that the model thinks."""
         self.last_answer = ""
         """The model's words since the last question."""
         self.finished_cell_count = 0
@@ -140,6 +140,8 @@ class RecordPrinter:
                 held_count = sum(item.held for item in record.items)
                 if held_count:
                     text = f"{held_count:,} cells wait. Press Enter to run them."
+                    if held_count == 1:
+                        text = "1 cell waits. Press Enter to run it."
                     self._writer.write_line(text, "highlight")
             case _ if type(record) in NOTE_READERS:
                 self._write_note(record)
@@ -215,7 +217,8 @@ class RecordPrinter:
             self._writer.write_line("stopped" if record.stopped else "cut off", "highlight")
 
     def _follow_agent(self, record: records.Agent) -> None:
-        author = (record.party or "model").capitalize()
+        party = record.party or "model"
+        author = party[:1].upper() + party[1:]
         if record.state == "thinking" and record.turn != self._announced_turn:
             self._announced_turn = record.turn
             self._writer.write_line(f"{author} is thinking.", "model")

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from mahtab_tui.session.session import Session
     from mahtab_tui.session.sharing import ShareServer
 
-INDEXING_PAUSE_S = 4.0
-"""Seconds before the records of sessions are read for searches."""
+INDEXING_PAUSE_FACTOR = 4.0
+"""How many times as long as a step of the reading takes, the program pauses after it."""
 _SLASH = re.compile(r"/([a-z-]+)(?:\s+(.*))?", re.DOTALL)
 _PARTIAL_SLASH = re.compile(r"\s*(/[a-z-]*)")
 
@@ -106,7 +106,7 @@ def complete_command(
     Args:
         text: What was typed.
         cursor: Offset in characters.
-        commands: By name, without the slash.
+        commands: The commands by name, without the slash.
     """
     match = _PARTIAL_SLASH.fullmatch(text, 0, cursor)
     if match is None:
@@ -177,7 +177,7 @@ class OpenSession:
         """
         Args:
             session: Not started yet.
-            frontend: The session's own.
+            frontend: The front end that the session has.
             kernel_notice: What to say about the kernel at first.
             keeps_namespace: Whether the variables outlive the session, without being saved.
             no_trace: Whether nothing is saved.
@@ -356,7 +356,7 @@ def index_sessions(session: Session) -> None:
     if session.no_trace:
         return
     try:
-        catch_up(database(), math.inf, pause=INDEXING_PAUSE_S)
+        catch_up(database(), math.inf, pause=INDEXING_PAUSE_FACTOR)
     except StoreError as error:
         # A search reports any other problem.
         if is_corrupt(error.__cause__):
