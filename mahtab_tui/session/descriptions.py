@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence, Set
 from typing import NamedTuple
 
-from mahtab_tui.bus.records import Namespace, Private, Record, RecordHandler, Undo
+from mahtab_tui.bus.records import AssistantReplOut, Namespace, Private, Record, RecordHandler, Undo
 from mahtab_tui.bus.values import Change, Variable
 from mahtab_tui.kernel.base import Kernel, KernelError
 from mahtab_tui.llm.prompt_sections import escape_section
@@ -25,7 +25,7 @@ from mahtab_tui.llm.variable_texts import (
     join_variables,
     variable_line,
 )
-from mahtab_tui.session.passing_names import find_passing_names
+from mahtab_tui.session.passing_names import PassingNames, find_passing_names
 from mahtab_tui.session.private_names import PrivateNames
 from mahtab_tui.worker.guard.private_use import mentioned_names
 
@@ -258,13 +258,16 @@ class VariableDescriptions(RecordHandler):
             return False
         return sent.message in conversation
 
-    def for_changes(self, changes: Sequence[Change], output: str, code: str = "") -> str:
+    def for_changes(
+        self, changes: Sequence[Change], output: str, code: str = "", cell: int | None = None
+    ) -> str:
         """Return what a cell changed, without what its code or its output shows.
 
         Args:
             changes: The changes of the cell's variables.
             output: What the cell printed; if nothing, the variables are described.
             code: The cell's code.
+            cell: The cell's number, by which its message is known.
 
         Raises:
             KernelError: The kernel could not be asked.
@@ -274,6 +277,8 @@ class VariableDescriptions(RecordHandler):
         marks: dict[str, str] = {}
         variables: list[Variable] = []
         passing_names = find_passing_names(code)
+        # The model knows of what a cell shows for as long as it gets the cell's message.
+        message = f'<{AssistantReplOut.tag} cell="{cell}"'
         for name in deleted_names:
             self._sent_lines.pop(name, None)
         for change in changes:
@@ -281,11 +286,9 @@ class VariableDescriptions(RecordHandler):
                 variable = self._private.redact_variable(change.variable)
                 line = variable_line(variable)
                 is_users = self._is_users(change.name)
-                if not is_users and change.name in passing_names:
-                    self._sent_lines[change.name] = _SentLine(line, "")
-                    continue
-                if not is_users and _is_printed(variable, output):
-                    self._sent_lines[change.name] = _SentLine(line, variable.summary)
+                is_shown = _is_passing(variable, passing_names) or _is_printed(variable, output)
+                if is_shown and not is_users:
+                    self._sent_lines[change.name] = _SentLine(line, message)
                     continue
                 variables.append(variable)
                 marks[change.name] = _MARKS.get(change.change, "")
@@ -367,6 +370,14 @@ def _choose_listed(
     )
     chosen_names = {variable.name for variable in important_first[:_MAX_CHANGED]}
     return [variable for variable in variables if variable.name in chosen_names]
+
+
+def _is_passing(variable: Variable, passing_names: PassingNames) -> bool:
+    """Return whether a cell has bound a variable only in passing. An import may bring data, which
+    is worth telling."""
+    if variable.name in passing_names.transient:
+        return True
+    return variable.name in passing_names.imported and variable.kind != "data"
 
 
 def _is_printed(variable: Variable, output: str) -> bool:

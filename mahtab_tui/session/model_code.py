@@ -232,7 +232,9 @@ class ModelCode:
         """Describe the variables that code has changed; empty if the kernel does not answer."""
         variables = ""
         with suppress(KernelError):
-            variables = self._descriptions.for_changes(result.changes, result.output, code)
+            variables = self._descriptions.for_changes(
+                result.changes, result.output, code, result.cell
+            )
         if not self._private.is_private_cell(result.cell):
             variables = "\n".join(filter(None, (variables, describe_files(result.files))))
         return make_encodable(variables)

@@ -19,7 +19,7 @@ from mahtab_tui.settings.model import ApprovalMode
 REPORT_COLUMNS = 80
 NO_NOTEBOOK = "This session has no notebook."
 MAX_CELL_DIGITS = 9
-"""Of the number of a cell."""
+"""A cell number has at most so many digits."""
 
 
 class SessionCommand(NamedTuple):

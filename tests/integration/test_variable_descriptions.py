@@ -3,6 +3,8 @@ change and a summary, and after a block of code."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from mahtab_tui.bus.records import Namespace
@@ -171,6 +173,28 @@ def test_block_lists_neither_what_it_printed_nor_what_it_needed_in_passing(
     names = [line.partition(":")[0] for line in listed.split("\n") if ": " in line]
     assert names == ["share", "total"]
     assert told(it, "are you sure?") == ""
+
+
+def test_data_that_a_block_imports_is_listed(open_session: OpenSession, project: Path) -> None:
+    (project / "loading.py").write_text("rows = [1, 2, 3]\ndef load(): return rows\n")
+    block = code("from loading import load, rows", "count = len(rows)", "print(count)")
+    it = open_session(block, "Done.", approval="auto", reflection="never")
+    it.ask_and_wait("count them")
+    assert "\nrows: list = 3 items" in results(it)
+    assert "\nload: " not in results(it)
+
+
+def test_what_a_block_showed_is_told_once_its_message_is_gone(open_session: OpenSession) -> None:
+    block = code("for number in [4, 5]: count = 1234", "print(count)")
+    it = open_session(block, "Done.", "Yes.", approval="auto", reflection="never")
+    it.ask_and_wait("count them")
+    wait_for(lambda: not it.session.agent.in_turn)
+    messages = "\n".join(str(message.text) for message in it.session.agent.agent.messages)
+    texts = it.session.agent.describe_variables("are you sure?", messages)
+    assert texts == {}
+    texts = it.session.agent.describe_variables("are you sure?", "It was 12345.")
+    assert "number: int = 5" in "".join(texts.values())
+    assert "count: int = 1234" in "".join(texts.values())
 
 
 def test_block_names_all_that_it_changed(open_session: OpenSession) -> None:
