@@ -116,3 +116,11 @@ def test_only_the_newest_values_are_remembered(numbers: ValueNumbers) -> None:
 
 def test_another_kernel_has_other_numbers() -> None:
     assert started().number("v", 1).number != started().number("v", 1).number
+
+
+@pytest.mark.parametrize(("row_count", "is_compared"), [(30_000, True), (60_000, False)])
+def test_only_values_that_are_not_numbers_are_limited(row_count: int, is_compared: bool) -> None:
+    numbers = started()
+    columns = {"name": ["a", "b"] * (row_count // 2), "size": range(row_count), "price": 1.5}
+    table = pd.DataFrame(columns).astype({"name": object})
+    assert (numbers.number("v", table).number is not None) == is_compared

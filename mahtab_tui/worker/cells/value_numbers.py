@@ -140,14 +140,14 @@ def _can_read(value: Any) -> bool:
     if type(cls) is not type:
         return False
     if is_one_of(value, "numpy", "ndarray"):
-        return _can_read_values([value], value.size)
+        return _can_read_values([value])
     if is_own_index(value):
         return _can_read_index(value)
     if is_one_of(value, "pandas", "Series"):
-        return _can_read_index(value.index) and _can_read_values([value._values], len(value))
+        return _can_read_index(value.index) and _can_read_values([value._values])
     if is_one_of(value, "pandas", "DataFrame"):
         blocks = [block.values for block in value._mgr.blocks]
-        return all(map(_can_read_index, value.axes)) and _can_read_values(blocks, value.size)
+        return all(map(_can_read_index, value.axes)) and _can_read_values(blocks)
     return True
 
 
@@ -169,19 +169,20 @@ def _can_read_index(index: Any) -> bool:
         return all(map(_can_read_index, index.levels))
     frequency = getattr(index, "freq", None)
     has_own_frequency = frequency is None or is_from(frequency, "pandas")
-    return has_own_frequency and _can_read_values([index._values], len(index))
+    return has_own_frequency and _can_read_values([index._values])
 
 
-def _can_read_values(arrays: Sequence[Any], size: int) -> bool:
-    """As `_can_read`, for the arrays of a table, which have so many values together."""
+def _can_read_values(arrays: Sequence[Any]) -> bool:
+    """As `_can_read`, for the arrays of a table."""
     has_foreign_zone = own_module("inspection.library_columns").has_foreign_zone
-    has_objects = False
+    object_count = 0
     for array in arrays:
         if not is_from(array, "numpy", "pandas") or not is_own_type(array.dtype):
             return False
         if has_foreign_zone(array.dtype) or is_one_of(array.dtype, "pandas", *_UNREAD_TYPES):
             return False
-        has_objects = has_objects or getattr(array.dtype, "kind", "O") not in _NUMBER_KINDS
+        if getattr(array.dtype, "kind", "O") not in _NUMBER_KINDS:
+            object_count += array.size
     if sum(array.nbytes for array in arrays) > _MAX_BYTES:
         return False
-    return not has_objects or size <= _MAX_OBJECTS
+    return object_count <= _MAX_OBJECTS
