@@ -27,7 +27,12 @@ from mahtab_tui.llm.token_estimates import estimated_tokens
 from mahtab_tui.worker.describing import description
 from mahtab_tui.worker.describing.described_columns import DescribedColumn
 from mahtab_tui.worker.describing.description import describe, describe_value
-from mahtab_tui.worker.describing.table_lines import DETAILS, DescribedTable, head_lines
+from mahtab_tui.worker.describing.table_lines import (
+    DETAILS,
+    DescribedTable,
+    head_lines,
+    table_lines,
+)
 from tests.benchmarks.answers.tables import SOURCES
 from tests.hostile import HOSTILE
 
@@ -322,6 +327,59 @@ def test_all_rows_of_a_small_table_are_shown_only_as_they_are(rows: list[list[An
                 assert text in (str(value), "NaN")
             else:
                 assert text == "NaN" if pd.isna(value) else float(text) == value
+
+
+NANOSECOND = pd.Timedelta(1, "ns")
+LEVELS = pd.MultiIndex.from_tuples([("a, b", "c"), ("a", "b, c")])
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        pd.DataFrame({"a": [1]}, index=[1.123456789]),
+        pd.DataFrame({"a": [1]}, index=pd.MultiIndex.from_tuples([(1.123456789, "b")])),
+        pd.DataFrame({"a": [1, 2]}, index=LEVELS),
+        pd.DataFrame({"a": [1, 2]}, index=["x | y", "z"]),
+        pd.DataFrame({"a": [1, 2]}, index=["x" * 80, "y"]),
+        pd.DataFrame({"a": [1, 2]}, index=[" x", ""]),
+        pd.DataFrame({"a": [1, 2]}, index=["NaN", None]),
+        pd.DataFrame({"a": [1, 2]}, index=pd.Index([1, "1"], dtype=object)),
+        pd.DataFrame({"a": [1]}, index=pd.TimedeltaIndex([NANOSECOND])),
+        pd.DataFrame({"a | b": [1], "c": [2]}),
+        pd.DataFrame({"a" * 80: [1], "c": [2]}),
+        pd.DataFrame({"a": ["NaN", None]}),
+        pd.DataFrame({"a": pd.Series(["None", None], dtype=object)}),
+        pd.DataFrame({"a": [pd.Timedelta(2, "D") + NANOSECOND, pd.NaT]}),
+    ],
+    ids=range(14),
+)
+def test_rows_that_could_be_misread_are_not_shown_as_the_whole_table(table: pd.DataFrame) -> None:
+    assert not lines(table)[1].startswith("columns: ")
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        pd.DataFrame({"a": [1, 2]}, index=[1.5, None]),
+        pd.DataFrame({"a": [pd.Timedelta(2, "D"), pd.NaT]}),
+        pd.DataFrame({"a": [1]}, index=pd.DatetimeIndex(["2026-01-01 00:00:00.000000001"])),
+        pd.DataFrame({"a": ["x", None]}, index=["x", "y"]),
+        pd.DataFrame([[1]], columns=[1.123456789]),
+        pd.DataFrame([[1]], columns=["NaN"]),
+    ],
+    ids=range(6),
+)
+def test_rows_with_exact_labels_and_values_are_shown_as_the_whole_table(
+    table: pd.DataFrame,
+) -> None:
+    assert lines(table)[1].startswith("columns: ")
+
+
+def test_whole_table_without_row_labels_has_its_rows() -> None:
+    columns = [DescribedColumn("a", "int64", ["1", "2"]), DescribedColumn("b", "str", ["x", "y"])]
+    table = DescribedTable("it", "it: table", columns, 2, is_whole=True)
+    expected = ["it: table", "columns: a int64 | b str", "1 | x", "2 | y"]
+    assert table_lines(table, LIMIT) == expected
 
 
 @pytest.mark.parametrize(("last", "is_shown"), [("-89.2345", True), ("-89.23450345", False)])

@@ -8,7 +8,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..inspection.library_columns import column_of, dtype_text, has_foreign_zone
-from ..values.objects import is_from, is_one_of, is_own_column, is_own_index, is_own_type
+from ..values.objects import (
+    address_of,
+    is_from,
+    is_one_of,
+    is_own_column,
+    is_own_index,
+    is_own_type,
+)
 from ..values.secret_names import HIDDEN_VALUE, looks_secret
 from ..values.summaries import one_line, type_name
 from .arrow_types import arrow_type_text
@@ -40,6 +47,13 @@ from .table_lines import (
 
 _KEY_NAME = re.compile(r"(?:^|[_\W])(?i:id|key|code|number|no|nr)$|[a-z]I[Dd]$")
 """The end of a column's name that says that its values are keys."""
+
+
+_MISSING_TEXTS = frozenset(("NaN", "NaT", "None", "<NA>"))
+"""Texts that stand for a missing value."""
+
+_LEVEL_SEPARATOR = ", "
+"""What separates the levels of a row's label."""
 
 
 def frame_lines(name: str, kind: str, frame: Any, limit: int) -> list[str]:
@@ -120,22 +134,58 @@ def _column_labels(frame: Any) -> list[Any]:
 
 
 def _shows_exact_values(frame: Any, columns: Sequence[DescribedColumn]) -> bool:
-    """Return whether no number of a small table was rounded, and all columns could be read."""
+    """Return whether all columns of a small table could be read, no number or time in it or its labels
+    was rounded, and no text in it looks like a missing value."""
     for position, column in enumerate(columns):
         if column.facts is None:
             return False
         series = frame.iloc[:, position]
-        if getattr(series.dtype, "kind", "") != "f":
-            continue
-        if not all(map(_is_exact, column.cells, series.tolist())):
+        # Its values would run the zone's code.
+        if has_foreign_zone(series.dtype) or not _are_exact(column.cells, series.tolist()):
             return False
-    return True
+    is_nested = is_one_of(frame.columns, "pandas", "MultiIndex")
+    labels = [column.label for column in columns]
+    if not is_nested and not _are_exact(labels, frame.columns.tolist()):
+        return False
+    return _shows_exact_labels(frame.index)
+
+
+def _shows_exact_labels(index: Any) -> bool:
+    """Return whether the labels of rows are shown as they are, and those of each level are told
+    apart."""
+    if is_one_of(index, "pandas", "MultiIndex"):
+        levels = [index.get_level_values(number) for number in range(index.nlevels)]
+        has_separator = any(
+            _LEVEL_SEPARATOR in text for level in levels for text in _row_labels(level)
+        )
+        return not has_separator and all(map(_shows_exact_labels, levels))
+    if not _is_readable(index) or has_foreign_zone(index.dtype):
+        return False
+    texts = _row_labels(index)
+    labels = index.tolist()
+    visible_types = {
+        address_of(type(label)) for text, label in zip(texts, labels) if text not in _MISSING_TEXTS
+    }
+    return len(visible_types) <= 1 and _are_exact(texts, labels)
+
+
+def _are_exact(texts: Sequence[str], values: Sequence[Any]) -> bool:
+    return all(map(_is_exact, texts, values))
 
 
 def _is_exact(text: str, value: Any) -> bool:
-    """Return whether the text of a number, which may be missing, was not rounded."""
+    """Return whether the text of a value that may be missing was not rounded, and does not look like
+    another value."""
+    if type(value) is str:
+        return text not in _MISSING_TEXTS
+    if text in _MISSING_TEXTS:
+        return True
+    if is_one_of(value, "pandas", "Timedelta"):
+        return not value.nanoseconds or text == str(value)
+    if type(value) is not float:
+        return True
     try:
-        return text == "NaN" or float(text) == value
+        return float(text) == value
     except ValueError:
         return False
 
@@ -275,7 +325,7 @@ def _describe_column_labels(frame: Any, labels: Sequence[object]) -> str:
 def _row_labels(index: Any) -> list[str]:
     if is_one_of(index, "pandas", "MultiIndex"):
         levels = [_row_labels(index.get_level_values(number)) for number in range(index.nlevels)]
-        return [", ".join(texts) for texts in zip(*levels)]
+        return [_LEVEL_SEPARATOR.join(texts) for texts in zip(*levels)]
     if not _is_readable(index):
         return ["…"] * len(index)
     if type(index.name) is str and looks_secret(index.name):

@@ -44,7 +44,7 @@ class DescribedTable(NamedTuple):
     row_labels: Sequence[str] = ()
     """The labels of the first rows; none if they are only numbered."""
     is_whole: bool = False
-    """Whether these are all rows and columns, with exact values."""
+    """Whether these are all rows and columns, with exact values and labels."""
 
     def more_columns_lines(self) -> list[str]:
         """Return a line about the columns that are not described; none if all are."""
@@ -101,16 +101,21 @@ def table_lines(table: DescribedTable, limit: int) -> list[str]:
 
 
 def _whole_lines(table: DescribedTable) -> list[str]:
-    """Write all rows of a small table; none if its values could be misread without quotes."""
+    """Write all rows of a small table; none if its labels or its values could be misread without
+    quotes."""
     if not table.is_whole or not table.columns:
         return []
-    if not all(map(_has_plain_cells, table.columns)):
+    labels = (*table.row_labels, *(column.label for column in table.columns))
+    if not all(map(_is_plain, labels)) or not all(map(_has_plain_cells, table.columns)):
         return []
     words: list[str] = []
     for column in table.columns:
         note = f" ({column.facts.note})" if column.facts is not None and column.facts.note else ""
         words.append(f"{column.label} {column.type}{note}")
-    rows = zip(table.row_labels, *(column.cells for column in table.columns))
+    blocks = [column.cells for column in table.columns]
+    if table.row_labels:
+        blocks.insert(0, table.row_labels)
+    rows = zip(*blocks)
     return [table.title, f"columns: {_SEPARATOR.join(words)}", *map(_SEPARATOR.join, rows)]
 
 
@@ -118,10 +123,12 @@ def _has_plain_cells(column: DescribedColumn) -> bool:
     """Return whether the values of a column are shown completely, and of which type they are."""
     if column.facts is not None and column.facts.note.startswith("mixed"):
         return False
-    return all(
-        cell and cell == cell.strip() and "…" not in cell and _SEPARATOR not in cell
-        for cell in column.cells
-    )
+    return all(map(_is_plain, column.cells))
+
+
+def _is_plain(text: str) -> bool:
+    """Return whether a text is shown completely, and where it begins and ends."""
+    return bool(text) and text == text.strip() and "…" not in text and _SEPARATOR not in text
 
 
 def _detailed_lines(table: DescribedTable, limit: int) -> list[str]:

@@ -26,8 +26,11 @@ class _Depth(threading.local):
 
 
 def watch_imports(on_loaded: Callable[[str], object]) -> None:
-    """Call a function after each import that loads modules and is not part of another import. For
-    good, so only a fork calls this.
+    """Call a function after each import that loads modules and is not part of another import.
+
+    It lasts as long as the process, and covers all threads. The user's own import hooks run as always,
+    inside the import. After an import that fails, the function is not called. When it is called, its
+    thread holds no lock of a module, so other threads can go on importing.
 
     Args:
         on_loaded: Gets the name of the module if a cell's own code has imported it, or code that it
