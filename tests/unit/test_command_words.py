@@ -32,6 +32,30 @@ for i in 1 2; do cd x; done; rm config
 cd a; cd b; cd c; cd d; cd e; cd f; cd g; cd h; rm config
 HOME=.git; cd; rm config
 CDPATH=.git; cd hooks; rm post-merge
+printf -v HOME .git; cd; rm config
+printf -vHOME .git; cd; rm config
+printf -v HOME %s%s .g it; cd; touch config
+printf -v $x .git; cd; rm config
+read HOME < x; cd; rm config
+read -r HOME < x; cd; rm config
+mapfile -t HOME < x; cd; rm config
+readarray HOME < x; cd; rm config
+getopts a: HOME; cd; rm config
+for HOME in x; do cd; rm config; done
+select HOME in x; do cd; rm config; done
+export HOME; cd; rm config
+export $x; cd; rm config
+declare -n x=HOME; x=.git; cd; rm config
+local -n x; x=HOME; x=.git; cd; rm config
+coproc HOME (ls); cd; rm config
+true {HOME}< x; cd; rm config
+echo ${CDPATH:=.git}; cd hooks; rm x
+echo ${!x:=.git}; cd; rm config
+let x=1,HOME=5; cd; rm config
+((x=1,HOME=5)); cd; rm config
+wait -p HOME; cd; rm config
+printf -v GIT_SSH_COMMAND ./x; git fetch
+setenv HOME x; cd; rm config
 GLOBIGNORE=x; rm */config
 BASH_ENV=.git/x bash y
 shopt -s dotglob; rm */config
@@ -147,6 +171,14 @@ env | grep PATH
 date
 test -f a && echo yes
 x=1; echo $x
+printf 'HOME is %s' "$HOME"
+printf -v x %s 1
+read -r line < notes.md
+for name in HOME; do echo $name; done
+export x=$HOME
+test "$HOME" = /root
+wait $x
+echo ${HOME} ${x:=1}
 for f in a b; do echo $f; done
 echo $(( 2 * 3 ))
 echo $(date)-x

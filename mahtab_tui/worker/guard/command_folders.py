@@ -37,7 +37,7 @@ class CommandFolders(NamedTuple):
 
 
 def find_folders(
-    commands: Iterable[SimpleCommand], first_folder: str, *, may_repeat: bool
+    commands: Iterable[SimpleCommand], first_folder: str, *, may_repeat: bool, may_set_home: bool
 ) -> CommandFolders:
     """Return the folders in which commands may run.
 
@@ -48,6 +48,7 @@ def find_folders(
         commands: The commands, also those that perhaps are none.
         first_folder: Where they start; empty for the working folder.
         may_repeat: Whether parts of the command may run several times.
+        may_set_home: Whether they may set which folder `cd` enters without an argument.
     """
     paths = {"": None}
     if first_folder:
@@ -58,13 +59,15 @@ def find_folders(
         option_values.update(dict.fromkeys(_folder_options(command)))
         if command.program not in FOLDER_COMMANDS:
             continue
-        part = _unknown_folder(command)
+        unknown_word = _unknown_folder(command)
         entered = (command.operands or ["~"])[0]
-        if may_repeat and not part and not entered.startswith(("/", "~")):
-            part = entered
-        if part and command.is_certain and not unknown_part:
-            unknown_part = part
-        if not part:
+        if may_repeat and not unknown_word and not entered.startswith(("/", "~")):
+            unknown_word = entered
+        if may_set_home and not unknown_word and entered.startswith("~"):
+            unknown_word = command.program
+        if unknown_word and command.is_certain and not unknown_part:
+            unknown_part = unknown_word
+        if not unknown_word:
             paths.update(dict.fromkeys(_enter(paths, entered)))
         if len(paths) > MAX_FOLDERS:
             return CommandFolders([*paths][:MAX_FOLDERS], unknown_part or entered)

@@ -8,7 +8,8 @@ import re
 from collections.abc import Iterator, Sequence
 
 from . import git_commands
-from .command_folders import find_folders, repeats_parts, value_forms
+from .command_folders import CommandFolders, find_folders, repeats_parts, value_forms
+from .shell_variables import deciding_assignment, makes_references, sets_home
 from .shell_words import Word, split_commands
 from .simple_commands import (
     CHANGES_READING,
@@ -16,7 +17,6 @@ from .simple_commands import (
     SHELLS,
     WORDS_AS_CODE,
     SimpleCommand,
-    assigned_name,
     known_program,
     nested_commands,
     read_simple_commands,
@@ -29,18 +29,6 @@ MAX_PLACES = 10_000
 _FIND_ACTIONS = frozenset(
     "-delete -exec -execdir -ok -okdir -fls -fprint -fprint0 -fprintf".split()
 )
-VARIABLES_OF_SHELLS = frozenset(
-    "BASHOPTS BASH_ALIASES BASH_CMDS BASH_ENV CDPATH DIRSTACK ENV FPATH GLOBIGNORE HOME IFS OLDPWD"
-    " PROMPT_COMMAND PWD SHELLOPTS ZDOTDIR LD_PRELOAD LD_LIBRARY_PATH LD_AUDIT".split()
-)
-"""Variables that decide how a shell reads what follows, or what else it runs."""
-_VARIABLES_OF_PROGRAMS = re.compile(
-    r"GIT_(?:CONFIG\w*|DIR|COMMON_DIR|WORK_TREE|EXEC_PATH|TEMPLATE_DIR|OBJECT_DIRECTORY)"
-    r"|GIT_(?:SSH\w*|ALLOW_PROTOCOL|PROXY_COMMAND|EXTERNAL_DIFF|ASKPASS)|\w*(?:EDITOR|PAGER|VISUAL|BROWSER|COMMAND)"
-)
-"""Variables whose values programs run as commands."""
-_PLAIN_PROGRAMS = frozenset(("", ":", "true", "false", "cat", "less", "more"))
-"""Values of such variables that change nothing."""
 _CHANGES_WHOLE_FOLDERS = frozenset("chattr chgrp chmod chown rm setfacl shred trash".split())
 """Programs that change or remove all that is in a folder."""
 _COPIES_FOLDERS = frozenset("cp install ln mv rsync scp".split())
@@ -77,7 +65,7 @@ def read_words(text: str, folder: str = "") -> Iterator[Word]:
             with the folders that the command enters. At most `MAX_PLACES` are yielded.
     """
     commands = read_simple_commands(text).commands
-    folders = _folders(text, folder, commands)
+    folders = _folders(text, folder, commands).paths
     texts: set[str] = set()
     for command in commands:
         if command.basename == "git" and _writes_git_settings(command):
@@ -95,7 +83,7 @@ def read_target_words(text: str, folder: str = "") -> Iterator[Word]:
     """Yield the words of a shell command that may name folders in which it changes something. The
     parameters are those of `read_words`."""
     commands = read_simple_commands(text).commands
-    folders = _folders(text, folder, commands)
+    folders = _folders(text, folder, commands).paths
     for command in commands:
         for word in _target_words(command):
             for path in _places(word, folders):
@@ -106,7 +94,7 @@ def read_folder_words(text: str, folder: str = "") -> Iterator[Word]:
     """Yield the words of a shell command that name files which it moves, removes or copies with all
     that is in them, if they are folders. The parameters are those of `read_words`."""
     commands = read_simple_commands(text).commands
-    folders = _folders(text, folder, commands)
+    folders = _folders(text, folder, commands).paths
     for command in commands:
         if command.basename in _CHANGES_WHOLE_FOLDERS or command.basename in _COPIES_FOLDERS:
             for word in _operands_with_contents(command):
@@ -127,9 +115,13 @@ def _operands_with_contents(command: SimpleCommand) -> Sequence[Word]:
     return operands
 
 
-def _folders(text: str, folder: str, commands: Sequence[SimpleCommand]) -> Sequence[str]:
-    may_repeat = repeats_parts(commands, text)
-    return find_folders(commands, folder, may_repeat=may_repeat).paths
+def _folders(text: str, folder: str, commands: Sequence[SimpleCommand]) -> CommandFolders:
+    return find_folders(
+        commands,
+        folder,
+        may_repeat=repeats_parts(commands, text),
+        may_set_home=any(map(sets_home, commands)),
+    )
 
 
 def _writes_git_settings(command: SimpleCommand) -> bool:
@@ -156,18 +148,17 @@ def _places(word: Word, folders: Sequence[str]) -> Iterator[str]:
 
 
 def unreadable_part(text: str, folder: str = "") -> str:
-    """Return a word of a shell command because of which it is not known which files it changes: one in
-    which the shell puts something, for example, or a command that makes commands. Empty if there is
-    none. folder: as for `read_words`."""
+    """Return the reason why it is not known which files a shell command changes: a word in which the
+    shell puts something, for example, or a command that makes commands. Empty if it is known. folder: as for `read_words`."""
     read = read_simple_commands(text)
     commands = read.commands
     certain_commands = [command for command in commands if command.is_certain]
-    parts = filter(None, map(_unreadable_word, certain_commands))
-    part = next(parts, "") or read.unread_part
-    if part:
-        return part
+    unreadable_words = filter(None, map(_unreadable_word, certain_commands))
+    reason = next(unreadable_words, "") or read.unread_part
+    if reason:
+        return reason
 
-    folders = find_folders(commands, folder, may_repeat=repeats_parts(commands, text))
+    folders = _folders(text, folder, commands)
     if folders.unknown_part and any(map(_may_name_changed_files, certain_commands)):
         return folders.unknown_part
     word_count = sum(len([*_changed_words(command)]) for command in commands)
@@ -181,30 +172,18 @@ def _unreadable_word(command: SimpleCommand) -> str:
     for word in command.words:
         if word.redirection == ">" and word.is_expanded:
             return word.text
-    part = _unreadable_variable(command)
-    if part or command.name is None:
-        return part
+    assignment = deciding_assignment(command)
+    if assignment or command.name is None:
+        return assignment
     if command.name.is_expanded or (command.name.is_pattern and command.program not in ("[", "[[")):
         return command.name.text
     return _unreadable_program(command) or _unreadable_argument(command)
 
 
-def _unreadable_variable(command: SimpleCommand) -> str:
-    """Return a word that sets a variable by which shells or programs do something else."""
-    for word in command.words:
-        name = assigned_name(word)
-        if name in VARIABLES_OF_SHELLS:
-            return word.text
-        value = word.text.partition("=")[2]
-        if name and _VARIABLES_OF_PROGRAMS.fullmatch(name) and value not in _PLAIN_PROGRAMS:
-            return word.text
-    return ""
-
-
 def _unreadable_program(command: SimpleCommand) -> str:
     """Return the program of a command if it does what its words do not show."""
     program = command.basename
-    if program in WORDS_AS_CODE or program in CHANGES_READING:
+    if program in WORDS_AS_CODE or program in CHANGES_READING or makes_references(command):
         return program
     if program == "find" and _has_find_action(command):
         return program

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from ..stdlib import late_import
 from .command_words import (
-    VARIABLES_OF_SHELLS,
     is_open_ended_path,
     nested_command,
     read_folder_words,
@@ -24,6 +23,7 @@ from .protected_places import (
     protected_path_in,
     resolve_path,
 )
+from .shell_variables import VARIABLES_OF_SHELLS
 from .shell_words import Word, split_commands
 from .simple_commands import MAX_COMMAND_CHARS, known_program
 

@@ -12,10 +12,10 @@ _PLAIN_BRACES = re.compile(r"\{[^'\"`\\${}]{0,200}\}")
 """What stands in ``${…}`` if it surely ends at the first closing brace."""
 _ENDS_WORD = frozenset(" \t\n;&|<>()")
 _SEPARATES_COMMANDS = frozenset("\n;&|()")
-_BEFORE_PATTERN = frozenset("@!+*?")
-"""What stands before an open parenthesis that belongs to a pattern of files."""
-_AFTER_PARENTHESIS = re.compile(r"[\w.,/~*?\[\]@%+:-]")
-"""What continues a word after a closing parenthesis, for shells in which parentheses make words."""
+_PATTERN_OPERATORS = frozenset("@!+*?")
+"""Signs after which an open parenthesis belongs to a pattern of files."""
+_WORD_CONTINUATION = re.compile(r"[\w.,/~*?\[\]@%+:-]")
+"""Signs that continue a word after a closing parenthesis, in shells where parentheses make words."""
 _ESCAPED_IN_QUOTES = '$`"\\\n'
 """What a backslash escapes between double quotes."""
 _ANSI_QUOTE = "$'"
@@ -208,7 +208,7 @@ class _Splitter:
             self._read_redirection(sign)
         elif sign == "(":
             # A pattern, or what a shell that is not POSIX reads as part of a word.
-            is_in_word = self._text[self._index - 2 : self._index - 1] in _BEFORE_PATTERN
+            is_in_word = self._text[self._index - 2 : self._index - 1] in _PATTERN_OPERATORS
             if self._index > 1 and is_in_word:
                 self._note_ambiguity(self._text[self._index - 2 : self._index])
             self._open_parenthesis()
@@ -219,7 +219,7 @@ class _Splitter:
             if sign == ")" and self._outer_quotes:
                 self._quote = self._outer_quotes.pop()
                 is_expansion = self._are_expansions.pop()
-                ends_word = not _AFTER_PARENTHESIS.match(self._next_sign())
+                ends_word = not _WORD_CONTINUATION.match(self._next_sign())
                 if not is_expansion and not ends_word and not self._quote:
                     self._note_ambiguity(")")
 

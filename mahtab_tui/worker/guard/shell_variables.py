@@ -1,0 +1,118 @@
+"""Tells which simple commands set variables that decide what shells and programs do."""
+
+from __future__ import annotations
+
+import re
+
+from .command_folders import value_forms
+from .shell_words import Word
+from .simple_commands import SimpleCommand, assigned_name
+
+VARIABLES_OF_SHELLS = frozenset(
+    "BASHOPTS BASH_ALIASES BASH_CMDS BASH_ENV CDPATH DIRSTACK ENV FPATH GLOBIGNORE HOME IFS OLDPWD"
+    " PROMPT_COMMAND PWD SHELLOPTS ZDOTDIR LD_PRELOAD LD_LIBRARY_PATH LD_AUDIT".split()
+)
+"""Variables that decide how a shell reads what follows, or what else it runs."""
+_VARIABLES_OF_PROGRAMS = re.compile(
+    r"GIT_(?:CONFIG\w*|DIR|COMMON_DIR|WORK_TREE|EXEC_PATH|TEMPLATE_DIR|OBJECT_DIRECTORY)"
+    r"|GIT_(?:SSH\w*|ALLOW_PROTOCOL|PROXY_COMMAND|EXTERNAL_DIFF|ASKPASS)"
+    r"|\w*(?:EDITOR|PAGER|VISUAL|BROWSER|COMMAND)"
+)
+"""Variables whose values programs run as commands."""
+_PLAIN_PROGRAMS = frozenset(("", ":", "true", "false", "cat", "less", "more"))
+"""Values of such variables that change nothing."""
+_SETTING_COMMANDS = frozenset(
+    "declare export float for foreach getln getopts integer let local mapfile nameref read readarray"
+    " readonly select set setenv strftime sysread typeset unset vared zparseopts".split()
+)
+"""Commands that set, declare or remove variables whose names are among their arguments."""
+_SETTING_OPTIONS = {"printf": "-v", "print": "-v", "wait": "-p"}
+"""Of commands that set a variable only with an option: that option."""
+_LOOPS = frozenset(("for", "foreach", "select"))
+_REFERRING_COMMANDS = frozenset(("declare", "local", "typeset"))
+"""Commands with an option, `-n`, by which a name stands for another variable from then on."""
+_REFERRING_OPTION = re.compile(r"-[A-Za-z]*n")
+_NAME = re.compile(r"[A-Za-z_]\w*")
+_EXPANSION = re.compile(r"[$`{]")
+_SHELL_NAMES = "|".join(sorted(VARIABLES_OF_SHELLS))
+_INNER_ASSIGNMENT = re.compile(
+    rf"(?<![\w$])(?:{_SHELL_NAMES})(?:\[[^\]]{{0,100}}\])?\s{{0,20}}"
+    r"(?::{1,2}|[-+*/%&|^]|<<|>>)?=(?!=)"
+)
+"""An assignment inside a word: ``${HOME:=x}``, or one in arithmetic."""
+_INDIRECT_ASSIGNMENT = re.compile(r"\$\{[!(][^}]{0,200}=")
+"""An assignment to a variable that another one names."""
+_DESCRIPTOR_VARIABLE = re.compile(rf"(?<!\$)\{{(?:{_SHELL_NAMES})\}}")
+"""A variable that a redirection sets to a number."""
+
+
+def deciding_assignment(command: SimpleCommand) -> str:
+    """Return a word of a command that sets, or may set, a variable by which shells or programs do
+    something else; empty if there is none."""
+    for word in command.words:
+        if _sets_deciding_variable(word):
+            return word.text
+    return next((word.text for word in _named_variables(command) if _may_name_deciding(word)), "")
+
+
+def sets_home(command: SimpleCommand) -> bool:
+    """Return whether a command sets the folder that `cd` enters without an argument, perhaps."""
+    if any("HOME" in word.text and _sets_deciding_variable(word) for word in command.words):
+        return True
+    named_words = [word for word in _named_variables(command) if _may_name_deciding(word)]
+    return any("HOME" in word.text or word.is_expanded for word in named_words)
+
+
+def _sets_deciding_variable(word: Word) -> bool:
+    name = assigned_name(word)
+    if name in VARIABLES_OF_SHELLS:
+        return True
+    value = word.text.partition("=")[2]
+    if name and _VARIABLES_OF_PROGRAMS.fullmatch(name) and value not in _PLAIN_PROGRAMS:
+        return True
+    if word.is_expanded and _INDIRECT_ASSIGNMENT.search(word.text):
+        return True
+    return any(
+        pattern.search(word.text) is not None
+        for pattern in (_INNER_ASSIGNMENT, _DESCRIPTOR_VARIABLE)
+    )
+
+
+def _named_variables(command: SimpleCommand) -> list[Word]:
+    """Return the arguments of a command that are, or may be, names of variables that it sets."""
+    # A variable for the descriptors of the process stands before its command.
+    if any(word.text == "coproc" for word in command.words):
+        return list(command.words)
+    arguments = [word for word in command.arguments if not word.redirection]
+    if command.program in _LOOPS:
+        return arguments[:1]
+    if command.program in _SETTING_COMMANDS:
+        return arguments
+    option = _SETTING_OPTIONS.get(command.program, "")
+    if not option:
+        return []
+    for index, word in enumerate(arguments):
+        if word.text.startswith(option):
+            return arguments[index : index + 2]
+    return []
+
+
+def _may_name_deciding(word: Word) -> bool:
+    """Return whether a word among names of variables is a deciding one, or may be."""
+    if word.is_expanded and _EXPANSION.search(word.text.partition("=")[0]):
+        return True
+    names = [_NAME.match(form) for form in value_forms(word)]
+    return any(name is not None and _is_deciding(name[0]) for name in names)
+
+
+def _is_deciding(name: str) -> bool:
+    return name in VARIABLES_OF_SHELLS or _VARIABLES_OF_PROGRAMS.fullmatch(name) is not None
+
+
+def makes_references(command: SimpleCommand) -> bool:
+    """Return whether a command lets a name stand for another variable, which later ones set by it."""
+    if command.program == "nameref":
+        return True
+    return command.program in _REFERRING_COMMANDS and any(
+        _REFERRING_OPTION.match(word.text) for word in command.arguments
+    )
