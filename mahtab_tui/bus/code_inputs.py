@@ -50,6 +50,9 @@ class CodeInputs:
     sources: Mapping[str, Set[str]] = field(default_factory=dict)
     """Names from before the cell that reach the values of other names, also as the condition of a
     statement: by each name that the cell binds, or changes in place as far as its code shows."""
+    call_sources: Mapping[str, Set[str]] = field(default_factory=dict)
+    """Names from before the cell in the statements with calls that may change what a name stands
+    for, by that name."""
     mention_sources: Mapping[str, Set[str]] = field(default_factory=dict)
     """Names from before the cell in the statements that mention a name, by that name."""
     reused_names: frozenset[str] = frozenset()
@@ -81,6 +84,7 @@ def find_inputs(code: str) -> CodeInputs:
         reader.definitions,
         reader.origins,
         reader.sources,
+        reader.call_sources,
         reader.mention_sources,
         frozenset(reader.reused_names) if reader.may_print else _NOTHING,
     )
@@ -112,6 +116,11 @@ class _CellReader(ast.NodeVisitor):
         self.sources: dict[str, Set[str]] = {}
         """The names from before the cell from which each name has been computed so far."""
         self.mention_sources: defaultdict[str, set[str]] = defaultdict(set)
+        self.call_sources: defaultdict[str, set[str]] = defaultdict(set)
+        self._statement_targets: set[str] = set()
+        """Names that the calls of the current statement may change."""
+        self._constants: set[str] = set()
+        """Names that stand for numbers, texts and the like, which no call changes."""
         self.reused_names: set[str] = set()
         self.may_print = False
         """Whether a statement is an expression, such as a call."""
@@ -197,6 +206,8 @@ class _CellReader(ast.NodeVisitor):
         """Read a statement, which is reached by what those around it have read so far."""
         outer_sources = self._statement_sources
         outer_names = self._statement_names
+        outer_targets = self._statement_targets
+        self._statement_targets = set()
         self._statement_sources = set(_limited(outer_sources))
         self._statement_names = set()
         yield
@@ -205,8 +216,11 @@ class _CellReader(ast.NodeVisitor):
             self.mention_sources[name] |= sources
             if len(self.mention_sources[name]) > MAX_SOURCES:
                 self.mention_sources[name] = set()
+        for name in self._statement_targets - self._constants:
+            self.call_sources[name] |= sources
         if self._class_sources is not None:
             self._class_sources |= sources
+        self._statement_targets = outer_targets
         self._statement_sources = outer_sources
         self._statement_names = outer_names
 
@@ -288,6 +302,7 @@ class _CellReader(ast.NodeVisitor):
             tree = parse_python(transform(code))
         if tree is None:
             self.generic_visit(node)
+            self._note_call_targets(node)
             return
         self._magic_depth += 1
         if keeps_names(node):
@@ -295,6 +310,18 @@ class _CellReader(ast.NodeVisitor):
         else:
             self._visit_optional(tree.body)
         self._magic_depth -= 1
+
+    def _note_call_targets(self, node: ast.Call) -> None:
+        """Note that a call may change its receiver and its arguments."""
+        arguments = [*node.args, *(keyword.value for keyword in node.keywords)]
+        targets = (
+            [node.func.value, *arguments] if isinstance(node.func, ast.Attribute) else arguments
+        )
+        for target in targets:
+            while isinstance(target, ast.Attribute | ast.Subscript | ast.Starred):
+                target = target.value
+            if isinstance(target, ast.Name):
+                self._statement_targets.add(target.id)
 
     # Names
 
@@ -310,6 +337,8 @@ class _CellReader(ast.NodeVisitor):
         """Note that a name is bound to a value whose code is not known."""
         self._mark_bound(name)
         self._set_sources(name, self._statement_sources)
+        self._constants.discard(name)
+        self.call_sources.pop(name, None)
         self.definitions.pop(name, None)
         self.origins.pop(name, None)
 
@@ -348,6 +377,8 @@ class _CellReader(ast.NodeVisitor):
         for target in targets:
             if not isinstance(target, ast.Name):
                 continue
+            if isinstance(value, ast.Constant):
+                self._constants.add(target.id)
             if definition is not None:
                 self._define(target.id, definition)
             elif origin is not None:
@@ -510,10 +541,18 @@ class _CellReader(ast.NodeVisitor):
         self._read(free_names(node))
 
     visit_Lambda = _visit_expression_scope
-    visit_ListComp = _visit_expression_scope
-    visit_SetComp = _visit_expression_scope
-    visit_DictComp = _visit_expression_scope
-    visit_GeneratorExp = _visit_expression_scope
+
+    def _visit_comprehension(self, node: _Comprehension) -> None:
+        self._visit_expression_scope(node)
+        for part in _inner_nodes(node):
+            for inner_node in ast.walk(part):
+                if isinstance(inner_node, ast.Call):
+                    self._note_call_targets(inner_node)
+
+    visit_ListComp = _visit_comprehension
+    visit_SetComp = _visit_comprehension
+    visit_DictComp = _visit_comprehension
+    visit_GeneratorExp = _visit_comprehension
 
 
 def _limited(sources: Set[str]) -> Set[str]:

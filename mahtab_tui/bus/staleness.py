@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from mahtab_tui.bus.code_inputs import (
     MAX_SOURCES,
+    CodeInputs,
     Definition,
     Origin,
     find_inputs,
@@ -418,7 +419,7 @@ class Staleness:
             code,
             made_by,
             values,
-            finder.find(inputs.sources),
+            finder.find(_unite_sources(inputs)),
             finder.find(inputs.mention_sources),
             inputs.reused_names,
         )
@@ -670,6 +671,15 @@ class Staleness:
                 use.stale[name] = StaleInput(name, use.made_by[name], changed_by, now_made_by)
                 changed_cells.add(cell)
         return changed_cells
+
+
+def _unite_sources(inputs: CodeInputs) -> dict[str, Set[str]]:
+    """Return the names from which the variables of a cell are computed, also by calls that may have
+    changed them; of variables that it does not bind, only if the code shows what changed them."""
+    return {
+        name: sources | inputs.call_sources.get(name, frozenset())
+        for name, sources in inputs.sources.items()
+    }
 
 
 def _is_as_used(name: str, now: _State, cell: int, use: _CellUse) -> bool:

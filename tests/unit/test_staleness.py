@@ -674,6 +674,32 @@ def test_sources_through_a_function_are_known_unless_they_are_too_many(
     assert set(stale_outputs.marks()) == (set(results) if is_known else set())
 
 
+@pytest.mark.parametrize(
+    ("code", "names"),
+    [
+        ("m = Model(); history = m.fit(X)", "m history"),
+        ("m = Model(); _ = m.fit(X)", "m _"),
+        ("m = Model(); print(m.fit(X))", "m"),
+        ("m = Model()\nif m.fit(X): pass", "m"),
+        ("r = []; heapq.heappush(r, X)", "r"),
+        ("p = {}; fill(p, X)", "p"),
+        ("r = []; [r.append(v) for v in X]", "r"),
+        ("limit = 25; warm = X > limit; print(limit, warm)", "warm"),
+        ("r = []; fill(r, X); r = []", ""),
+    ],
+)
+def test_calls_may_change_what_they_are_given(code: str, names: str) -> None:
+    all_names = ["m", "history", "_", "r", "p", "limit", "warm"]
+    stale_outputs = StaleOutputs(
+        [
+            *ran(1, "X = 1", {"X": "added"}),
+            *ran(2, code, {name: "added" for name in all_names if f"{name} =" in code}),
+            *ran(3, "X = 5", {"X": "rebound"}),
+        ]
+    )
+    assert set(stale_outputs.marks()) == set(names.split())
+
+
 def test_mark_is_gone_when_an_equal_value_was_computed_from_what_is_there_now() -> None:
     past = [
         *ran(1, "x = 1", {"x": "added"}),
