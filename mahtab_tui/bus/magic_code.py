@@ -26,8 +26,11 @@ MAX_NESTED_MAGICS = 5
 """Code in more magic commands is not parsed."""
 MAX_NAME_CHARS = 40
 """Characters of the name of a magic command in a sentence."""
-FILE_MAGICS = frozenset("cp mkdir mv rm rmdir".split())
-"""Magic commands that are commands of a shell, and change files."""
+SHELL_MAGICS = frozenset(
+    "cat conda cp ldir less lf lk ll ls lx mamba man micromamba mkdir more mv pip rm rmdir uv".split()
+)
+"""Magic commands that are commands of a shell together with the rest of their line, here or in kernels
+of Jupyter."""
 _MAGIC_FUNCTIONS = frozenset((MAGIC, "run_line_magic", "run_cell_magic"))
 """Functions whose texts are the name of a magic command and what follows it."""
 _EXPANDING_FUNCTIONS = frozenset((SHELL, LINES, "system", "getoutput", *_MAGIC_FUNCTIONS))
@@ -41,20 +44,25 @@ _SEARCH_MAGIC = "psearch"
 """The magic command that evaluates its text as far as its last dot."""
 TEXT_MAGICS = frozenset(
     (
-        "HTML SVG aimport alias autoawait autocall automagic autoreload autosave bash bookmark cat cd"
-        " code_wrap colors conda config cp dhist debug dirs doctest_mode ed edit env file gui hist"
-        " history html javascript js killbgscripts latex ldir less lf lk ll load load_ext loadpy"
-        " logoff logon logstart logstate logstop ls lsmagic lx magic mamba man markdown matplotlib"
-        " micromamba mkdir more mv notebook page pastebin pdb perl pip popd pprint precision pushd"
-        " pwd pycat pylab pypy python2 quickref recall rehashx reload_ext rep reset reset_selective"
-        " rm rmdir ruby run save sc script set_env sh store svg tb unalias unload_ext uv who who_ls"
-        " whos writefile xdel xmode"
+        "HTML SVG aimport alias autoawait autocall automagic autoreload autosave bash bookmark"
+        " cd code_wrap colors dhist dirs doctest_mode ed edit env file gui hist history html"
+        " javascript js killbgscripts latex load load_ext loadpy logoff logon logstart logstate"
+        " logstop lsmagic magic markdown matplotlib notebook page pastebin pdb perl popd pprint"
+        " precision pushd pwd pycat pylab pypy python2 quickref recall rehashx reload_ext rep"
+        " reset reset_selective ruby run save script set_env sh store svg tb unalias unload_ext"
+        " who who_ls whos writefile xdel xmode"
     ).split()
 )
 """Magic commands whose text is neither code of the session nor a command of a shell."""
 _COMMAND_MAGICS = frozenset(("!", "alias_command", "sx", "system"))
 """Magic commands whose text is a command of a shell."""
+_CAPTURE_MAGIC = "sc"
+"""The magic command that, in kernels of Jupyter, runs the command of a shell that follows a variable
+and an equals sign."""
 _CODE_MAGICS = {
+    # In kernels of Jupyter, these two carry out statements; here they do not.
+    "config": re.compile(""),
+    "debug": re.compile(r"(?:[ \t]*(?:-b|--breakpoint)[ \t=]*+\S++(?:[ \t]+|$|(?=\n)))*+"),
     "prun": re.compile(r"(?:[ \t]*-(?:[rq]+|[slTD][ \t]*\S+)(?:[ \t]+|$|(?=\n)))*+"),
     "time": re.compile(r"(?:[ \t]*--no-raise-error(?:[ \t]+|$|(?=\n)))*+"),
     "timeit": re.compile(r"(?:[ \t]*-(?:[nrp][ \t]*\d+|[oqtcv]+)(?:[ \t]+|$|(?=\n)))*+"),
@@ -195,8 +203,10 @@ def _read_magic(call: ast.Call) -> _MagicText:
         return _MagicText(code=body, is_separate=True)
     if name in _COMMAND_MAGICS:
         return _MagicText(command=f"{first_line}\n{body}".strip())
-    if name in FILE_MAGICS:
+    if name in SHELL_MAGICS:
         return _MagicText(command=f"{name} {first_line}")
+    if name == _CAPTURE_MAGIC:
+        return _MagicText(command=first_line.partition("=")[2])
     # The words of %%script name the program.
     programs = {name, *map(basename, first_line.split())}
     if not programs.isdisjoint(_SHELL_NAMES):

@@ -8,9 +8,9 @@ from collections import deque
 from collections.abc import Iterator
 
 from mahtab_tui.bus.magic_code import (
-    FILE_MAGICS,
     MAX_CODE_CHARS,
     MAX_NESTED_MAGICS,
+    SHELL_MAGICS,
     function_name,
     read_code,
     shown_text,
@@ -93,7 +93,7 @@ def _shell_lines(code: str) -> Iterator[str]:
     for line in code.split("\n"):
         command_line = line.lstrip(" \t%")
         # These work without a sign, too.
-        if command_line.partition(" ")[0] in FILE_MAGICS:
+        if command_line.partition(" ")[0] in SHELL_MAGICS:
             yield command_line
         beginning, mark, command = line.partition("!")
         if mark and _BEFORE_COMMAND.fullmatch(beginning.strip()):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mahtab_tui.bus.magic_code import TEXT_MAGICS
+from mahtab_tui.bus.magic_code import SHELL_MAGICS, TEXT_MAGICS, read_code
 from mahtab_tui.session.code_calls import (
     MAX_NAME_PARTS,
     exact_rule,
@@ -28,7 +28,7 @@ from mahtab_tui.settings.approval_rules import (
 from mahtab_tui.settings.model import SettingsError, load_settings
 from mahtab_tui.settings.values import add_rules, parse_assignments
 from mahtab_tui.worker.guard.protected_places import resolve_path
-from mahtab_tui.worker.magic.commands import CELL_COMMANDS, LINE_COMMANDS
+from mahtab_tui.worker.magic.commands import CELL_COMMANDS, LINE_COMMANDS, SHELL_COMMANDS
 from mahtab_tui.worker.magic.syntax import MAGIC
 
 WRONG = {
@@ -329,6 +329,12 @@ HIDDEN_CALLS = {
     "%pinfo os.system('x')": "deny",
     "%pdoc os.system('x')": "deny",
     "%psearch os.system('x').*": "deny",
+    "%debug os.system('x')": "deny",
+    "%debug -b a.py:3 os.system('x')": "deny",
+    "%config Application.log_level = os.system('x')": "deny",
+    "%debug": "",
+    "%config InlineBackend": "",
+    "%config InlineBackend.figure_format = 'retina'": "",
     "%%script python3\nimport os\nos.system('x')": "deny",
     "%%python\nimport os\nos.system('x')": "deny",
     "%who": "",
@@ -357,6 +363,18 @@ def test_all_magic_commands_are_known_to_the_rules() -> None:
     unread_names = {name for name, code in calls_by_name.items() if unread_part(code)}
     assert unread_names == {"alias_magic", "macro", "rerun"}
     assert text_magics >= TEXT_MAGICS
+
+
+def test_magic_commands_that_a_shell_carries_out_are_known_to_be_commands_of_a_shell() -> None:
+    names = (SHELL_COMMANDS | {"pip"}) - {"alias_command"}
+    calls_by_name = {name: f"{MAGIC}('{name}', '; cp a $x')" for name in names}
+    commands_by_name = {
+        name: [command for part in read_code(code) for command in part.commands]
+        for name, code in calls_by_name.items()
+    }
+    assert {name for name, commands in commands_by_name.items() if not commands} == set()
+    assert names - {"sx", "system"} == SHELL_MAGICS
+    assert not TEXT_MAGICS & SHELL_COMMANDS
 
 
 def test_long_chains_of_attributes_have_names_of_limited_length() -> None:
