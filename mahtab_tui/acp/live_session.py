@@ -45,11 +45,11 @@ class LiveSession:
         self._editor = editor
         self._loop = asyncio.get_running_loop()
         self._options: list[Option] = []
-        """Those that the editor knows."""
+        """The options that the editor knows."""
         self._stopping: asyncio.Task[None] | None = None
         self._rewind_question: asyncio.Task[str] | None = None
         self._rewind_count = 0
-        """Of which the user was asked."""
+        """How many rewinds the user was asked about."""
         self._idle = asyncio.Event()
         self._idle.set()
         self._is_known = asyncio.Event()
@@ -79,11 +79,16 @@ class LiveSession:
 
     async def confirm_rewind(self, title: str, text: str) -> bool:
         """Ask the user whether the session goes back; a stop takes the question back."""
+        # The stop may have come while the preview was made.
+        return not self.was_cancelled and await self._ask_about_rewind(title, text)
+
+    async def _ask_about_rewind(self, title: str, text: str) -> bool:
         self._rewind_count += 1
         card = CellCard(f"rewind-{self._rewind_count}", title=title, kind="other", notes=[text])
         question = asyncio.create_task(decide(self._editor, self.id, card, REWIND_CHOICES))
         self._rewind_question = question
         await asyncio.wait((question,))
+        self._rewind_question = None
         return not self.was_cancelled and question.result() == "rewind"
 
     async def flush(self) -> None:

@@ -191,6 +191,20 @@ async def test_stop_takes_back_what_the_user_was_asked(project: Path, question: 
         assert "[1]" in text_of(user.cell)
 
 
+async def test_stop_during_the_preview_of_a_rewind_asks_nothing(project: Path) -> None:
+    user = SilentEditor()
+    async with editor(user):
+        await user.begin()
+        await user.ask("/run items = [1]")
+        asking = asyncio.create_task(user.ask("/rewind In 1"))
+        await asyncio.sleep(0)
+        await user.agent.cancel(user.session)
+        assert await asyncio.wait_for(asking, 30) == "cancelled"
+        assert user.questions == []
+        await user.ask("/run items")
+        assert "[1]" in text_of(user.cell)
+
+
 async def test_hostile_output_reaches_the_editor_as_text(project: Path) -> None:
     async with editor() as user:
         await user.begin()
