@@ -62,6 +62,7 @@ def press(keys: ViKeys, state: ViText, typed: str) -> ViText:
         ("gUiw", "TOTAL = sum(prices, 0)\nprint(total)"),
         (">>", "    total = sum(prices, 0)\nprint(total)"),
         ("J", "total = sum(prices, 0) print(total)"),
+        ('qa"byyqx', "otal = sum(prices, 0)\nprint(total)"),
         ("qaq@a", "total = sum(prices, 0)\nprint(total)"),
     ],
 )
@@ -90,6 +91,23 @@ def test_the_mode_and_an_incomplete_command_are_known() -> None:
         ("normal", ""),
         ("insert", ""),
     ]
+
+
+@pytest.mark.parametrize("prefix", ['"', "q", "@", '2"'])
+@pytest.mark.parametrize(
+    ("key", "character"), [("escape", "\x1b"), ("escape", None), ("enter", "\r"), ("left", None)]
+)
+def test_a_key_that_names_no_register_cancels_the_command(
+    prefix: str, key: str, character: str | None
+) -> None:
+    keys, state = start(TOTAL)
+    state = press(keys, state, prefix)
+    state = keys.press(key, character, state)
+    assert (keys.mode, keys.pending_keys, keys.is_waiting) == ("normal", "", False)
+    # The next q begins a macro, and does not end one.
+    state = press(keys, state, "qx")
+    assert state.text == TOTAL
+    assert press(keys, state, "x").text == TOTAL[1:]
 
 
 def test_a_text_that_was_changed_elsewhere_is_taken_over() -> None:

@@ -96,7 +96,7 @@ class ViKeys:
         """Set while the insert mode lasts that a command has begun."""
         self._registers: dict[str, ClipboardData] = {}
         self._register = ""
-        """That of the command that is being entered; empty for the unnamed one."""
+        """The register of the command that is being entered; empty for the unnamed one."""
         self._prefix = ""
         """The last key, if it is one of `_PREFIXES`."""
         self._is_recording = False
@@ -188,7 +188,7 @@ class ViKeys:
         self._show(text_on_screen)
         is_command_start = not self._command and self.mode in ("normal", "visual", "visual line")
         if self._prefix:
-            self._end_prefix(character or "")
+            self._end_prefix(key, character)
         elif is_command_start and character == _REPEAT:
             self._repeat_change()
         elif self._takes_name(character):
@@ -233,10 +233,16 @@ class ViKeys:
         else:
             self._prefix = character
 
-    def _end_prefix(self, name: str) -> None:
+    def _end_prefix(self, key: str, name: str | None) -> None:
+        """Note the name of a register; a key that types nothing cancels the command."""
+        # Terminals also give Escape a character.
+        if key in _KEYS or name is None or not name.isprintable():
+            self.forget_command()
+            return
         if self._prefix == _REGISTER:
             self._register = name
-        self._is_recording = self._prefix == "q"
+        elif self._prefix == "q":
+            self._is_recording = True
         self._prefix = ""
 
     def _press_into_register(self, key_press: KeyPress) -> None:
