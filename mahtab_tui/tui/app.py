@@ -553,7 +553,9 @@ class MahtabApp(TerminalApp[int]):
             match record:
                 case records.ReplOut(duration=seconds) if (seconds or 0) >= LONG_CELL_S:
                     self._notify_desktop(CELL_ENDED_TEXT)
-                case records.Approval() | records.Review() | records.SearchFanOut():
+                case (
+                    records.Approval() | records.Input() | records.Review() | records.SearchFanOut()
+                ):
                     if record.state == "waiting":
                         self._notify_desktop(WAITING_TEXT)
 

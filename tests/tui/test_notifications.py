@@ -15,6 +15,10 @@ from tests.tui.editor_app import until
 from tests.tui.story import WAITING, MakeApp, log, scripted, showing, story
 
 ENDED = made(tags.USER_REPL_OUT, "", {"cell": 9, "status": "ok", "duration": 11.0})
+INPUT_FIELDS = {"request": "1", "cell": 9}
+INPUT = made(tags.INPUT, "name? ", {**INPUT_FIELDS, "state": "waiting"})
+PASSWORD = made(tags.INPUT, "Password: ", {**INPUT_FIELDS, "password": True, "state": "waiting"})
+ANSWERED_INPUT = made(tags.INPUT, "name? ", {**INPUT_FIELDS, "state": "answered"})
 SHORT = made(tags.USER_REPL_OUT, "", {"cell": 9, "status": "ok", "duration": 1.0})
 
 
@@ -23,6 +27,9 @@ SHORT = made(tags.USER_REPL_OUT, "", {"cell": 9, "status": "ok", "duration": 1.0
     [
         ("bell", WAITING, "\x07"),
         ("osc9", WAITING, "\x1b]9;mahtab waits for you\x07"),
+        ("bell", INPUT, "\x07"),
+        ("osc9", PASSWORD, "\x1b]9;mahtab waits for you\x07"),
+        ("bell", ANSWERED_INPUT, ""),
         ("osc777", ENDED, "\x1b]777;notify;mahtab;A cell in mahtab has ended\x07"),
         ("osc9", SHORT, ""),
         ("off", WAITING, ""),
