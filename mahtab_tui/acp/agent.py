@@ -14,7 +14,7 @@ from mahtab_tui.acp.commands import COMMANDS, parse_command
 from mahtab_tui.acp.editor_session import EditorSession, SessionUnavailable
 from mahtab_tui.acp.live_session import LiveSession
 from mahtab_tui.acp.options import config_options, set_option
-from mahtab_tui.acp.protocol import Editor, EditorServer, Response, refuse_errors
+from mahtab_tui.acp.protocol import Editor, EditorServer, refuse_errors
 from mahtab_tui.acp.questions import write_question
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.llm.base import ModelError
@@ -27,7 +27,7 @@ from mahtab_tui.store.session_list import list_sessions
 
 SESSIONS_PER_PAGE = 50
 MAX_SESSIONS = 1_000_000
-"""Of all pages together."""
+"""The most sessions that all pages of a list have together."""
 
 
 class EditorAgent:
@@ -61,7 +61,7 @@ class EditorAgent:
         protocol_version: int,
         client_capabilities: protocol.ClientCapabilities | None = None,
         **meta: Any,
-    ) -> Response:
+    ) -> protocol.InitializeResponse:
         """Say what the program can do."""
         self._editor.has_forms = protocol.has_forms(client_capabilities)
         return protocol.initialize_response()
@@ -72,13 +72,13 @@ class EditorAgent:
     @refuse_errors
     async def new_session(
         self, cwd: str, mcp_servers: Sequence[EditorServer] | None = None, **meta: Any
-    ) -> Response:
+    ) -> protocol.NewSessionResponse:
         """Begin a session in a folder."""
         live_session = await self._start_session(
             cwd, mcp_servers, lambda settings: EditorSession.begin(settings, self._folder)
         )
         live_session.announce_commands()
-        return protocol.session_response(live_session.id, config_options(live_session.session))
+        return protocol.new_session_response(live_session.id, config_options(live_session.session))
 
     @refuse_errors
     async def load_session(
@@ -87,12 +87,12 @@ class EditorAgent:
         session_id: str,
         mcp_servers: Sequence[EditorServer] | None = None,
         **meta: Any,
-    ) -> Response:
+    ) -> protocol.LoadSessionResponse:
         """Go on in a saved session, after telling the editor all of it."""
         live_session = await self._reopen(cwd, session_id, mcp_servers)
         await live_session.replay()
         live_session.announce_commands()
-        return protocol.options_response(config_options(live_session.session))
+        return protocol.load_response(config_options(live_session.session))
 
     @refuse_errors
     async def resume_session(
@@ -101,11 +101,11 @@ class EditorAgent:
         cwd: str,
         mcp_servers: Sequence[EditorServer] | None = None,
         **meta: Any,
-    ) -> Response:
+    ) -> protocol.ResumeSessionResponse:
         """Go on in a saved session that the editor knows."""
         live_session = await self._reopen(cwd, session_id, mcp_servers)
         live_session.announce_commands()
-        return protocol.options_response(config_options(live_session.session))
+        return protocol.resume_response(config_options(live_session.session))
 
     @refuse_errors
     async def fork_session(
@@ -114,13 +114,13 @@ class EditorAgent:
         cwd: str,
         mcp_servers: Sequence[EditorServer] | None = None,
         **meta: Any,
-    ) -> Response:
+    ) -> protocol.ForkSessionResponse:
         """Copy an open session, with its variables."""
         original = self._idle_session(session_id)
         with original.busy():
             live_session = await self._start_session(cwd, mcp_servers, original.opened.copy)
         live_session.announce_commands()
-        return protocol.session_response(live_session.id, config_options(live_session.session))
+        return protocol.fork_response(live_session.id, config_options(live_session.session))
 
     @refuse_errors
     async def close_session(self, session_id: str, **meta: Any) -> None:
@@ -130,7 +130,7 @@ class EditorAgent:
     @refuse_errors
     async def list_sessions(
         self, cwd: str | None = None, cursor: str | None = None, **meta: Any
-    ) -> Response:
+    ) -> protocol.ListSessionsResponse:
         """List the saved sessions of a folder, or all, the newest first."""
         start = _read_cursor(cursor)
         end = start + SESSIONS_PER_PAGE
@@ -140,11 +140,11 @@ class EditorAgent:
     @refuse_errors
     async def set_config_option(
         self, config_id: str, session_id: str, value: str | bool, **meta: Any
-    ) -> Response:
+    ) -> protocol.SetOptionResponse:
         """Change the approval mode or the model."""
         live_session = self._open_session(session_id)
         set_option(live_session.session, config_id, str(value))
-        return protocol.options_response(config_options(live_session.session))
+        return protocol.set_option_response(config_options(live_session.session))
 
     async def cancel(self, session_id: str, **meta: Any) -> None:
         """Stop what runs in a session."""
@@ -152,7 +152,9 @@ class EditorAgent:
             live_session.stop()
 
     @refuse_errors
-    async def prompt(self, session_id: str, prompt: Sequence[Any], **meta: Any) -> Response:
+    async def prompt(
+        self, session_id: str, prompt: Sequence[Any], **meta: Any
+    ) -> protocol.PromptResponse:
         """Answer a question, or carry out a command."""
         live_session = self._idle_session(session_id)
         self._question_count += 1

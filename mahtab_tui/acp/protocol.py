@@ -11,11 +11,10 @@ import functools
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Any, Literal, NamedTuple, ParamSpec, TypeVar, cast
+from typing import Any, Literal, NamedTuple, ParamSpec, TypeVar
 
 from acp import Client, RequestError, schema
 from acp.core import AgentSideConnection
-from pydantic import BaseModel
 
 from mahtab_tui.acp.cell_card import CellCard
 from mahtab_tui.acp.editor_session import SessionUnavailable
@@ -44,9 +43,24 @@ Option = schema.SessionConfigOptionSelect
 EditorServer = (
     schema.McpServerStdio | schema.HttpMcpServer | schema.SseMcpServer | schema.AcpMcpServer
 )
-Update = BaseModel
-Response = BaseModel
-"""Only the library reads them."""
+Update = (
+    schema.UserMessageChunk
+    | schema.AgentMessageChunk
+    | schema.AgentThoughtChunk
+    | schema.ToolCallStart
+    | schema.ToolCallProgress
+    | schema.AvailableCommandsUpdate
+    | schema.ConfigOptionUpdate
+    | schema.UsageUpdate
+)
+InitializeResponse = schema.InitializeResponse
+NewSessionResponse = schema.NewSessionResponse
+LoadSessionResponse = schema.LoadSessionResponse
+ResumeSessionResponse = schema.ResumeSessionResponse
+ForkSessionResponse = schema.ForkSessionResponse
+ListSessionsResponse = schema.ListSessionsResponse
+SetOptionResponse = schema.SetSessionConfigOptionResponse
+PromptResponse = schema.PromptResponse
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
@@ -70,7 +84,7 @@ class Editor:
     async def show(self, session_id: str, update: Update) -> None:
         """Tell the editor something; does nothing if it is gone."""
         with suppress(ConnectionError):
-            await self._client.session_update(session_id, cast(Any, update))
+            await self._client.session_update(session_id, update)
 
     async def choose(self, session_id: str, card: CellCard, choices: Sequence[Choice]) -> str:
         """Return the ID of what the user chooses; empty if the user chooses nothing, the editor is
@@ -251,9 +265,9 @@ def has_forms(capabilities: schema.ClientCapabilities | None) -> bool:
     return elicitation is not None and elicitation.form is not None
 
 
-def initialize_response() -> Response:
+def initialize_response() -> InitializeResponse:
     """Return what the program can do."""
-    return schema.InitializeResponse(
+    return InitializeResponse(
         protocol_version=PROTOCOL_VERSION,
         agent_info=schema.Implementation(name="mahtab-tui", title="mahtab", version=__version__),
         auth_methods=[
@@ -278,7 +292,7 @@ def initialize_response() -> Response:
     )
 
 
-def list_response(rows: Iterable[SessionRow], next_cursor: str | None) -> Response:
+def list_response(rows: Iterable[SessionRow], next_cursor: str | None) -> ListSessionsResponse:
     """Return a page of saved sessions."""
     sessions = [
         schema.SessionInfo(
@@ -289,21 +303,32 @@ def list_response(rows: Iterable[SessionRow], next_cursor: str | None) -> Respon
         )
         for row in rows
     ]
-    return schema.ListSessionsResponse(sessions=sessions, next_cursor=next_cursor)
+    return ListSessionsResponse(sessions=sessions, next_cursor=next_cursor)
 
 
-def session_response(session_id: str, options: Sequence[Option]) -> Response:
-    """Return a new session, or a copy of one."""
-    return schema.NewSessionResponse(session_id=session_id, config_options=list(options))
+def new_session_response(session_id: str, options: Sequence[Option]) -> NewSessionResponse:
+    return NewSessionResponse(session_id=session_id, config_options=list(options))
 
 
-def options_response(options: Sequence[Option]) -> Response:
-    """Return the options of a session that was opened again, or that has a new value for one."""
-    return schema.LoadSessionResponse(config_options=list(options))
+def fork_response(session_id: str, options: Sequence[Option]) -> ForkSessionResponse:
+    return ForkSessionResponse(session_id=session_id, config_options=list(options))
 
 
-def prompt_response(stop_reason: Literal["end_turn", "cancelled"]) -> Response:
-    return schema.PromptResponse(stop_reason=stop_reason)
+def load_response(options: Sequence[Option]) -> LoadSessionResponse:
+    return LoadSessionResponse(config_options=list(options))
+
+
+def resume_response(options: Sequence[Option]) -> ResumeSessionResponse:
+    return ResumeSessionResponse(config_options=list(options))
+
+
+def set_option_response(options: Sequence[Option]) -> SetOptionResponse:
+    """Return all options of a session, one of which has a new value."""
+    return SetOptionResponse(config_options=list(options))
+
+
+def prompt_response(stop_reason: Literal["end_turn", "cancelled"]) -> PromptResponse:
+    return PromptResponse(stop_reason=stop_reason)
 
 
 def unknown_method(method: str) -> Exception:

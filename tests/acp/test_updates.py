@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_type_hints
 
+import acp
+import pytest
 from acp import schema
 
+from mahtab_tui.acp.agent import EditorAgent
 from mahtab_tui.acp.updates import UpdateWriter
 from mahtab_tui.bus import records
 from mahtab_tui.bus.values import Change, FileChange
@@ -78,3 +81,17 @@ def test_end_of_a_cell_comes_before_what_follows_it() -> None:
     ]
     assert updates[1].status == "completed"
     assert writer.progress_interval_s is None
+
+
+@pytest.mark.parametrize(
+    "method",
+    (
+        "initialize new_session load_session resume_session fork_session list_sessions"
+        " set_config_option prompt"
+    ).split(),
+)
+def test_each_request_is_answered_with_the_response_of_the_protocol(method: str) -> None:
+    expected_type = get_type_hints(getattr(acp.Agent, method))["return"]
+    response_type = get_type_hints(getattr(EditorAgent, method))["return"]
+    # The library lets some methods return nothing.
+    assert expected_type in (response_type, response_type | None)
