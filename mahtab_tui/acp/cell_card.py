@@ -35,7 +35,7 @@ class CellCard:
     """A tool call of the protocol. Each update of it replaces its whole content."""
 
     id: str
-    """Of the tool call."""
+    """The ID of the tool call."""
     code: str = ""
     title: str = ""
     """What it is called; empty for the first line of the code."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from mahtab_tui.acp.agent import EditorAgent
 
 MAX_LINE_BYTES = 50 * 1024 * 1024
-"""Of a message, which may hold pictures."""
+"""The longest message that is read. It may hold pictures."""
 CLOSE_TIMEOUT_S = 8.0
 """Seconds that the sessions may take to end after a signal."""
 

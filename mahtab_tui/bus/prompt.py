@@ -16,7 +16,7 @@ MAX_CONTEXT_CHARS = 20_000
 MAX_RECORD_CHARS = 4_000
 """Characters of one record in the context."""
 MAX_RECORDS = 1_000
-"""Of the records since the model last answered, the newest are kept."""
+"""At most this many records since the model last answered are kept, the newest ones."""
 MAX_STORED_CHARS = 64_000
 """Characters of one record that are kept, before sequences in it are escaped."""
 

@@ -52,7 +52,7 @@ from mahtab_tui.store.session_titles import question_title
 from mahtab_tui.system import Lazy
 
 CODES_BY_WEIGHT = (FAILED_CODE, INTERRUPTED_CODE, REFUSED_CODE, ANSWERED_CODE)
-"""Of the codes of several questions, the first of these is the program's."""
+"""Exit codes, the gravest first. The gravest code of several questions is the program's."""
 STDIN = "-"
 """Stands for stdin as a file name."""
 STDIN_STAYS = "What is piped in stays on this machine, but the kernel runs on {host}. Copy it there as a file, and name the file's path in the question."

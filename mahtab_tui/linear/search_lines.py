@@ -7,9 +7,9 @@ from mahtab_tui.bus.records import Record, SearchBegin, SearchFinal
 from mahtab_tui.linear.line_writer import LineWriter
 
 MAX_LISTED_CALLS = 8
-"""Of more calls that are made at once, only the number is written, and what has failed."""
+"""If more calls are made at once, only their number and what has failed is written."""
 MAX_TEXT_CHARS = 100
-"""Of a question or an answer."""
+"""Characters of a question or an answer that are written."""
 
 
 class SearchLines:

@@ -135,7 +135,7 @@ class MahtabApp(TerminalApp[int]):
         self.record_pump = RecordPump(self)
         self._joins = joins
         self._recent_records: Sequence[Record] = ()
-        """Those of a running session before this application."""
+        """The records that a running session had before this application."""
         if joins:
             self._recent_records = self.record_pump.join(session)
         else:

@@ -75,7 +75,7 @@ _TEXT_ROLES = tuple(role for role in ROLES if role not in (*AGENT_COLOURS, *_SHE
 _PALETTE_VARIABLES = (*_TEXT_ROLES, "foreground", "surface", "panel", *AGENT_COLOURS)
 """The variables that a palette is made of."""
 SELECTED_ROW_SHARE = 0.3
-"""Of a theme's colour in the background of a selected row, in themes that are not ours."""
+"""The share of a theme's colour in the background of a selected row, in themes that are not ours."""
 MAX_CACHED_PALETTES = 4
 BOLD = Style(bold=True)
 ITALIC = Style(italic=True)

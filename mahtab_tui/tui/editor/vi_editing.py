@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _HISTORY_KEYS = "kj"
 """On the first or last line they go to earlier and later inputs."""
 MAX_REPEATS = 1000
-"""Of an undo or redo with a count."""
+"""How often an undo or redo with a count is repeated at most."""
 
 
 class ViEditing:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 MAX_CODE_LINES = 400
-"""Of code with more lines, only the two ends are drawn."""
+"""Only the two ends of longer code are drawn."""
 MAX_LINE_CHARS = 10_000
-"""Of a longer line, only the two ends are drawn."""
+"""Only the two ends of a longer line are drawn."""
 MAX_TEXT_HEAD_CHARS = 30_000
 """Drawn of the beginning of a long text."""
 MAX_TEXT_TAIL_CHARS = 10_000

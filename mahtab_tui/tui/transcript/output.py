@@ -27,7 +27,7 @@ MAX_MARKDOWN_CHARS = 20_000
 MARKDOWN_COST = 10
 """How much longer it takes to draw a character of Markdown than one of a table."""
 FOLD_ABOVE_LINES = 50
-"""Of a printed text or value with more lines, the first and last lines are drawn."""
+"""Only the first and last lines of a longer printed text or value are drawn."""
 FOLDED_HEAD_LINES = 20
 FOLDED_TAIL_LINES = 10
 """Last printed lines, which show how far a running cell is."""

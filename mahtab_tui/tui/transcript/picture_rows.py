@@ -21,7 +21,7 @@ from mahtab_tui.tui.rows.row import Row
 from mahtab_tui.tui.theme import Palette
 
 MIN_CHART_ROWS = 8
-"""Of a figure that is drawn for the cells, even on a low screen."""
+"""The rows that a figure drawn for the cells has even on a low screen."""
 
 
 class PictureSpace(NamedTuple):
