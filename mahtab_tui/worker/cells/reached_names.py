@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from ..values.objects import (
     ATOMS,
+    Classes,
     address_of,
     class_dict,
     class_module,
@@ -24,6 +25,7 @@ from ..values.objects import (
 
 _TEXT_RUNNERS = frozenset(("exec", "eval", "compile", "run_line_magic", "run_cell_magic"))
 
+_FUNCTION_WRAPPERS = Classes(MethodType, staticmethod, classmethod)
 _MAX_PARTS = 100
 """The number of functions, and of what they refer to, that are looked at of a value."""
 
@@ -127,7 +129,7 @@ def _find_parts(value: Any, user_code: _UserCode) -> Iterator[Any]:
         yield from value.__defaults__ or ()
         yield from (value.__kwdefaults__ or {}).values()
         yield from _read_closure(value)
-    elif type(value) in (MethodType, staticmethod, classmethod):
+    elif type(value) in _FUNCTION_WRAPPERS:
         yield value.__func__
     elif type(value) is property:
         yield from (value.fget, value.fset, value.fdel)

@@ -143,7 +143,11 @@ class NamespaceTracker:
             if row["change"] in ("deleted", "perhaps"):
                 self._values.forget_current(name)
                 continue
-            value = self._values.number(name, self._namespace.get(name))
+            try:
+                value = self._values.number(name, self._namespace.get(name))
+            except Exception:  # of a library's object, or an import that code has broken
+                self._values.forget_current(name)
+                continue
             row["value_number"] = value.number
             row["is_equal"] = value.is_equal and row["change"] == "rebound"
 

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from ..values.objects import (
     ATOMS,
     MISSING,
+    Classes,
     address_of,
     get_if_loaded,
     is_class,
@@ -23,6 +24,7 @@ from ..values.objects import (
     own_dict,
 )
 
+_SEQUENCES = Classes(tuple, frozenset, list)
 MAX_CONTAINERS = 3_000
 """Containers of one holder that are compared."""
 MAX_ITEMS = 5_000
@@ -149,7 +151,7 @@ class _Item:
 
 def _is_plain(value: Any, depth: int = 0) -> bool:
     """Return whether nothing happens when a value ends. depth: containers that it is in."""
-    if type(value) in (tuple, frozenset, list) and depth < _MAX_DEPTH:
+    if type(value) in _SEQUENCES and depth < _MAX_DEPTH:
         return len(value) <= MAX_ITEMS and all(_is_plain(item, depth + 1) for item in value)
     if address_of(type(value)) in _PLAIN_TYPES or is_class(value):
         return True

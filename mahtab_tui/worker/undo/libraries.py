@@ -15,6 +15,7 @@ from ..stdlib import belongs_to_worker
 from ..values.objects import (
     ATOMS,
     MISSING,
+    Classes,
     address_of,
     class_dict,
     class_module,
@@ -55,6 +56,8 @@ _CLASS = "__class__"
 _MAX_LIBRARIES = 60
 """Snapshots of modules, classes, functions and objects that are taken at the most."""
 
+_PLAIN_CONTAINERS = Classes(list, tuple, set, frozenset)
+_METHOD_WRAPPERS = Classes(staticmethod, classmethod)
 _MAX_ITEMS = 1_000
 """Items of a list, tuple or set that are looked at; a longer one may contain anything."""
 
@@ -276,7 +279,7 @@ def _find_class_parts(cls: Any, names: Iterable[str]) -> Iterator[Any]:
     for name in names:
         for base in mro_of(cls):
             member: Any = class_dict(base).get(name)
-            if type(member) in (staticmethod, classmethod):
+            if type(member) in _METHOD_WRAPPERS:
                 member = member.__func__
             if type(member) is property:
                 yield member
@@ -345,7 +348,7 @@ def _label_holder(holder: Any) -> str:
 
 def _has_no_finalizer(value: Any) -> bool:
     """Return whether it is certain that the end of an object runs no code."""
-    if type(value) in (list, tuple, set, frozenset):
+    if type(value) in _PLAIN_CONTAINERS:
         return len(value) < _MAX_ITEMS and ATOMS.issuperset(map(address_of, map(type, value)))
     return address_of(type(value)) in _WITHOUT_FINALIZER
 

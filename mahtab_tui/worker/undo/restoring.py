@@ -11,7 +11,7 @@ from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple
 
-from ..values.objects import MISSING, address_of, is_module, own_dict, run_with_timeout
+from ..values.objects import MISSING, Classes, address_of, is_module, own_dict, run_with_timeout
 from .actions import Action, Unrestored
 from .checkpoint_process import Checkpoint
 from .connections import is_connection
@@ -25,6 +25,7 @@ from .reduction import load_state
 from .side_state import SideState, file_label
 from .step import Step
 
+_PLAIN_CONTAINERS = Classes(list, tuple, set, frozenset)
 ANSWER_TIMEOUT_S = 60.0
 """For an answer of the checkpoint."""
 
@@ -305,7 +306,7 @@ def _find_numbers(values: Iterable[Any], depth: int = 2) -> set[int]:
     for value in values:
         if type(value) is int:
             numbers.add(value)
-        elif depth and type(value) in (list, tuple, set, frozenset):
+        elif depth and type(value) in _PLAIN_CONTAINERS:
             numbers |= _find_numbers(islice(value, _MAX_NUMBERS), depth - 1)
         elif depth and not is_module(value):
             items = value if type(value) is dict else own_dict(value)
