@@ -24,7 +24,7 @@ from tests.integration.kernels import PATIENCE, Cells
 from tests.integration.sessions import Opened, OpenSession
 
 FRAME = "import pandas as pd\ncars = pd.DataFrame({'Name': ['bmw', 'fiat', 'vw'], 'Weight': [1500, 900, 1200]})"
-DESCRIBED = "cars: DataFrame, 3 rows x 2 columns\nName str: values: 'bmw', 'fiat', 'vw'\nWeight int64: 900 to 1500\ncars.head(2):\n0 | bmw | 1500\n1 | fiat | 900"
+DESCRIBED = "cars: DataFrame, 3 rows x 2 columns\ncolumns: Name str | Weight int64\n0 | bmw | 1500\n1 | fiat | 900\n2 | vw | 1200"
 
 KEY = "sk-proj-Qx7Zw9KdVb3mTn5Rj8Lp2Hs6"
 
