@@ -115,8 +115,8 @@ UNDO_DAMAGE = {
 
 # Last words printed between the cells, and the code.
 RAISED_BETWEEN_CELLS = {
-    "ValueError: late": "import signal\ndef late(*_): raise ValueError('late')\nsignal.signal(signal.SIGALRM, late)\nsignal.setitimer(signal.ITIMER_REAL, 0.1)",
-    "SystemExit": "import os, signal, threading\ndef late(*_):\n    print('late'); raise SystemExit\nsignal.signal(signal.SIGTERM, late)\nthreading.Timer(0.1, os.kill, (os.getpid(), 15)).start()",
+    "ValueError: late": "import signal\ndef late(*_): raise ValueError('late')\nsignal.signal(signal.SIGALRM, late)\nsignal.setitimer(signal.ITIMER_REAL, 1)",
+    "SystemExit": "import os, signal, threading\ndef late(*_):\n    print('late'); raise SystemExit\nsignal.signal(signal.SIGTERM, late)\nthreading.Timer(1, os.kill, (os.getpid(), 15)).start()",
     "is set": "import ctypes, os, threading, time\nmain = ctypes.c_ulong(threading.main_thread().ident)\nclass late(Exception): pass\ndef set_late():\n    while not os.path.exists('go'): time.sleep(0.01)\n    ctypes.pythonapi.PyThreadState_SetAsyncExc(main, ctypes.py_object(late)); print('is set')\nthreading.Thread(target=set_late).start()",
 }
 

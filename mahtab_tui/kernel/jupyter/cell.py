@@ -14,6 +14,7 @@ from mahtab_tui.bus.values import Status
 from mahtab_tui.kernel.host import KernelHost
 from mahtab_tui.kernel.requests import CallAnswers, CellEnd, HostCall, checked
 from mahtab_tui.kernel.running_cell import RunningCell
+from mahtab_tui.system import start_thread
 from mahtab_tui.worker.link.frames import Frame
 
 Channel = Literal["shell", "iopub", "stdin", "control"]
@@ -53,6 +54,7 @@ class KernelCalls:
             reply: Sends the answer to a request.
             echo: Shows prompts and typed lines, because the kernel does not.
         """
+        self._host = host
         self._token = token
         self._reply = reply
         self._echo = echo
@@ -77,8 +79,8 @@ class KernelCalls:
         self._answers.begin(call)
 
     def quit(self) -> None:
-        """Tell the host that a cell has called `exit()`."""
-        self._answers.begin(HostCall(next(self._ids), "quit", {}))
+        """Tell the host that a cell has called `exit()`. The end of the cell does not cancel that."""
+        start_thread("mahtab-quit", self._host.call, "quit", {})
 
     def end(self) -> None:
         """Cancel all calls, because their cell has ended."""
