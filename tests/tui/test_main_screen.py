@@ -93,7 +93,7 @@ async def test_quits_at_once_with_nothing_to_lose(
     [
         ((MADE,), "1 name of the namespace"),
         ((QUEUED,), "1 queued input"),
-        ((QUEUED, MADE), "1 queued input, 1 name"),
+        ((QUEUED, MADE), "1 name of the namespace, 1 queued input"),
     ],
 )
 async def test_possible_losses_are_named_and_the_same_key_quits(
