@@ -287,7 +287,6 @@ def test_prefix_is_stable_with_errors_repetitions_tools_and_closing_words(desk: 
         "The sum is 57.",
         calls(("read_file", {"path": "app.py"}), words="Let me see."),
         code("nonesuch"),
-        code("nonesuch"),
         code("n = len(prices)"),
         code("n = len(prices)"),
         "There are 3.",

@@ -52,7 +52,7 @@ in which relative paths begin."""
 _TWO_PATHS_EVENTS = frozenset(("os.rename", "os.link", "os.symlink"))
 _NAME_EVENTS = frozenset(("os.remove", "os.rmdir", "os.mkdir", *_TWO_PATHS_EVENTS))
 """Events of changing names, not files."""
-_MAX_FOLDER_DESCRIPTORS = 200
+_MAX_FOLDER_DESCRIPTORS = 4_096
 """Open descriptors among which those of folders are looked for."""
 _COMMAND_EVENTS = frozenset(
     ("os.system", "subprocess.Popen", "os.exec", "os.posix_spawn", "mahtab_tui.terminal")
