@@ -374,6 +374,11 @@ def test_omitted_frame_maps_to_no_line(cells: Cells, args: str, row: int) -> Non
     assert (frame.line, frame.row) == (1, row)
 
 
+def test_first_cells_load_no_module_to_compare_values(cells: Cells) -> None:
+    cells.run("import os, sys\ndef double(number): return 2 * number\nprice = 3\nprices = [3, 4]")
+    cells.expect("{'datetime', 'decimal', 'hashlib', 'pathlib'} & {*sys.modules}", "set()\n")
+
+
 def test_source_and_future_imports_persist(cells: Cells) -> None:
     cells.run("from __future__ import annotations\nimport inspect\ndef f():\n    return 'here'")
     cells.expect("def g(x: undefined): ...\ng.__annotations__", "{'x': 'undefined'}\n")

@@ -35,6 +35,8 @@ _MAX_VALUES = 20
 """Values that are remembered of each variable, the newest."""
 _PLAIN_TYPES = ATOMS | set(map(address_of, (bytearray, list, tuple, dict, set, frozenset)))
 """Addresses of the types whose objects are plain, or contain objects."""
+_COMPARED_BUILTINS = _PLAIN_TYPES | {address_of(range)}
+"""Addresses of the builtin types whose objects can be compared; a function or a module cannot."""
 _UNREAD_TYPES = ("ArrowDtype", "SparseDtype", "IntervalDtype")
 """Types of columns that are not compared: they contain types that may be the user's."""
 _NUMBER_KINDS = "biufcmM"
@@ -106,7 +108,10 @@ def _digest(value: Any) -> bytes:
     cls = type(value)
     if address_of(cls) in ATOMS:
         return _digest_atom(value)
-    if class_module(cls).partition(".")[0] not in _LIBRARIES:
+    module = class_module(cls).partition(".")[0]
+    if module not in _LIBRARIES:
+        return b""
+    if module == "builtins" and address_of(cls) not in _COMPARED_BUILTINS:
         return b""
     plain_digest: int | None = own_module("undo.mutations").digest_plain_value(value)
     if plain_digest is not None:
