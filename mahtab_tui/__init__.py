@@ -3,8 +3,8 @@
 # Nothing is imported here, `__future__` neither: `python -m mahtab_tui` would take it from the
 # working directory.
 TYPE_CHECKING = False
-"""As in `typing`, which is not imported, because an interrupt of an import before the entry point
-would show a traceback."""
+"""Replaces the constant of `typing`. That module is not imported, because an interrupt of an import
+before the entry point would show a traceback."""
 if TYPE_CHECKING:
     from typing import Any
 

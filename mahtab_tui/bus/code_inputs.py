@@ -135,7 +135,7 @@ class _CellReader(ast.NodeVisitor):
         self._bound: set[str] = set()
         """Names that the statements so far have bound, whatever branch was taken."""
         self._bound_in_order: list[str] = []
-        """The same names, the newest last."""
+        """The bound names in the order of their binding, the newest last."""
         self._followed_definitions: set[str] = set()
         """Functions and classes whose names have been read, and would be the same again."""
         self._read_by_methods: set[str] = set()

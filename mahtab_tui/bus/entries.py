@@ -133,7 +133,7 @@ class Cell(Entry):
     plan_part: str = ""
     """The step of a plan that it carries out, such as "2 of 5"."""
     number: int | None = None
-    """As in ``In [3]``; None if it has not run."""
+    """The cell's number, such as 3 for ``In [3]``; None if it has not run."""
     started: float | None = None
     """In seconds since the epoch; None if it is not running."""
     status: str = ""

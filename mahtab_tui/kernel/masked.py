@@ -77,7 +77,7 @@ class MaskedKernel(Kernel):
         return self._mask(reply, operation.unmasked)
 
     def describe(self, names: Sequence[str], limit: int) -> dict[str, str]:
-        """Also mask secrets truncated before a ``…``."""
+        """Describe variables with their secrets masked, also secrets that are truncated before a ``…``."""
         descriptions = super().describe(names, limit)
         return {name: self._mask_truncated(text) for name, text in descriptions.items()}
 

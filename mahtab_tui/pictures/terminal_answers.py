@@ -50,7 +50,7 @@ class TerminalAnswers:
         self.cell: tuple[int, int] | None = None
         """Width and height of a cell in pixels."""
         self.colours = 16
-        """As in the first Sixel terminals."""
+        """How many colours a Sixel picture may have; the first such terminals had 16."""
         self.awaited = False
 
     def ask(self) -> str:

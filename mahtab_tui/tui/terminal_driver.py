@@ -43,7 +43,7 @@ NOTIFICATION_SEQUENCES: dict[NotificationMode, str] = {
 _CONTROL_CHARACTERS = re.compile(
     r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"
 )
-"""Also those that change the direction of text."""
+"""Control characters, and those that change the direction of text."""
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _RENDERED_SEQUENCE = re.compile(r"\x1b\[[\d;]*[mH]")
 """What Textual's renderer writes besides text: styles and positions."""

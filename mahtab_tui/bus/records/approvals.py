@@ -28,7 +28,8 @@ class Approval(Record, tag="approval"):
     request: Word = ""
     """Names the question, so that the answer finds it."""
     turn: int | None = None
-    """As in `CellRecord`, like the next two fields and `party`, `guest` and `call`."""
+    """The number of the question for which the model runs the code. The next three fields, `party`, `guest`
+    and `call` are those of `CellRecord`, too."""
     step: int | None = None
     block: int | None = None
     blocks: int | None = None

@@ -41,7 +41,7 @@ class LegendEntry:
 
     label: str
     colour: str
-    """As `#rrggbb`, unless the description is foreign; empty for a heading."""
+    """The colour as `#rrggbb`, unless the description is foreign; empty for a heading."""
 
 
 @dataclass(frozen=True)

@@ -30,9 +30,9 @@ class Activity:
 
     author: str
     doing: str
-    """As in ``is thinking``."""
+    """What follows the author's name, such as ``is thinking``."""
     brief: str
-    """As in ``thinking``."""
+    """The same in fewer words, such as ``thinking``."""
     since: float
     """Seconds since the epoch."""
     read_share: float | None = None

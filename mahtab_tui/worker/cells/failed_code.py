@@ -17,7 +17,7 @@ from .tracebacks import OUR_FOLDER, library_name
 _TRACEBACK = BaseException.__dict__["__traceback__"]
 """Bypasses attributes of the exception's own class."""
 _MAX_PARSED_LINES = 10_000
-"""Of a file with more lines, only the failed line is parsed."""
+"""Lines of a file that is parsed whole; in a longer one, only the failed line is parsed."""
 
 
 class FailedFrame(NamedTuple):

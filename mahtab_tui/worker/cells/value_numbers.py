@@ -51,7 +51,7 @@ class ValueNumber(NamedTuple):
     """What is known about a value of a variable."""
 
     number: int | None
-    """The same for equal values; None if it could not be compared."""
+    """A number that equal values share; None if the value could not be compared."""
     is_equal: bool = False
     """Whether the value that the variable had before is equal."""
 
@@ -167,7 +167,7 @@ def _describe_layout(value: Any) -> bytes:
 
 
 def _can_read_index(index: Any) -> bool:
-    """As `_can_read`, for an index of a table."""
+    """Return whether an index of a table can be read; see `_can_read`."""
     if not is_own_index(index):
         return False
     if is_one_of(index, "pandas", "MultiIndex"):
@@ -178,7 +178,7 @@ def _can_read_index(index: Any) -> bool:
 
 
 def _can_read_values(arrays: Sequence[Any]) -> bool:
-    """As `_can_read`, for the arrays of a table."""
+    """Return whether the arrays of a table can be read; see `_can_read`."""
     has_foreign_zone = own_module("inspection.library_columns").has_foreign_zone
     object_count = 0
     for array in arrays:

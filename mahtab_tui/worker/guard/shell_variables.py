@@ -27,7 +27,7 @@ _SETTING_COMMANDS = frozenset(
 )
 """Commands that set, declare or remove variables whose names are among their arguments."""
 _SETTING_OPTIONS = {"printf": "-v", "print": "-v", "wait": "-p"}
-"""Of commands that set a variable only with an option: that option."""
+"""The option with which a command sets a variable, by the names of such commands."""
 _LOOPS = frozenset(("for", "foreach", "select"))
 _REFERRING_COMMANDS = frozenset(("declare", "local", "typeset"))
 """Commands with an option, `-n`, by which a name stands for another variable from then on."""

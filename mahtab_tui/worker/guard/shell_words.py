@@ -68,7 +68,7 @@ class _Splitter:
         self._outer_quotes: list[str] = []
         """The quotes in which the open parentheses are."""
         self._are_expansions: list[bool] = []
-        """Of the open parentheses: whether each is one of ``$(…)``."""
+        """Whether each open parenthesis is one of ``$(…)``, the outermost first."""
         self._has_arithmetic = False
         """Whether there were two open parentheses next to each other."""
         self._backtick_quote: str | None = None

@@ -41,7 +41,7 @@ _SHELL_NAMES = frozenset(
 """Variables that the shell itself sets."""
 
 _CONVERSIONS: dict[str, Callable[[object], str]] = {"r": repr, "s": str, "a": ascii}
-"""As in `{name!r}`."""
+"""What the letter after the exclamation mark calls, such as `repr` in `{name!r}`."""
 
 _MISSING = object()
 

@@ -61,7 +61,7 @@ class NamedContext(NamedTuple):
 
     name: str
     kind: str
-    """As in `ContextText`."""
+    """What the model's code gets: a `str`, or a `list` or `dict` of documents."""
     start: int
     """Where it begins in the whole text, in characters."""
     end: int

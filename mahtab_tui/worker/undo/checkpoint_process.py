@@ -38,7 +38,7 @@ _DISARM = b"disarm"
 _KERNEL_DIED = signal.SIGUSR2
 """What Linux sends to an armed checkpoint when the kernel has died."""
 _COUNT_BYTES = 4
-"""Of the number of unread bytes, a C `int`."""
+"""Size of a C `int`, in which the system gives the number of unread bytes."""
 _PARENT_CHECK_S = 1.0
 """Seconds between two looks whether the kernel lives, after the end of the connection."""
 _DEFAULT_SIGNALS = "TERM HUP ALRM CHLD USR1 USR2".split()

@@ -60,7 +60,7 @@ class _Content(NamedTuple):
     fixed_state: int
     mutable_state: int
     objects: list[object]
-    """Those inside it, without plain values."""
+    """The objects inside it, without plain values."""
     is_complete: bool
     """Whether no part of it was too large to be read."""
 

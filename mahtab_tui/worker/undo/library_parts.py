@@ -403,6 +403,6 @@ IMMUTABLE: dict[ClassName, Read | None] = {
 }
 """Readers of objects that never change; None where their holders show their changes."""
 SCALAR = ObjectPart(_read_scalar)
-"""Of numpy's scalars."""
+"""The value of a scalar of NumPy."""
 DTYPE = ObjectPart(_read_text)
-"""Of numpy's types."""
+"""The name of a type of NumPy."""

@@ -179,7 +179,7 @@ class DirtyPages:
     def __init__(self) -> None:
         self._intervals: list[_Interval] = []
         self._serial = 0
-        """Of the step whose checkpoint was forked last; 0 before the first."""
+        """Serial number of the step whose checkpoint was forked last; 0 before the first."""
         self._blocks: frozenset[MemorySpan] = frozenset()
         """The memory of arrays when it was forked."""
         self._forks_checkpoint = False

@@ -17,7 +17,7 @@ class MemoryUse:
         self._next_measurement = 0.0
         """On the clock of `time.monotonic`, in seconds."""
         self._page_faults = 0
-        """Of this process, when the memory was measured last."""
+        """Page faults of this process when the memory was measured last."""
 
     def measure(self, pids: Sequence[int], max_bytes: int) -> int | None:
         """Measure the memory of checkpoints.

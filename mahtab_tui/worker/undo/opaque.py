@@ -35,7 +35,7 @@ _GENERATOR_ENDED = -2
 
 _CONNECTION_FIELDS = "total_changes in_transaction isolation_level row_factory text_factory".split()
 _LATER_CONNECTION_FIELDS = ("autocommit",)
-"""Of Python 3.12 and later."""
+"""Attributes that connections have since Python 3.12."""
 
 _SET_BY_FORKS = ("_is_stopped", "_tstate_lock")
 """Attributes of threads: in a fork, nearly all have ended."""

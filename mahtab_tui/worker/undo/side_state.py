@@ -51,7 +51,7 @@ class _TableKind:
         return value.clone()
 
     def is_same(self, old_state: object, new_state: object) -> bool:
-        """As in `_Kind`. Tables that cannot be compared are not the same."""
+        """Return whether two tables are equal. Tables that cannot be compared are not the same."""
         old_table = _to_frame(old_state)
         new_table = _to_frame(new_state)
         try:
@@ -120,7 +120,7 @@ class _ConnectionKind:
     """SQLite connections. Their state is what SQLite tells of their settings and schemas."""
 
     def read(self, value: object) -> object:
-        """As in `connections.read_connection`."""
+        """Return the settings and the schema that `read_connection` reads."""
         return read_connection(value)
 
     def is_same(self, old_state: object, new_state: object) -> bool:
@@ -163,7 +163,7 @@ class SideState:
                 self._entries.append(_Entry(_reference(value), kind, kind.read(value)))
                 addresses.append(address_of(value))
         self.addresses = frozenset(addresses)
-        """Those of the objects whose state is noted."""
+        """Addresses of the objects whose state is noted."""
         self._earlier_descriptors = self._read_descriptors()
 
     def find_too_large(self, max_bytes: int) -> frozenset[int]:
