@@ -152,7 +152,7 @@ class SessionInputHelp:
 
 
 class Draft(NamedTuple):
-    """What the user was typing."""
+    """A text that the user has typed and not entered; it comes back into the editor."""
 
     mode: Mode
     text: str

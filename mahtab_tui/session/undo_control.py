@@ -39,7 +39,7 @@ class UndoTarget(NamedTuple):
     """The first entry that leaves the conversation; empty for none."""
 
 
-class _Undone(NamedTuple):
+class _CellUndo(NamedTuple):
     """An undo, which a redo reverses."""
 
     target: UndoTarget
@@ -88,7 +88,7 @@ class UndoControl:
         for record in runtime.past:
             if isinstance(record, records.Undo):
                 self._mark_undone(record.cells, undone=record.undone)
-        self._undone: list[_Undone] = []
+        self._undone: list[_CellUndo] = []
         """What can be done again, the newest last."""
 
     def last_step(self) -> int:
@@ -145,7 +145,7 @@ class UndoControl:
                 if target.scope.namespace:
                     cells = self.cells_from(target.cell)
                     authors.provenance = provenance.before(target.cell)
-            undone = _Undone(
+            undone = _CellUndo(
                 target=target,
                 cells=cells,
                 provenance=provenance,
@@ -180,7 +180,7 @@ class UndoControl:
                 emit(self._runtime.log, records.Notice(_KERNEL_REPLACED, level="warning"))
             return restoration
 
-    def _redo_cells(self, undone: _Undone) -> Restoration:
+    def _redo_cells(self, undone: _CellUndo) -> Restoration:
         """Do again what an undo has taken back of cells."""
         scope = undone.target.scope
         restoration = self._runtime.kernel.redo(scope)
@@ -194,7 +194,7 @@ class UndoControl:
     def _kernel_pid(self) -> int:
         return self._runtime.kernel.info().pid
 
-    def _last_undone(self) -> _Undone:
+    def _last_undone(self) -> _CellUndo:
         """Return the last undo of which anything can be done again. Raises `KernelError`."""
         while self._undone:
             undone = self._undone[-1]
@@ -203,7 +203,7 @@ class UndoControl:
             self._undone.pop()
         raise KernelError("There is nothing to redo.")
 
-    def _refuse_if_continued(self, undone: _Undone) -> None:
+    def _refuse_if_continued(self, undone: _CellUndo) -> None:
         """Raise `KernelError` if the session has gone on since an undo that the kernel alone does not
         know completely."""
         is_known_to_kernel = undone.target.scope.namespace and not undone.target.entry

@@ -17,10 +17,11 @@ from textual.widget import Widget
 from textual.widgets import Static, TextArea
 
 from mahtab_tui.bus.sanitize import plain
+from mahtab_tui.session.open_session import NO_DRAFT, Draft
 from mahtab_tui.system import IMPORTS
 from mahtab_tui.tui.editor.code_area import CodeArea
 from mahtab_tui.tui.editor.completion_list import CompletionList
-from mahtab_tui.tui.editor.prompt_area import Draft, InputHistory, PromptArea
+from mahtab_tui.tui.editor.prompt_area import InputHistory, PromptArea
 from mahtab_tui.tui.workers import Fetcher
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ class EditorPane(Widget):
         self._fetcher = Fetcher(self, at_once=1)
         self._looked_at: tuple[Mode, str, tuple[int, int]] | None = None
         """Mode, text and cursor for which `enter_opens_line` holds."""
-        self._draft = Draft("python", "")
+        self._draft = NO_DRAFT
         """What was in the editor before an entry was to be replaced."""
 
     def compose(self) -> ComposeResult:

@@ -20,6 +20,7 @@ from mahtab_tui.tui.editor.completion_list import CompletionList
 
 if TYPE_CHECKING:
     from mahtab_tui.bus.values import Mode
+    from mahtab_tui.session.open_session import Draft
     from mahtab_tui.settings.model import EditorKeys
     from mahtab_tui.store.input_history import History, HistoryEntry
     from mahtab_tui.tui.editor.completion import Completer
@@ -114,13 +115,6 @@ class InputHistory:
             # Masking is loaded after the first picture.
             IMPORTS.wait_for_screen()
             self._history.add(*entry)
-
-
-class Draft(NamedTuple):
-    """A text that comes back into the editor."""
-
-    mode: Mode
-    text: str
 
 
 class Pastes:

@@ -31,7 +31,7 @@ _BOUND_NODES = (ast.Name, ast.Attribute, ast.Subscript)
 """Kinds of nodes that code can assign to or delete."""
 
 
-class _Comparison(NamedTuple):
+class _TextComparison(NamedTuple):
     """A text that code compares with the values of a column."""
 
     table: str
@@ -106,7 +106,7 @@ def _root_name(node: ast.expr) -> str:
     return node.id if isinstance(node, ast.Name) else ""
 
 
-def _comparisons(nodes: Sequence[ast.AST]) -> Iterator[_Comparison]:
+def _comparisons(nodes: Sequence[ast.AST]) -> Iterator[_TextComparison]:
     """Yield the comparisons of columns with texts among the nodes of code."""
     for node in nodes:
         if isinstance(node, ast.Compare) and len(node.ops) == 1:
@@ -134,7 +134,7 @@ def _is_pattern(node: ast.expr) -> bool:
 
 def _compared(
     values: ast.expr, texts: Sequence[ast.expr], *, is_whole: bool = True
-) -> Iterator[_Comparison]:
+) -> Iterator[_TextComparison]:
     """Yield a comparison for each literal text, if the values come from a column of a table.
 
     Args:
@@ -158,7 +158,7 @@ def _compared(
         column = column_of(node)
     for text in texts:
         if isinstance(text, ast.Constant) and type(text.value) is str and text.value:
-            yield _Comparison(*column, text.value, is_whole)
+            yield _TextComparison(*column, text.value, is_whole)
 
 
 def column_of(node: ast.expr) -> tuple[str, str] | None:
@@ -172,7 +172,7 @@ def column_of(node: ast.expr) -> tuple[str, str] | None:
     return None
 
 
-def _describe(comparison: _Comparison, values: Collection[str]) -> str:
+def _describe(comparison: _TextComparison, values: Collection[str]) -> str:
     """Return a sentence if no value of a column matches a text; empty otherwise.
 
     Args:
