@@ -1,5 +1,5 @@
-"""Reads code as the kernel does: Python with magic commands, which contain code or commands of a
-shell."""
+"""Reads code as the kernel does: Python with magic commands and texts that it runs, which contain code
+or commands of a shell."""
 
 from __future__ import annotations
 
@@ -33,6 +33,10 @@ SHELL_MAGICS = frozenset(
 of Jupyter."""
 _MAGIC_FUNCTIONS = frozenset((MAGIC, "run_line_magic", "run_cell_magic"))
 """Functions whose texts are the name of a magic command and what follows it."""
+_SHELL_MAGIC_METHOD = "magic"
+"""The method of IPython's shell whose one text is the name of a magic command and what follows it."""
+_CODE_FUNCTIONS = frozenset("compile eval ev ex exec repeat run_cell run_code timeit Timer".split())
+"""Functions whose first text is code."""
 _EXPANDING_FUNCTIONS = frozenset((SHELL, LINES, "system", "getoutput", *_MAGIC_FUNCTIONS))
 """Functions that evaluate what stands between braces in their texts."""
 _BRACES = re.compile(r"\{([^{}]+)\}")
@@ -81,7 +85,7 @@ class CodePart(NamedTuple):
     tree: ast.Module | None
     """None if it cannot be parsed."""
     depth: int
-    """How many magic commands contain it."""
+    """How many magic commands and texts that are run contain it."""
     commands: tuple[str, ...] = ()
     """The shell commands of its magic commands."""
     is_separate: bool = False
@@ -103,8 +107,8 @@ class _MagicText(NamedTuple):
 
 
 def read_code(code: str) -> Iterator[CodePart]:
-    """Yield code, and the code in its magic commands. `!` lines are calls of `syntax.SHELL` and
-    `syntax.LINES` in the trees."""
+    """Yield code, and the code in its magic commands and in texts that it runs (`exec`). `!` lines are
+    calls of `syntax.SHELL` and `syntax.LINES` in the trees."""
     pending = deque([CodePart(code, None, 0)])
     while pending:
         part = pending.popleft()
@@ -115,7 +119,12 @@ def read_code(code: str) -> Iterator[CodePart]:
             continue
 
         calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
-        magics = [_read_magic(call) for call in calls if function_name(call) in _MAGIC_FUNCTIONS]
+        magics = [_read_magic(call) for call in calls if is_magic(call)]
+        for call in calls:
+            if function_name(call) in _CODE_FUNCTIONS and call.args:
+                inner_code = shown_text(call.args[0])
+                separate = part.is_separate
+                pending.append(CodePart(inner_code, None, part.depth + 1, is_separate=separate))
         for magic in magics:
             if magic.code:
                 is_separate = part.is_separate or magic.is_separate
@@ -170,10 +179,18 @@ def _expressions(calls: Iterable[ast.Call]) -> Iterator[str]:
             yield _CONVERSION.sub("", expression.strip())
 
 
+def is_magic(call: ast.Call) -> bool:
+    """Return whether a call runs a magic command."""
+    if function_name(call) in _MAGIC_FUNCTIONS:
+        return True
+    is_method = isinstance(call.func, ast.Attribute) and call.func.attr == _SHELL_MAGIC_METHOD
+    return is_method and len(call.args) == 1
+
+
 def session_code(call: ast.Call) -> str:
     """Return the code in a magic command that uses the session's variables; empty if the call is no
     such command."""
-    if function_name(call) not in _MAGIC_FUNCTIONS:
+    if not is_magic(call):
         return ""
     magic = _read_magic(call)
     return "" if magic.is_separate else magic.code
@@ -182,16 +199,14 @@ def session_code(call: ast.Call) -> str:
 def keeps_names(call: ast.Call) -> bool:
     """Return whether variables that the code in a magic command makes are there after it: `%timeit`
     runs its code in a function."""
-    return not call.args or shown_text(call.args[0]).removeprefix("%") != "timeit"
+    return not call.args or shown_text(call.args[0]).lstrip("%").partition(" ")[0] != "timeit"
 
 
 def _read_magic(call: ast.Call) -> _MagicText:
     """Read a call of a magic command: of what `transform` makes of a line, or of `get_ipython()`."""
-    texts = [shown_text(argument) for argument in call.args]
-    if len(texts) < 2:
+    name, text = _magic_words(call)
+    if not name:
         return _MagicText()
-    name = texts[0].lstrip("%")
-    text = "\n".join(texts[1:])
     if name in _CODE_MAGICS:
         # Code in the first line of a cell runs as well.
         code = _CODE_MAGICS[name].sub("", text, count=1)
@@ -218,6 +233,28 @@ def _read_magic(call: ast.Call) -> _MagicText:
     return _MagicText(unread=f"it is not known what %{name[:MAX_NAME_CHARS]} runs")
 
 
+def _magic_words(call: ast.Call) -> tuple[str, str]:
+    """Return the name of the magic command that a call runs, without its sign, and the text that follows
+    it. The name is empty if the call has too few arguments."""
+    arguments = [*call.args, *(keyword.value for keyword in call.keywords)]
+    texts = [shown_text(argument) for argument in arguments]
+    if function_name(call) == _SHELL_MAGIC_METHOD:
+        name, _space, text = "".join(texts).lstrip("% ").partition(" ")
+        return name, text
+    if len(texts) < 2:
+        return "", ""
+    return texts[0].lstrip("%"), "\n".join(texts[1:])
+
+
+def other_magic_text(call: ast.Call) -> str:
+    """Return the text of a magic command if it is neither code nor a command of a shell, as far as is
+    known; otherwise an empty text."""
+    magic = _read_magic(call)
+    name, text = _magic_words(call)
+    is_help = name in _HELP_MAGICS or name == _SEARCH_MAGIC
+    return "" if magic.code or magic.command or is_help else text
+
+
 def function_name(call: ast.Call) -> str:
     """Return the last part of the name of a called function; empty if it has none."""
     match call.func:
@@ -235,6 +272,8 @@ def shown_text(expression: ast.expr) -> str:
         match pending.pop():
             case ast.Constant(value=str(text)):
                 texts.append(text)
+            case ast.Constant(value=bytes(data)):
+                texts.append(data.decode("latin-1"))
             case ast.JoinedStr(values=parts):
                 pending += reversed(parts)
             case ast.BinOp(left=left, op=ast.Add(), right=right):

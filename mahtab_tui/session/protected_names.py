@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import ast
 import re
-from collections import deque
-from collections.abc import Iterator
+from collections import defaultdict, deque
+from collections.abc import Iterator, Mapping, Sequence
 
 from mahtab_tui.bus.magic_code import (
-    MAX_CODE_CHARS,
     MAX_NESTED_MAGICS,
     SHELL_MAGICS,
     function_name,
+    is_magic,
+    other_magic_text,
     read_code,
     shown_text,
 )
@@ -23,7 +24,7 @@ from mahtab_tui.worker.guard.protected_commands import (
 )
 from mahtab_tui.worker.guard.protected_places import MAX_PATH_CHARS
 from mahtab_tui.worker.guard.shell_words import join_words
-from mahtab_tui.worker.magic.syntax import LINES, SHELL, parse_python
+from mahtab_tui.worker.magic.syntax import LINES, SHELL
 
 _PATH_FUNCTIONS = frozenset(
     (
@@ -39,17 +40,22 @@ _READING_FUNCTIONS = frozenset(
         " endswith load load_dotenv dotenv_values"
     ).split()
 )
-_SHELL_FUNCTIONS = frozenset(
-    (
-        "system popen Popen run call check_call check_output getoutput getstatusoutput"
-        f" create_subprocess_shell spawn {SHELL} {LINES}"
-    ).split()
-)
-"""Functions whose texts are commands of a shell."""
 _SHELL_ONLY_FUNCTIONS = frozenset(
     f"system popen getoutput getstatusoutput create_subprocess_shell spawn {SHELL} {LINES}".split()
 )
-"""The functions of these that always start a shell."""
+"""Functions that start a shell with their first text."""
+_COMMAND_FUNCTIONS = _SHELL_ONLY_FUNCTIONS.union("Popen run call check_call check_output".split())
+"""Functions whose first argument is a command: its words, or a text for a shell."""
+_PROGRAM_FUNCTIONS = frozenset(
+    (
+        "create_subprocess_exec execl execle execlp execlpe execv execve execvp execvpe posix_spawn"
+        " posix_spawnp spawnl spawnle spawnlp spawnlpe spawnv spawnve spawnvp spawnvpe"
+    ).split()
+)
+"""Functions whose arguments are a program and its words."""
+_STARTERS = _COMMAND_FUNCTIONS | _PROGRAM_FUNCTIONS
+_SPLITTING_FUNCTION = "split"
+"""What makes the words of a command from its text: `shlex.split`, or the method of a text."""
 _BEFORE_COMMAND = re.compile(r"(\w[\w, ]*=)?")
 """What may stand before the `!` of a shell command, without the spaces around it."""
 
@@ -57,13 +63,19 @@ _BEFORE_COMMAND = re.compile(r"(\w[\w, ]*=)?")
 def protected_candidates(code: str) -> list[str]:
     """Return the texts in code that may name files that it changes: strings, except those that are
     only read from, and words of shell commands. Each text once."""
-    tree = parse_python(code) if len(code) <= MAX_CODE_CHARS else None
-    if tree is None:
-        lines = code.split("\n")
-        # A line may be a magic command, or one of the shell.
-        words = (word for line in lines for word in paths_changed_by_command(line.lstrip("!% ")))
-        return list(dict.fromkeys(words))
-    return list(dict.fromkeys(_candidate_texts(tree)))
+    return list(dict.fromkeys(_candidate_texts(code)))
+
+
+def _candidate_texts(code: str) -> Iterator[str]:
+    for part in read_code(code):
+        if part.tree is None:
+            # A line may be a magic command, or one of the shell.
+            for line in part.text.split("\n"):
+                yield from paths_changed_by_command(line.lstrip("!% "))
+        else:
+            yield from _texts_in_tree(part.tree)
+        for command in part.commands:
+            yield from paths_changed_by_command(command)
 
 
 def unreadable_command_part(code: str) -> str:
@@ -82,9 +94,10 @@ def _shell_commands(code: str) -> Iterator[str]:
         elif part.tree is None:
             yield from _shell_lines(part.text)
         else:
+            values = _assigned_values(part.tree)
             for node in ast.walk(part.tree):
-                if isinstance(node, ast.Call) and function_name(node) in _SHELL_FUNCTIONS:
-                    yield from _started_command(node)
+                if isinstance(node, ast.Call) and function_name(node) in _STARTERS:
+                    yield from _started_commands(node, values)
             yield from part.commands
 
 
@@ -100,31 +113,94 @@ def _shell_lines(code: str) -> Iterator[str]:
             yield command.lstrip("!")
 
 
-def _started_command(call: ast.Call) -> Iterator[str]:
-    """Yield the command of a call that starts a program. What is not plain text in it is seen when it
-    runs."""
+def _started_commands(call: ast.Call, values: Mapping[str, Sequence[ast.expr]]) -> Iterator[str]:
+    """Yield the commands of a call that starts a program. What is not plain text in them is seen when
+    they run. values: what names stand for, as `_assigned_values` returns it."""
+    name = function_name(call)
+    if name in _PROGRAM_FUNCTIONS:
+        yield join_words([shown_text(word) for argument in call.args for word in _words(argument)])
+        return
+    starts_shell = name in _SHELL_ONLY_FUNCTIONS or any(
+        word.arg == "shell" for word in call.keywords
+    )
     arguments = [*call.args[:1], *(word.value for word in call.keywords if word.arg == "args")]
     for argument in arguments:
-        if isinstance(argument, (ast.List, ast.Tuple)):
-            yield join_words([shown_text(word) for word in argument.elts])
-        elif function_name(call) in _SHELL_ONLY_FUNCTIONS or any(
-            keyword.arg == "shell" for keyword in call.keywords
-        ):
-            yield shown_text(argument)
+        for value in _possible_values(argument, values):
+            is_split = isinstance(value, ast.Call) and function_name(value) == _SPLITTING_FUNCTION
+            if isinstance(value, (ast.List, ast.Tuple)):
+                yield join_words([shown_text(word) for word in value.elts])
+            elif is_split:
+                yield from map(shown_text, _split_texts(value))
+            elif starts_shell:
+                yield shown_text(value)
 
 
-def _candidate_texts(tree: ast.AST) -> Iterator[str]:
+def _words(argument: ast.expr) -> Sequence[ast.expr]:
+    return argument.elts if isinstance(argument, (ast.List, ast.Tuple)) else (argument,)
+
+
+def _split_texts(call: ast.Call) -> Iterator[ast.expr]:
+    """Yield what `shlex.split(text)` or `text.split()` splits."""
+    yield from call.args[:1]
+    if isinstance(call.func, ast.Attribute):
+        yield call.func.value
+
+
+def _possible_values(
+    argument: ast.expr, values: Mapping[str, Sequence[ast.expr]]
+) -> Sequence[ast.expr]:
+    return values.get(argument.id, ()) if isinstance(argument, ast.Name) else (argument,)
+
+
+def _assigned_values(tree: ast.AST) -> Mapping[str, Sequence[ast.expr]]:
+    """Return the expressions that code assigns to names, by these names."""
+    values: defaultdict[str, list[ast.expr]] = defaultdict(list)
+    for node in ast.walk(tree):
+        match node:
+            case ast.Assign(targets=targets, value=value):
+                for target in targets:
+                    if isinstance(target, ast.Name):
+                        values[target.id].append(value)
+            case (
+                ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value)
+                | ast.NamedExpr(target=ast.Name(id=name), value=value)
+            ):
+                values[name].append(value)
+            case ast.For(target=ast.Name(id=name), iter=ast.List() | ast.Tuple() as items):
+                values[name] += items.elts
+    return values
+
+
+def _texts_in_tree(tree: ast.Module) -> Iterator[str]:
+    may_start_programs = any(map(_names_starter, ast.walk(tree)))
     for text, call in _texts_with_calls(tree):
         if call is not None and (_only_reads(call) or _starts_reading_command(call, text)):
             continue
+        if call is not None and is_magic(call):
+            continue
         if len(text) <= MAX_PATH_CHARS and "\n" not in text:
             yield text
-        if call is not None and function_name(call) in _SHELL_FUNCTIONS:
+        # Any text may be handed to a shell later, by another name.
+        if may_start_programs:
             yield from paths_changed_by_command(text)
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and function_name(node) in _SHELL_FUNCTIONS:
-            for command in _started_command(node):
+        if not isinstance(node, ast.Call):
+            continue
+        if is_magic(node):
+            yield from paths_changed_by_command(other_magic_text(node))
+        elif function_name(node) in _STARTERS and not _has_reading_words(node):
+            for command in _started_commands(node, {}):
                 yield from paths_changed_by_command(command)
+
+
+def _names_starter(node: ast.AST) -> bool:
+    """Return whether a part of code names a function that starts programs, also as a text."""
+    match node:
+        case ast.Name(id=name) | ast.Attribute(attr=name) | ast.alias(name=name):
+            return name in _STARTERS
+        case ast.Constant(value=str(text)):
+            return text in _STARTERS
+    return False
 
 
 def _texts_with_calls(tree: ast.AST) -> Iterator[tuple[str, ast.Call | None]]:
@@ -155,11 +231,31 @@ def _only_reads(call: ast.Call) -> bool:
 
 
 def _starts_reading_command(call: ast.Call, text: str) -> bool:
-    """Return whether a call gives a text to the shell that is a command which only shows files."""
+    """Return whether a call starts a command with a text that only shows files."""
+    if function_name(call) not in _COMMAND_FUNCTIONS:
+        return False
     match call.args:
         case [ast.Constant(value=str(command)), *_] if command == text:
-            return function_name(call) in _SHELL_FUNCTIONS and command_only_reads(command)
-    return False
+            return command_only_reads(command)
+    return text in _constant_words(call) and _has_reading_words(call)
+
+
+def _has_reading_words(call: ast.Call) -> bool:
+    """Return whether a call starts a program, with words that are all known, that only shows files."""
+    words = _constant_words(call)
+    return bool(words) and command_only_reads(join_words(words))
+
+
+def _constant_words(call: ast.Call) -> list[str]:
+    """Return the words of the program that a call starts; none if the code does not show them all."""
+    if any(keyword.arg in (None, "executable") for keyword in call.keywords):
+        return []
+    match call.args:
+        case [ast.List(elts=elements) | ast.Tuple(elts=elements)]:
+            words = [word.value for word in elements if isinstance(word, ast.Constant)]
+            texts = [word for word in words if isinstance(word, str)]
+            return texts if len(texts) == len(elements) else []
+    return []
 
 
 def _opens_for_reading(call: ast.Call) -> bool:

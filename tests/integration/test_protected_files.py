@@ -23,7 +23,7 @@ from tests.waiting import wait_for
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="files are watched on Linux only")
 
 SETUP = """
-import ctypes, errno, mmap, os, subprocess, sys, threading, time
+import ctypes, errno, mmap, os, socket, subprocess, sys, threading, time
 from concurrent.futures import ThreadPoolExecutor
 pool = ThreadPoolExecutor(1)
 pool.submit(int).result()
@@ -39,6 +39,9 @@ def child(work):
         finally:
             os._exit(0)
     os.waitpid(pid, 0)
+def bind_natively(name):
+    address = (1).to_bytes(2, sys.byteorder) + name
+    assert c.bind(socket.socket(socket.AF_UNIX).detach(), address, len(address)) == -1
 def in_a_root_folder():
     c.chroot(b'.gi' + b't/hooks')
     c.chdir(b'/')
@@ -97,6 +100,8 @@ ATTEMPTS = {
     "repository moved there": "c.creat(b'n', 0o600); c.rename(b'n', b'sub/.git')",
     "settings elsewhere": "c.symlink(b'/tmp', b'sub/.config')",
     "file without a name": "f = os.open('.', os.O_TMPFILE | os.O_RDWR); c.linkat(-100, b'/proc/self/fd/%d' % f, -100, b'sub/CLAUDE' + b'.md', 0x400)",
+    "socket": "bind_natively(b'sub/CLAUDE' + b'.md')",
+    "socket through a link": "c.symlink(b'.git', b'link'); bind_natively(b'link/hooks/new\\0')",
     "new folder": "c.mkdir(b'.ss' + b'h', 0o700)",
     "permissions": "c.chmod(HOOK, 0o777)",
     # Bare repositories
@@ -240,6 +245,11 @@ def test_code_that_the_user_approves_changes_protected_files(cells: Cells, folde
 
 
 def test_code_without_approval_changes_other_files(cells: Cells, folder: Path) -> None:
+    run(
+        cells,
+        "socket.socket(socket.AF_UNIX).bind('socket'); socket.socket(socket.AF_UNIX).bind(b'\\0CLAUDE.md'); socket.socket().bind(('127.0.0.1', 0))",
+    )
+    assert (folder / "socket").is_socket()
     code = "os.makedirs('.git/objects/a', exist_ok=True); open('.git/HEAD', 'w').write('x'); os.rename('twin', 'b'); os.system('echo x > c; mv c d; mkdir -p sub e; mv e sub; cat AGEN*')"
     result = run(cells, code)
     assert result.output == "mine0\n"

@@ -83,6 +83,7 @@ REACHED = r"""
 type(wrapper).one = 1 | hasattr(textwrap.TextWrapper, 'one')
 wrapper.__class__.fill = 1 | textwrap.TextWrapper.fill == 1
 Fraction.numerator.__doc__ = 'other' | Fraction.numerator.__doc__
+vars(Fraction)['numerator'].__doc__ = 'other' | Fraction.numerator.__doc__
 Fraction.limit_denominator.one = 1 | hasattr(Fraction.limit_denominator, 'one')
 patch.run() | hasattr(json, 'method')
 bound() | hasattr(json, 'method')

@@ -45,6 +45,13 @@ for HOME in x; do cd; rm config; done
 select HOME in x; do cd; rm config; done
 export HOME; cd; rm config
 export $x; cd; rm config
+unset HOME; cd; rm config
+unset x $y; cd; rm config
+export x=$y; cd; rm config
+x="a HO"; y="ME=.git"; export z=$x$y; cd; rm config
+export x=`cat y`; cd; rm config
+readonly x=${y}; cd; rm config
+f() { local x=$(cat y); cd; rm config; }; f
 declare -n x=HOME; x=.git; cd; rm config
 local -n x; x=HOME; x=.git; cd; rm config
 coproc HOME (ls); cd; rm config
@@ -176,6 +183,11 @@ printf -v x %s 1
 read -r line < notes.md
 for name in HOME; do echo $name; done
 export x=$HOME
+export LIBRARIES=$HOME/lib:${PWD}/lib
+export PYTHONPATH=src:$PYTHONPATH
+unset CDPATH
+unset CDPATH GIT_DIR; make
+unset -f name; ls
 test "$HOME" = /root
 wait $x
 echo ${HOME} ${x:=1}

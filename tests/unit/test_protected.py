@@ -107,6 +107,33 @@ MAY_CHANGE = [
     "%%writefile AGENTS.md\nx",
     "if x:\n    !tee .git/hooks/post-merge",
     "open('AGENTS.md', 'w'",
+    # Magic commands and code that are called by a text
+    "get_ipython().run_line_magic('cp', 'a AGENTS.md')",
+    "get_ipython().run_line_magic(magic_name='cp', line='a AGENTS.md')",
+    "get_ipython().run_line_magic('time', \"open('AGENTS.md', 'w')\")",
+    "get_ipython().run_cell_magic('bash', '', 'ls\\necho x > AGENTS.md')",
+    "get_ipython().run_cell_magic('writefile', '-a AGENTS.md', 'x')",
+    "get_ipython().run_cell_magic('perl', '', 'open(F, \">AGENTS.md\")')",
+    "get_ipython().magic('%cp a AGENTS.md')",
+    "get_ipython().run_cell('!cp a AGENTS.md')",
+    "exec(\"open('AGENTS.md', 'w')\")",
+    "exec('exec(\"open(\\'AGENTS.md\\', \\'w\\')\")')",
+    "timeit.timeit(\"open('AGENTS.md', 'w')\", number=1)",
+    "%save AGENTS.md 1-3",
+    # Commands of programs that are started by other functions, or under other names
+    "os.execlp('sh', 'sh', '-c', 'cp a AGENTS.md')",
+    "os.spawnlp(os.P_WAIT, 'sh', 'sh', '-c', 'cp a AGENTS.md')",
+    "os.posix_spawn('/bin/sh', ['sh', '-c', 'cp a AGENTS.md'], {})",
+    "asyncio.create_subprocess_exec('sh', '-c', 'cp a AGENTS.md')",
+    "command = 'cp a AGENTS.md'\nos.system(command)",
+    "for command in ['ls', 'cp a AGENTS.md']:\n    os.system(command)",
+    "subprocess.run(shlex.split('cp a AGENTS.md'))",
+    "subprocess.run('cp a AGENTS.md'.split())",
+    "start = os.system\nstart('cp a AGENTS.md')",
+    "getattr(os, 'system')('cp a AGENTS.md')",
+    "subprocess.run(['cat', 'AGENTS.md'], executable='/bin/rm')",
+    "subprocess.run(['cat', 'x'], stdout=open('AGENTS.md', 'w'))",
+    "subprocess.run(['rg', option, 'x', 'AGENTS.md'])",
 ]
 ONLY_READS = [
     "open('AGENTS.md').read()",
@@ -128,6 +155,14 @@ ONLY_READS = [
     "!git config --get user.name",
     "!git worktree list",
     "create('notes.md', 'as AGENTS.md says')",
+    "subprocess.run(['cat', 'AGENTS.md'], capture_output=True, text=True)",
+    "command = 'cat AGENTS.md'\nos.system(command)",
+    "%time text = open('AGENTS.md').read()",
+    "%timeit len('AGENTS.md')",
+    "%matplotlib inline\nprint('see AGENTS.md')",
+    "get_ipython().getoutput('cat AGENTS.md')",
+    "get_ipython().run_line_magic('cat', 'AGENTS.md')",
+    "exec('x = 1')",
 ]
 
 UNREADABLE = {
@@ -175,6 +210,17 @@ UNREADABLE = {
     "%%capture text\n%%time\n!rm $x": "$x",
     "get_ipython().run_line_magic('sx', 'rm $x')": "$x",
     "get_ipython().run_cell_magic('bash', '', 'rm $x')": "$x",
+    "get_ipython().magic('cp a $x')": "$x",
+    "get_ipython().run_cell('!rm $x')": "$x",
+    "exec(\"os.system('rm $x')\")": "$x",
+    "command = 'rm $x'\nos.system(command)": "$x",
+    "for command in ('ls', 'rm $x'):\n    os.system(command)": "$x",
+    "subprocess.run(shlex.split('sh -c \"rm $x\"'))": "$x",
+    "os.execlp('sh', 'sh', '-c', 'rm $x')": "$x",
+    "os.posix_spawn('/bin/sh', ['sh', '-c', 'rm $x'], {})": "$x",
+    "asyncio.create_subprocess_exec('sh', '-c', 'rm $x')": "$x",
+    "libc.system(b'rm $x')": "$x",
+    "note = 'rm $x'\nos.system('ls')": "",
     "os.system('x' * 30_000)": "",
     f"os.system('{'x' * 30_000}')": "more than 20,000 characters",
     "!ls $HOME; echo $x | wc -l": "",
@@ -585,6 +631,16 @@ def test_an_address_of_a_database_is_read_as_a_path(files: ProtectedFiles, addre
     files.check("sqlite3.connect", (address.replace("AGENTS", "notes"),))
     with pytest.raises(PermissionError):
         files.check("sqlite3.connect", (address,))
+
+
+@pytest.mark.parametrize("address", ["CLAUDE.md", b"CLAUDE.md", memoryview(b"./CLAUDE.md")])
+def test_no_socket_gets_the_name_of_a_protected_file(
+    project: Path, files: ProtectedFiles, address: object
+) -> None:
+    for harmless_address in ("socket", b"\0CLAUDE.md", ("127.0.0.1", 0)):
+        files.check("socket.bind", (None, harmless_address))
+    with pytest.raises(PermissionError, match="is protected"):
+        files.check("socket.bind", (None, address))
 
 
 class Misnamed(str):

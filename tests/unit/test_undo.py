@@ -18,6 +18,7 @@ from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.transcript.fold import Transcript
 from mahtab_tui.worker.undo.graph import Graph, Limits
 from mahtab_tui.worker.undo.kinds import Kinds
+from mahtab_tui.worker.undo.libraries import add_snapshots, take_library_snapshot
 from mahtab_tui.worker.undo.memory import PAGE_BYTES, UnreadableMemoryError, find_memory
 from mahtab_tui.worker.undo.plan import MemoryCopy, Plan
 from mahtab_tui.worker.values.objects import address_of
@@ -233,3 +234,9 @@ def test_unreadable_memory_stays_even_if_it_cannot_be_rolled_back(
     with pytest.raises(UnreadableMemoryError):
         plan_of(lost).apply({}, checkpoint, None)
     assert set(lost.tobytes()) == {1}
+
+
+def test_of_two_threads_that_note_a_library_the_first_one_counts() -> None:
+    noted = [take_library_snapshot(signal)]
+    add_snapshots(noted, [take_library_snapshot(signal), take_library_snapshot(mmap)])
+    assert [snapshot.holder for snapshot in noted] == [signal, mmap]

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import ast
 import sys
+import threading
 from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
 from ..magic.syntax import parse_python
-from ..undo.libraries import LibrarySnapshot, take_library_snapshots
+from ..undo.libraries import LibrarySnapshot, add_snapshots, take_library_snapshots
 from ..undo.opaque import file_class
 from ..undo.process_state import ProcessState
 from ..undo.side_state import SideState
@@ -55,6 +56,8 @@ class StateRecorder:
         self._threads: SideState | None = None
         self._libraries: list[LibrarySnapshot] = []
         self._plot_settings: dict[Any, Any] | None = None
+        self._libraries_lock = threading.RLock()
+        """Held while snapshots of libraries are added, because threads import, too."""
 
     def begin(self, cell: int) -> None:
         """Do nothing: a fork runs one cell."""
@@ -74,9 +77,9 @@ class StateRecorder:
         assert self._process is not None
         names = [*self._mentioned, *filter(None, (module, *module.split(".")))]
         noted_holders = {address_of(library.holder) for library in self._libraries}
-        self._libraries += take_library_snapshots(
-            names, self._namespace, _is_of_cells, noted_holders
-        )
+        snapshots = take_library_snapshots(names, self._namespace, _is_of_cells, noted_holders)
+        with self._libraries_lock:
+            add_snapshots(self._libraries, snapshots)
         self._process.note_loaded_libraries()
         if self._plot_settings is None:
             self._plot_settings = _read_plot_settings()

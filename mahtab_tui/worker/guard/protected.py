@@ -50,7 +50,9 @@ _FOLDER_INDEXES: dict[str, tuple[int, ...]] = {
 """Events of changing what a path names: where among their arguments the descriptors of the folders are
 in which relative paths begin."""
 _TWO_PATHS_EVENTS = frozenset(("os.rename", "os.link", "os.symlink"))
-_NAME_EVENTS = frozenset(("os.remove", "os.rmdir", "os.mkdir", *_TWO_PATHS_EVENTS))
+_SOCKET_EVENT = "socket.bind"
+"""Makes a file if the address of the socket is a path."""
+_NAME_EVENTS = frozenset(("os.remove", "os.rmdir", "os.mkdir", _SOCKET_EVENT, *_TWO_PATHS_EVENTS))
 """Events of changing names, not files."""
 _MAX_FOLDER_DESCRIPTORS = 4_096
 """Open descriptors among which those of folders are looked for."""
@@ -62,7 +64,7 @@ _ENVIRONMENT_INDEX = {"subprocess.Popen": 3, "os.exec": 2, "os.posix_spawn": 2}
 _DESCRIPTORS = "/dev/fd" if sys.platform == "darwin" else "/proc/self/fd"
 """The folder with the numbers of this process's descriptors."""
 _FORK_EVENTS = frozenset(("os.fork", "os.forkpty"))
-EVENTS = frozenset(("open", *_FOLDER_INDEXES, *_COMMAND_EVENTS, *_FORK_EVENTS))
+EVENTS = frozenset(("open", _SOCKET_EVENT, *_FOLDER_INDEXES, *_COMMAND_EVENTS, *_FORK_EVENTS))
 """The audit events for `ProtectedFiles.check`."""
 
 
@@ -121,6 +123,13 @@ def _changed_paths(event: str, args: tuple[Any, ...]) -> Iterator[str]:
                 yield from (os.path.join(folder, text) for folder in _open_folders())
         return
     if event in _FORK_EVENTS:
+        return
+    if event == _SOCKET_EVENT:
+        address = args[1]
+        if isinstance(address, str):
+            yield address
+        elif not isinstance(address, tuple):
+            yield os.fsdecode(bytes(address))
         return
     if event in _COMMAND_EVENTS:
         yield from paths_changed_by_command(_started_command(args), _start_folder(event, args))

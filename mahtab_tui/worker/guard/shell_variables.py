@@ -28,6 +28,13 @@ _SETTING_COMMANDS = frozenset(
 """Commands that set, declare or remove variables whose names are among their arguments."""
 _SETTING_OPTIONS = {"printf": "-v", "print": "-v", "wait": "-p"}
 """The option with which a command sets a variable, by the names of such commands."""
+_SPLITTING_COMMANDS = frozenset(("export", "local", "readonly"))
+"""Setting commands for which some shells make several words of what they expand, so that a value may set
+further variables."""
+_PLAIN_EXPANSION = re.compile(r"\$\{?(?:HOME|LANG|LOGNAME|PATH|PWD|SHELL|TMPDIR|USER)\b\}?")
+"""A variable of the system's, which has no assignments in it."""
+_NEEDED_VARIABLES = frozenset("DIRSTACK HOME OLDPWD PWD".split())
+"""Variables without which something else decides where a shell goes."""
 _LOOPS = frozenset(("for", "foreach", "select"))
 _REFERRING_COMMANDS = frozenset(("declare", "local", "typeset"))
 """Commands with an option, `-n`, by which a name stands for another variable from then on."""
@@ -52,12 +59,18 @@ def deciding_assignment(command: SimpleCommand) -> str:
     for word in command.words:
         if _sets_deciding_variable(word):
             return word.text
+    if command.program in _SPLITTING_COMMANDS:
+        for word in command.arguments:
+            if _may_be_split(word):
+                return word.text
     return next((word.text for word in _named_variables(command) if _may_name_deciding(word)), "")
 
 
 def sets_home(command: SimpleCommand) -> bool:
     """Return whether a command sets the folder that `cd` enters without an argument, perhaps."""
     if any("HOME" in word.text and _sets_deciding_variable(word) for word in command.words):
+        return True
+    if command.program in _SPLITTING_COMMANDS and any(map(_may_be_split, command.arguments)):
         return True
     named_words = [word for word in _named_variables(command) if _may_name_deciding(word)]
     return any("HOME" in word.text or word.is_expanded for word in named_words)
@@ -78,12 +91,25 @@ def _sets_deciding_variable(word: Word) -> bool:
     )
 
 
+def _may_be_split(word: Word) -> bool:
+    """Return whether a word that sets a variable may become several words, which set others."""
+    name = assigned_name(word)
+    if not name or not word.is_expanded:
+        return False
+    value = _PLAIN_EXPANSION.sub("", word.text.partition("=")[2])
+    own_value = re.compile(rf"\$(?:{name}\b|\{{{name}\}})")
+    return "$" in own_value.sub("", value) or "`" in value
+
+
 def _named_variables(command: SimpleCommand) -> list[Word]:
     """Return the arguments of a command that are, or may be, names of variables that it sets."""
     # A variable for the descriptors of the process stands before its command.
     if any(word.text == "coproc" for word in command.words):
         return list(command.words)
     arguments = [word for word in command.arguments if not word.redirection]
+    if command.program == "unset":
+        # What is set to decide something decides nothing without a value.
+        return [word for word in arguments if word.is_expanded or word.text in _NEEDED_VARIABLES]
     if command.program in _LOOPS:
         return arguments[:1]
     if command.program in _SETTING_COMMANDS:

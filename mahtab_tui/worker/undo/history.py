@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import time
 import types
 from collections.abc import Sequence
@@ -26,7 +27,7 @@ from .checkpoint_process import Checkpoint, CheckpointError, Rescue, fork
 from .earlier_state import CheckpointResponder
 from .graph import Graph, Limits
 from .kinds import Kinds, is_of_library
-from .libraries import take_library_snapshot, take_library_snapshots
+from .libraries import add_snapshots, take_library_snapshot, take_library_snapshots
 from .memory import DirtyPages, MemorySpan, UnreadableMemoryError
 from .memory_use import MemoryUse, private_bytes
 from .plan import Plan
@@ -94,6 +95,8 @@ class UndoHistory:
         self._importing_step: Step | None = None
         """That of the cell that runs, which notes the modules that it loads."""
         self._watches_imports = False
+        self._libraries_lock = threading.RLock()
+        """Held while snapshots of libraries are added, because threads of a cell import, too."""
         self._pid = os.getpid()
         """The process whose history this is; a fork of it, which has another, notes nothing."""
         self._scheduled = scheduled
@@ -210,9 +213,11 @@ class UndoHistory:
         noted_holders = {address_of(library.holder) for library in step.libraries}
         # No import fails because of an object of a library in an unforeseen state.
         with suppress(Exception):
-            step.libraries += take_library_snapshots(
+            snapshots = take_library_snapshots(
                 names, self._namespace, self._kinds.is_user_defined, noted_holders
             )
+            with self._libraries_lock:
+                add_snapshots(step.libraries, snapshots)
 
     def _new_step(self, cell: int) -> Step:
         self._serial += 1

@@ -76,7 +76,8 @@ _WITHOUT_FINALIZER = ATOMS.union(
 )
 """Addresses of types whose objects end without running code."""
 
-_PROPERTY_ATTRIBUTES = ("__doc__",)
+_DOCUMENTATION = "__doc__"
+_PROPERTY_ATTRIBUTES = (_DOCUMENTATION,)
 
 _FLAGS: Any = type.__dict__["__flags__"].__get__
 
@@ -255,6 +256,17 @@ def take_library_snapshots(
     ]
 
 
+def add_snapshots(
+    snapshots: list[LibrarySnapshot], new_snapshots: Iterable[LibrarySnapshot]
+) -> None:
+    """Add snapshots to others, except those of what there is an older one of: another thread may have
+    taken that meanwhile."""
+    noted_holders = {address_of(snapshot.holder) for snapshot in snapshots}
+    snapshots += [
+        snapshot for snapshot in new_snapshots if address_of(snapshot.holder) not in noted_holders
+    ]
+
+
 def _is_being_loaded(module: Any) -> bool:
     """Return whether a module's own code still runs, so that it has no earlier state."""
     spec = own_dict(module).get("__spec__")
@@ -276,8 +288,14 @@ def _find_parts(module: Any, names: Iterable[str], is_own: Callable[[Any], bool]
 def _find_class_parts(cls: Any, names: Iterable[str]) -> Iterator[Any]:
     """Yield what code can change through these names of a library's class: methods and
     properties."""
+    bases = mro_of(cls)
+    if _DOCUMENTATION in names:
+        # Code that sets it may reach any property, also by a text.
+        for base in bases:
+            members = class_dict(base).values()
+            yield from (member for member in members if type(member) is property)
     for name in names:
-        for base in mro_of(cls):
+        for base in bases:
             member: Any = class_dict(base).get(name)
             if type(member) in _METHOD_WRAPPERS:
                 member = member.__func__

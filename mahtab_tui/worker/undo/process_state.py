@@ -89,8 +89,12 @@ class ProcessState:
     def note_loaded_libraries(self) -> None:
         """Note the settings of libraries that have been loaded since."""
         for index, value in enumerate(self._values):
-            if value is MISSING:
-                self._values[index] = _read(SETTINGS[index])
+            if value is not MISSING:
+                continue
+            present_value = _read(SETTINGS[index])
+            # Another thread may have noted it meanwhile, whose code has changed it since.
+            if self._values[index] is MISSING:
+                self._values[index] = present_value
 
     def find_descriptor_changes(
         self, without: Collection[int], mentioned: Collection[int]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import struct
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import NamedTuple
@@ -22,6 +23,10 @@ _HOW = struct.Struct("=3Q")
 """What `openat2` reads in memory: flags, the mode of a new file, and how paths are resolved."""
 _RESOLVE_IN_ROOT = 0x10
 _MAX_PATH_BYTES = 4096
+_AF_UNIX = 1
+"""The family of sockets with paths."""
+_FAMILY_BYTES = 2
+"""The number of a socket's family, which stands before the path in its address."""
 
 
 class _PathArgument(NamedTuple):
@@ -93,6 +98,11 @@ def _read_arguments(notification: Notification, flags: int) -> Iterator[_PathArg
     call = notification.call
     assert call is not None
     arguments = notification.arguments
+    if call.action == "socket":
+        name = _read_socket_path(notification.thread, arguments[1], arguments[2])
+        if name:
+            yield _PathArgument(_AT_FDCWD, name, follows=False)
+        return
     for index, (folder, path) in enumerate(call.paths):
         folder_fd = _AT_FDCWD
         if folder is not None:
@@ -115,6 +125,15 @@ def _follows(action: str, flags: int) -> bool:
 def _read_text(thread: int, address: int) -> str:
     """Read a path in the memory of a process."""
     return os.fsdecode(read_memory(thread, address, _MAX_PATH_BYTES).split(b"\0", 1)[0])
+
+
+def _read_socket_path(thread: int, address: int, length: int) -> str:
+    """Read the path in a socket's address in the memory of a process; empty if it has none."""
+    data = read_memory(thread, address, min(length & 0xFFFF_FFFF, _MAX_PATH_BYTES))
+    family = int.from_bytes(data[:_FAMILY_BYTES], sys.byteorder)
+    if family != _AF_UNIX:
+        return ""
+    return os.fsdecode(data[_FAMILY_BYTES:].split(b"\0", 1)[0])
 
 
 def _read_open_flags(thread: int, address: int) -> int:

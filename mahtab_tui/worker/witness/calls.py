@@ -35,6 +35,7 @@ _CALL_TABLE = """
     mknodat    259 33  create  - 0:1
     symlink    88  -   create  - -:1
     symlinkat  266 36  create  - 1:2
+    bind       49  200 socket  - -:1
     link       86  -   link    - -:0 -:1
     linkat     265 37  link    4 0:1 2:3
     chmod      90  -   mark    - -:0
@@ -65,10 +66,14 @@ _CALL_TABLE = """
     open_by_handle_at 304 265 hide -
 """
 
+_SOCKET_CALL_OF_32_BITS = 102
+"""The call of 32-bit programs for all that is done with sockets."""
+_BIND = 2
+"""Its first argument that stands for `bind`."""
 _CHANGING_32_BIT_CALLS: dict[int, int | None] = {
     **dict.fromkeys((8, 9, 10, 14, 15, 21, 30, 38, 39, 40, 83, 92, 94, 193)),
     **dict.fromkeys((271, 296, 297, 299, 301, 302, 303, 304, 306, 320, 342, 353, 412, 425)),
-    **dict.fromkeys((428, 429, 432, 437, 452)),
+    **dict.fromkeys((361, 428, 429, 432, 437, 452)),
     # Owners and attributes
     **dict.fromkeys((16, 95, 182, 198, 207, 212, 226, 227, 228, 235, 236, 237, 298, 463, 466)),
     5: 1,
@@ -85,8 +90,8 @@ class WatchedCall(NamedTuple):
     x86_64: int | None
     aarch64: int | None
     action: str
-    """What it does: open, open2 (with flags in memory), write, rename, unlink, create, link (give a
-    file another name), mark (change the permissions or times), markfd (those of an open file), own
+    """What it does: open, open2 (with flags in memory), write, rename, unlink, create, socket (create
+    one), link (give a file another name), mark (change the permissions or times), markfd (those of an open file), own
     (change the owner or the attributes), ownlink (those of a link itself) or hide (change files without
     a path that the witness sees)."""
     flags: int | None
@@ -142,6 +147,8 @@ def may_change_files(architecture: str, number: int, arguments: Sequence[int]) -
     """
     if architecture != X86_64:
         return True
+    if number == _SOCKET_CALL_OF_32_BITS:
+        return arguments[0] == _BIND
     if number not in _CHANGING_32_BIT_CALLS:
         return number >= _X32
     flags = _CHANGING_32_BIT_CALLS[number]

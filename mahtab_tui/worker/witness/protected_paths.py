@@ -27,7 +27,7 @@ MAX_LINKS = 40
 _WRITE_FLAGS = os.O_WRONLY | os.O_RDWR | os.O_TRUNC
 _LEADING_ELSEWHERE = frozenset((".git", ".config"))
 """Names of folders with protected folders in them: a link of this name replaces these."""
-_RENAMING = ("rename", "unlink", "create", "link")
+_RENAMING = ("rename", "unlink", "create", "socket", "link")
 _WRITING = ("open", "open2", "write", "link")
 _PROCESS_MEMORY = re.compile(r"/proc/(\d+)/(?:task/\d+/)?mem")
 
@@ -61,7 +61,9 @@ def changed_protected_path(call: FileCall, thread: int, own_folder: str) -> str:
 def _leaves_existing_file(call: FileCall, path: str, thread: int) -> bool:
     """Return whether a call only reads the file at a path, or fails because there is one."""
     only_reads = call.action in ("open", "open2") and not call.flags & _WRITE_FLAGS
-    return (call.action == "create" or only_reads) and os.path.lexists(_as_seen_by(thread, path))
+    return (call.action in ("create", "socket") or only_reads) and os.path.lexists(
+        _as_seen_by(thread, path)
+    )
 
 
 def _hides_protected(call: FileCall, path: str, thread: int) -> bool:

@@ -184,7 +184,7 @@ class ChangeRecorder:
             if flags & _O_TMPFILE == _O_TMPFILE:
                 return
             self._watches_open_files = True
-        elif exists == (action == "create") and action != "write":
+        elif exists == (action in ("create", "socket")) and action != "write":
             return
         if action == "unlink" or not exists:
             self.journal.note_name(step, path)
