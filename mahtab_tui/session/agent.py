@@ -113,7 +113,7 @@ class SessionAgent:
             runtime.kernel,
             private,
             lambda name: cells.authors.provenance.is_made_by(name, YOU),
-            self.stale_outputs.marks,
+            self.stale_outputs.stale_marks,
         )
         # An agent alone in its session knows what it has changed.
         if not runtime.frontend.belongs_to_agent:

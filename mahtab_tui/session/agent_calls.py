@@ -263,7 +263,7 @@ class AgentCalls:
             time.monotonic() - agent.joined_at,
             cells_of_others,
             self._stale_lines(),
-            session.agent.stale_outputs.marks(),
+            session.agent.stale_outputs.stale_marks(),
         )
 
     def _stale_lines(self) -> list[str]:

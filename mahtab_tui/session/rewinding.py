@@ -12,6 +12,7 @@ from mahtab_tui.bus.hidden_entries import HiddenEntries
 from mahtab_tui.bus.values import NotRestored
 from mahtab_tui.kernel.base import Kernel, KernelError
 from mahtab_tui.kernel.values import Restoration, UndoScope
+from mahtab_tui.session.cell_ranges import format_cell_ranges
 from mahtab_tui.session.cells import Cells
 from mahtab_tui.session.inbox import Inbox
 from mahtab_tui.session.rewind_points import RewindPoint, RewindPoints
@@ -201,7 +202,9 @@ class Rewinding:
         unreachable: list[NotRestored] = []
         old_cells = [cell for cell in remaining_cells if not steps or cell < steps[0]]
         if old_cells:
-            unreachable.append(NotRestored(_name_cells(old_cells), self._reason(old_cells[-1])))
+            unreachable.append(
+                NotRestored(f"In {format_cell_ranges(old_cells)}", self._reason(old_cells[-1]))
+            )
         unreachable += [
             NotRestored(f"In {cell}", _INSIDE_ANOTHER)
             for cell in remaining_cells
@@ -216,9 +219,3 @@ class Rewinding:
         except KernelError as error:
             return str(error)
         return "it can be undone again"
-
-
-def _name_cells(cells: Sequence[int]) -> str:
-    if len(cells) == 1:
-        return f"In {cells[0]}"
-    return f"In {cells[0]} to {cells[-1]}"

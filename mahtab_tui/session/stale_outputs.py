@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import re
 from bisect import insort
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from heapq import nlargest
+from operator import attrgetter
 from typing import NamedTuple
 
 from mahtab_tui.bus.entry_names import cell_entry
 from mahtab_tui.bus.hidden_entries import HiddenEntries
 from mahtab_tui.bus.records import Namespace, Record, RecordHandler, Replace, ReplIn, Undo
 from mahtab_tui.bus.staleness import StaleInput, Staleness, describe_origin, describe_stale
+from mahtab_tui.session.cell_ranges import format_cell_ranges
 
-_MAX_LINES = 5
-"""Lines that are told at once; the cells of others are counted."""
-_MAX_RANGES = 10
-"""Cells, and ranges of cells, that a line names."""
-_MIN_RANGE_CELLS = 3
-"""Fewer cells in a row are named one by one."""
+_MAX_GROUPS = 5
+"""At most this many groups of cells are described at once. The cells of other groups are counted,
+and described later."""
 _WORD = re.compile(r"\w+")
 
 
@@ -30,9 +32,22 @@ class StaleCell(NamedTuple):
     """Such as ``uses `df` from In 4, changed by In 9``."""
 
 
+class _StaleGroup(NamedTuple):
+    """Cells that have used the same variables, which have changed since."""
+
+    inputs: tuple[StaleInput, ...]
+    cells: list[int]
+    """The numbers of the cells, in ascending order."""
+
+    def __str__(self) -> str:
+        verb = "uses" if len(self.cells) == 1 else "use"
+        return f"In {format_cell_ranges(self.cells)} {describe_stale(self.inputs, verb)}"
+
+
 class StaleOutputs(RecordHandler):
-    """A log handler that follows the cells of a session, whoever runs them, and knows of which
-    stale ones the model has been told.
+    """Finds the stale cells of a session, and tells the model once about each of their inputs.
+
+    Any thread may call the methods.
 
     Args:
         past: The records of a resumed session.
@@ -44,150 +59,54 @@ class StaleOutputs(RecordHandler):
         super().__init__()
         self._staleness = Staleness()
         self._turns: dict[int, int] = {}
-        """The turn of the question for which each of the model's cells has run."""
+        """The turn of the question for which the model has run a cell, by the cell."""
         self._stale_cells: set[int] = set()
         """The cells whose results are stale, and which have not run again."""
-        self._told_cells: set[int] = set()
-        """Stale cells of which the model knows."""
+        self._told_inputs: defaultdict[int, set[str]] = defaultdict(set)
+        """The names of the changed inputs that the model was told about, by the cell."""
         self._past: Iterable[Record] = past
         """Records that are not followed yet."""
 
     def catch_up(self) -> None:
-        """Follow the cells of the resumed session, which takes a while if they have made very many
-        variables. Any thread may call it; the other methods do, too."""
-        self.acquire()
-        try:
-            past = self._past
-            self._past = ()
-            for record in past:
-                self._follow(record)
-        finally:
-            self.release()
+        """Follow the cells of the resumed session, which the other methods do first.
+
+        This takes a while if the cells have made very many variables.
+        """
+        with self._locked():
+            self._follow_past()
 
     def fold(self, record: Record) -> None:
-        self.catch_up()
-        self._follow(record)
-
-    def _follow(self, record: Record) -> None:
-        match record:
-            case ReplIn(cell=int(cell), text=code):
-                if record.turn is not None:
-                    self._turns[cell] = record.turn
-                self._note(self._staleness.start(cell, code))
-            case Namespace():
-                self._note(self._staleness.fold(record))
-            case Replace():
-                # The model may no longer have what it was told.
-                self._told_cells.clear()
-            case Undo(cells=cells, undone=undone):
-                self._note(self._staleness.undo(cells, undone=undone))
-
-    def _note(self, changed_cells: Iterable[int]) -> None:
-        for cell in changed_cells:
-            has_run_again = self._staleness.rerun_of(cell) is not None
-            if self._staleness.inputs_of(cell) and not has_run_again:
-                self._stale_cells.add(cell)
-            else:
-                self._stale_cells.discard(cell)
-                self._told_cells.discard(cell)
+        with self._locked():
+            self._follow_past()
+            self._follow(record)
 
     def tell(self, question: str = "", hidden: HiddenEntries | None = None) -> str:
-        """Describe the cells that the model does not know to be stale: a line for those that have
-        used the same variables. Any thread may call it.
+        """Describe stale cells that the model has not been told about.
 
         Args:
-            question: Cells that have to do with it come first.
+            question: The cells that this question asks about come first.
             hidden: Entries that the model does not get; None if it gets all.
 
         Returns:
-            The lines; empty if there are none. The model knows these cells from then on.
+            A line for each group of cells that have used the same variables, and the number of
+            cells that later calls describe. Empty if there are none.
         """
-        self.acquire()
-        try:
-            self.catch_up()
-            cells_by_inputs: dict[tuple[StaleInput, ...], list[int]] = {}
-            for cell in self._told_next(hidden):
-                inputs = self._inputs_changed_elsewhere(cell)
-                if inputs:
-                    cells_by_inputs.setdefault(inputs, []).append(cell)
-            for inputs, cells in cells_by_inputs.items():
-                self._add_makers(inputs, cells, hidden)
-            return "\n".join(self._lines(cells_by_inputs, question))
-        finally:
-            self.release()
+        with self._locked():
+            self._follow_past()
+            groups = self._group_untold_cells(hidden)
+            chosen_groups = self._choose_groups(groups, question)
+            self._mark_told(chosen_groups)
 
-    def _told_next(self, hidden: HiddenEntries | None) -> list[int]:
-        """Return the cells that the model does not know to be stale, and note that it knows them."""
-        # The model learns by other means which cells were undone.
-        new_cells = self._stale_cells - self._told_cells - self._staleness.undone_cells
-        visible_cells = sorted(new_cells)
-        if hidden is not None:
-            visible_cells = [cell for cell in visible_cells if cell_entry(cell) not in hidden]
-        self._told_cells.update(visible_cells)
-        return visible_cells
-
-    def _add_makers(
-        self, inputs: Iterable[StaleInput], cells: list[int], hidden: HiddenEntries | None
-    ) -> None:
-        """Add the cells that had made inputs of stale cells, used them themselves, and may have
-        printed what was computed from them. The model knows these cells from then on."""
-        for stale_input in inputs:
-            maker = stale_input.made_by
-            turn = self._turns.get(maker)
-            is_known = maker in self._told_cells or maker in self._stale_cells
-            is_hidden = hidden is not None and cell_entry(maker) in hidden
-            is_own_step = turn is not None and self._turns.get(stale_input.changed_by or 0) == turn
-            if is_known or is_hidden or is_own_step:
-                continue
-            if self._staleness.reuses_own(maker, stale_input.name):
-                self._told_cells.add(maker)
-                insort(cells, maker)
-
-    def _inputs_changed_elsewhere(self, cell: int) -> tuple[StaleInput, ...]:
-        """Return the stale inputs of a cell, without those that a later step for the same question
-        has changed: the model knows what it has done."""
-        turn = self._turns.get(cell)
-        return tuple(
-            stale_input
-            for stale_input in self._staleness.inputs_of(cell)
-            if turn is None or self._turns.get(stale_input.changed_by or 0) != turn
-        )
-
-    def _lines(
-        self, cells_by_inputs: dict[tuple[StaleInput, ...], list[int]], question: str
-    ) -> list[str]:
-        """Return a line for each group of cells, in the order of the cells."""
-        words = set(_WORD.findall(question))
-        variables = self._staleness.stale_variables()
-        cells_asked_about = {
-            stale_cell for name, (_, stale_cell) in variables.items() if name in words
-        }
-
-        def is_asked_about(inputs: tuple[StaleInput, ...]) -> bool:
-            if any(stale_input.name in words for stale_input in inputs):
-                return True
-            return not cells_asked_about.isdisjoint(cells_by_inputs[inputs])
-
-        newest_first = sorted(cells_by_inputs, key=cells_by_inputs.__getitem__, reverse=True)
-        chosen = sorted(newest_first, key=is_asked_about, reverse=True)[:_MAX_LINES]
-        chosen.sort(key=cells_by_inputs.__getitem__)
-        lines: list[str] = []
-        for inputs in chosen:
-            cells = cells_by_inputs[inputs]
-            verb = "uses" if len(cells) == 1 else "use"
-            lines.append(f"{name_cells(cells)} {describe_stale(inputs, verb)}")
-        omitted_count = sum(len(cells) for cells in cells_by_inputs.values())
-        omitted_count -= sum(len(cells_by_inputs[inputs]) for inputs in chosen)
+        lines = [str(group) for group in chosen_groups]
+        omitted_count = len(_cells_of(groups) - _cells_of(chosen_groups))
         if omitted_count:
-            lines.append(f"and {omitted_count:,} more")
-        return lines
+            lines.append(f"and {omitted_count:,} more {'cell' if omitted_count == 1 else 'cells'}")
+        return "\n".join(lines)
 
     def stale_cells(self) -> list[StaleCell]:
-        """Return all stale cells that were neither undone nor run again, the oldest first. Any
-        thread may call it."""
-        self.acquire()
-        try:
-            self.catch_up()
+        """Return all stale cells that were neither undone nor run again, the oldest first."""
+        with self._locked():
+            self._follow_past()
             return [
                 StaleCell(
                     cell,
@@ -196,40 +115,145 @@ class StaleOutputs(RecordHandler):
                 )
                 for cell in sorted(self._stale_cells - self._staleness.undone_cells)
             ]
-        finally:
-            self.release()
 
-    def marks(self) -> dict[str, str]:
-        """Return what is said of variables that were computed from values that are different now:
-        ``from In 4 (stale)`` if In 4 used such a value for it, or ``rests on In 4 (stale)`` if it did
-        so for what the variable was computed from. Any thread may call it."""
+    def stale_marks(self) -> dict[str, str]:
+        """Return marks for the variables that were computed from values that have changed since.
+
+        The mark is ``from In 4 (stale)`` if In 4 made the variable, and used such a value for it.
+        It is ``rests on In 4 (stale)`` if In 4 used such a value for something from which a later
+        cell computed the variable.
+        """
+        with self._locked():
+            self._follow_past()
+            variables = self._staleness.stale_variables()
+        return {
+            name: describe_origin(maker, stale_cell)
+            for name, (maker, stale_cell) in variables.items()
+        }
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Hold the handler's lock."""
         self.acquire()
         try:
-            self.catch_up()
-            variables = self._staleness.stale_variables()
-            return {
-                name: describe_origin(maker, stale_cell)
-                for name, (maker, stale_cell) in variables.items()
-            }
+            yield
         finally:
             self.release()
 
+    def _follow_past(self) -> None:
+        past = self._past
+        self._past = ()
+        for record in past:
+            self._follow(record)
 
-def name_cells(cells: Sequence[int]) -> str:
-    """Name cells in ascending order: ``In 2, 4 to 9 and 12``."""
-    ranges: list[list[int]] = []
-    for cell in cells:
-        if ranges and ranges[-1][-1] == cell - 1:
-            ranges[-1].append(cell)
-        else:
-            ranges.append([cell])
-    names: list[str] = []
-    for numbers in ranges:
-        if len(numbers) < _MIN_RANGE_CELLS:
-            names += map(str, numbers)
-        else:
-            names.append(f"{numbers[0]} to {numbers[-1]}")
-    if len(names) > _MAX_RANGES:
-        names[_MAX_RANGES:] = [f"{len(names) - _MAX_RANGES:,} more"]
-    *first_names, last_name = names
-    return f"In {', '.join(first_names)} and {last_name}" if first_names else f"In {last_name}"
+    def _follow(self, record: Record) -> None:
+        match record:
+            case ReplIn(cell=int(cell), text=code):
+                if record.turn is not None:
+                    self._turns[cell] = record.turn
+                self._note_staleness(self._staleness.start(cell, code))
+            case Namespace():
+                self._note_staleness(self._staleness.fold(record))
+            case Replace():
+                # The model may no longer have what it was told.
+                self._told_inputs.clear()
+            case Undo(cells=cells, undone=undone):
+                self._note_staleness(self._staleness.undo(cells, undone=undone))
+
+    def _note_staleness(self, cells: Iterable[int]) -> None:
+        """Note which of the cells are stale now, and that the model must be told again about inputs
+        that were as before in between."""
+        for cell in cells:
+            has_run_again = self._staleness.rerun_of(cell) is not None
+            inputs = () if has_run_again else self._staleness.inputs_of(cell)
+            if inputs:
+                self._stale_cells.add(cell)
+            else:
+                self._stale_cells.discard(cell)
+            if cell in self._told_inputs:
+                self._told_inputs[cell] &= {stale_input.name for stale_input in inputs}
+
+    def _group_untold_cells(self, hidden: HiddenEntries | None) -> list[_StaleGroup]:
+        """Return the cells with changed inputs that the model was not told about, in their order."""
+        cells_by_inputs: defaultdict[tuple[StaleInput, ...], list[int]] = defaultdict(list)
+        # The model learns by other means which cells were undone.
+        for cell in sorted(self._stale_cells - self._staleness.undone_cells):
+            told_names = self._told_inputs.get(cell, ())
+            inputs = tuple(
+                stale_input
+                for stale_input in self._inputs_changed_elsewhere(cell)
+                if stale_input.name not in told_names
+            )
+            if inputs and not _is_hidden(cell, hidden):
+                cells_by_inputs[inputs].append(cell)
+
+        used_inputs = {stale_input for inputs in cells_by_inputs for stale_input in inputs}
+        for stale_input in used_inputs:
+            maker = stale_input.made_by
+            if self._is_untold_user(maker, stale_input) and not _is_hidden(maker, hidden):
+                insort(cells_by_inputs[stale_input,], maker)
+        groups = [_StaleGroup(inputs, cells) for inputs, cells in cells_by_inputs.items()]
+        return sorted(groups, key=attrgetter("cells"))
+
+    def _is_untold_user(self, maker: int, stale_input: StaleInput) -> bool:
+        """Return whether the model must be told that the cell that made an input has used it, too.
+
+        Such a cell may have printed something that was computed from the input. It is not stale
+        itself, because it would make the input again.
+        """
+        if stale_input.name in self._told_inputs.get(maker, ()):
+            return False
+        if self._changed_in_turn_of(maker, stale_input):
+            return False
+        if self._inputs_changed_elsewhere(maker):
+            return False  # the model is told about the cell because of these inputs
+        return self._staleness.reuses_own(maker, stale_input.name)
+
+    def _inputs_changed_elsewhere(self, cell: int) -> tuple[StaleInput, ...]:
+        """Return the changed inputs of a cell, without those that the model itself has changed in
+        the same turn."""
+        return tuple(
+            stale_input
+            for stale_input in self._staleness.inputs_of(cell)
+            if not self._changed_in_turn_of(cell, stale_input)
+        )
+
+    def _changed_in_turn_of(self, cell: int, stale_input: StaleInput) -> bool:
+        """Return whether the model has run a cell, and changed the cell's input, for one question."""
+        turn = self._turns.get(cell)
+        if turn is None or stale_input.changed_by is None:
+            return False
+        return self._turns.get(stale_input.changed_by) == turn
+
+    def _choose_groups(self, groups: Iterable[_StaleGroup], question: str) -> list[_StaleGroup]:
+        """Return the groups to describe, in the order of their cells: first the groups that a
+        question asks about, then the newest ones."""
+        words = set(_WORD.findall(question))
+        variables = self._staleness.stale_variables()
+        cells_asked_about = {
+            stale_cell for name, (_, stale_cell) in variables.items() if name in words
+        }
+
+        def priority(group: _StaleGroup) -> tuple[bool, list[int]]:
+            is_asked_about = not cells_asked_about.isdisjoint(group.cells) or any(
+                stale_input.name in words for stale_input in group.inputs
+            )
+            return is_asked_about, group.cells
+
+        return sorted(nlargest(_MAX_GROUPS, groups, key=priority), key=attrgetter("cells"))
+
+    def _mark_told(self, groups: Iterable[_StaleGroup]) -> None:
+        """Note that the model knows about groups."""
+        for group in groups:
+            for cell in group.cells:
+                self._told_inputs[cell].update(stale_input.name for stale_input in group.inputs)
+
+
+def _cells_of(groups: Iterable[_StaleGroup]) -> set[int]:
+    """Return the cells of all groups."""
+    return {cell for group in groups for cell in group.cells}
+
+
+def _is_hidden(cell: int, hidden: HiddenEntries | None) -> bool:
+    """Return whether the model does not get a cell."""
+    return hidden is not None and cell_entry(cell) in hidden

@@ -16,6 +16,7 @@ from mahtab_tui.kernel.restorations import (
     not_restored,
 )
 from mahtab_tui.kernel.values import WHOLE_UNDO, Restoration, UndoScope
+from mahtab_tui.session.cell_ranges import format_cell_ranges
 from mahtab_tui.session.cells import Cells
 from mahtab_tui.session.inbox import Entries
 from mahtab_tui.session.namespace_store import NamespaceStore
@@ -281,7 +282,6 @@ def _describe_files(restoration: Restoration, moment: str) -> str:
 
 
 def name_cells(cells: Sequence[int]) -> str:
-    """Name cells that follow each other, as in ``cells 2 to 4``."""
-    if len(cells) == 1:
-        return f"cell {cells[0]}"
-    return f"cells {cells[0]} to {cells[-1]}"
+    """Name cells in ascending order, as in ``cell 2`` or ``cells 2, 4 and 6 to 9``."""
+    noun = "cell" if len(cells) == 1 else "cells"
+    return f"{noun} {format_cell_ranges(cells)}"

@@ -233,7 +233,7 @@ def test_what_cannot_go_back_is_named(
     (project / "out.txt").write_text("by somebody else")
     rewound = preview(it, "cell 1")
     reasons = {item.name: item.reason for item in rewound.unrestorable}
-    assert "only 2 cells can be undone (undo_steps)" in reasons["In 1 to 2"]
+    assert "only 2 cells can be undone (undo_steps)" in reasons["In 1 and 2"]
     assert "something outside the cells" in reasons["out.txt"]
     assert "numbers" in reasons
     assert rewound.cells == (3, 4)
@@ -362,6 +362,19 @@ def test_the_model_still_gets_what_happened_before_a_question_that_went_back(
     assert "goes back" not in sent(service)
     # A file that is gone is not described as new.
     assert "`out.txt` new" not in sent(service)
+
+
+def test_only_the_cells_that_an_undo_undid_are_named(
+    open_session: OpenSession, service: Service
+) -> None:
+    it = open_with(open_session, service)
+    it.run("a = 1", "b = 2", "c = 3")
+    it.session.undo.undo(3)
+    it.run("d = 4")
+    it.session.undo.undo(2)
+    assert [note.text for note in transcript(it).entries if isinstance(note, Note)][-1].startswith(
+        "Cells 2 and 4 were undone."
+    )
 
 
 def test_a_stale_cell_is_told_again_if_the_question_that_told_it_went_back(

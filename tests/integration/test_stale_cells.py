@@ -197,7 +197,7 @@ def test_definition_that_changes_and_comes_back_marks_only_what_rests_on_it(cell
     assert followed.stale_outputs.tell() == ""
 
     followed.run(DEFINE.format(limit=25))
-    assert followed.stale_outputs.marks() == {}
+    assert followed.stale_outputs.stale_marks() == {}
     assert followed.stale_outputs.tell() == (
         f"In {defined} and {counted} use `warm` from In {defined}, changed by In {counted + 1}"
     )
@@ -206,7 +206,7 @@ def test_definition_that_changes_and_comes_back_marks_only_what_rests_on_it(cell
     assert changes == {"years": ("rebound", True)}
     assert followed.stale_outputs.tell() == ""
     followed.run("limit = 20\nwarm = table['t'] >= limit")
-    assert followed.stale_outputs.marks() == {"shown": f"from In {counted + 2} (stale)"}
+    assert followed.stale_outputs.stale_marks() == {"shown": f"from In {counted + 2} (stale)"}
     assert [cell.number for cell in followed.stale_outputs.stale_cells()] == [
         counted + 2,
         counted + 3,

@@ -18,6 +18,7 @@ from mahtab_tui.bus.hidden_entries import HiddenEntries
 from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.staleness import Staleness, describe_stale
 from mahtab_tui.bus.values import Change, ChangeKind, Variable
+from mahtab_tui.session.cell_ranges import format_cell_ranges
 from mahtab_tui.session.stale_outputs import StaleOutputs
 from mahtab_tui.tui.transcript.fold import Transcript
 from tests.records import made
@@ -589,10 +590,98 @@ def test_of_many_stale_cells_the_newest_and_those_asked_about_are_described() ->
         past += ran(number, f"w{number} = {name}", {f"w{number}": "added"})
     past += ran(12, "...", rebound)
     told_cells = [line.split(" uses")[0] for line in told_lines(*past)]
-    assert told_cells == ["In 7", "In 8", "In 9", "In 10", "In 11", "and 5 more"]
+    assert told_cells == ["In 7", "In 8", "In 9", "In 10", "In 11", "and 5 more cells"]
     for question in ("Does v1 hold?", "Does w3 hold?"):
         told_cells = [line.split(" uses")[0] for line in told_lines(*past, question=question)]
-        assert told_cells == ["In 3", "In 8", "In 9", "In 10", "In 11", "and 5 more"]
+        assert told_cells == ["In 3", "In 8", "In 9", "In 10", "In 11", "and 5 more cells"]
+
+
+def test_cells_that_were_only_counted_are_described_with_the_next_question() -> None:
+    names = [f"v{number}" for number in range(7)]
+    past = ran(1, "...", dict.fromkeys(names, "added"))
+    for number, name in enumerate(names, 2):
+        past += ran(number, f"print({name})")
+    past += ran(9, "...", dict.fromkeys(names, "rebound"))
+    stale_outputs = StaleOutputs(past)
+    assert stale_outputs.tell().splitlines()[-1] == "and 2 more cells"
+    assert stale_outputs.tell("Does v0 hold?").splitlines() == [
+        "In 2 uses `v0` from In 1, changed by In 9",
+        "In 3 uses `v1` from In 1, changed by In 9",
+    ]
+    assert stale_outputs.tell() == ""
+
+
+@pytest.mark.parametrize(
+    ("cells", "words"),
+    [
+        ([], ""),
+        ([2], "2"),
+        ([2, 3], "2 and 3"),
+        ([2, 4, 5, 6, 9], "2, 4 to 6 and 9"),
+        ([*range(1, 19, 2), 21, 22], "1, 3, 5, 7, 9, 11, 13, 15, 17 and 2 more"),
+        ([*range(1, 21, 2), *range(31, 40)], "1, 3, 5, 7, 9, 11, 13, 15, 17, 19 and 9 more"),
+    ],
+)
+def test_many_cells_are_named_in_few_words(cells: list[int], words: str) -> None:
+    assert format_cell_ranges(cells) == words
+
+
+def test_each_stale_input_of_a_cell_is_told_once() -> None:
+    stale_outputs = StaleOutputs(
+        [
+            *ran(1, "x = 1; y = 1", {"x": "added", "y": "added"}),
+            *ran(2, "print(x, y)", turn=1),
+            *ran(3, "x = 5", {"x": "rebound"}, turn=1),
+        ]
+    )
+    assert stale_outputs.tell() == "", "the model has changed `x` itself"
+    for record in ran(4, "y = 5", {"y": "rebound"}):
+        stale_outputs.fold(record)
+    assert stale_outputs.tell() == "In 2 uses `y` from In 1, changed by In 4"
+    assert stale_outputs.tell() == ""
+
+
+def test_input_that_changes_again_after_it_was_back_is_told_again() -> None:
+    stale_outputs = StaleOutputs(
+        [
+            *ran(1, "x = 1; y = 1", {"x": "added", "y": "added"}, x=1, y=1),
+            *ran(2, "print(x, y)"),
+            *ran(3, "x = 5; y = 5", {"x": "rebound", "y": "rebound"}, x=5, y=5),
+        ]
+    )
+    assert stale_outputs.tell() == (
+        "In 2 uses `x` from In 1, changed by In 3; `y` from In 1, changed by In 3"
+    )
+    for record in ran(4, "x = 1", {"x": "rebound"}, x=1):
+        stale_outputs.fold(record)
+    assert stale_outputs.tell() == ""
+    for record in ran(5, "x = 7", {"x": "rebound"}, x=7):
+        stale_outputs.fold(record)
+    assert stale_outputs.tell() == "In 2 uses `x` from In 1, changed by In 5"
+
+
+def test_cell_that_made_one_of_the_changed_inputs_is_not_said_to_use_the_others() -> None:
+    past = [
+        *ran(1, "x = 1", {"x": "added"}),
+        *ran(2, "y = 1; print(y)", {"y": "added"}),
+        *ran(3, "print(x, y)"),
+        *ran(4, "x = 5; y = 5", {"x": "rebound", "y": "rebound"}),
+    ]
+    assert told_lines(*past) == [
+        "In 2 uses `y` from In 2, changed by In 4",
+        "In 3 uses `x` from In 1, changed by In 4; `y` from In 2, changed by In 4",
+    ]
+
+
+def test_cell_is_told_for_what_it_made_though_the_model_changed_what_it_used() -> None:
+    past = [
+        *ran(1, "t = 1", {"t": "added"}),
+        *ran(2, "y = t + 1; print(y)", {"y": "added"}, turn=1),
+        *ran(3, "t = 2", {"t": "rebound"}, turn=1),
+        *ran(4, "print(y)", turn=2),
+        *ran(5, "y = 5", {"y": "rebound"}),
+    ]
+    assert told_lines(*past) == ["In 2 and 4 use `y` from In 2, changed by In 5"]
 
 
 def test_model_is_not_told_what_its_own_next_step_has_changed() -> None:
@@ -641,7 +730,7 @@ def test_variable_is_marked_only_if_its_own_value_was_computed_from_a_replaced_o
             *ran(5, "x = 5", {"x": "rebound"}),
         ]
     )
-    assert stale_outputs.marks() == {
+    assert stale_outputs.stale_marks() == {
         "y": "from In 2 (stale)",
         "a": "rests on In 2 (stale)",
         "c": "rests on In 2 (stale)",
@@ -652,7 +741,7 @@ def test_variable_is_marked_only_if_its_own_value_was_computed_from_a_replaced_o
         *ran(8, "c = []", {"c": "rebound"}),
     ]:
         stale_outputs.fold(record)
-    assert stale_outputs.marks() == {}
+    assert stale_outputs.stale_marks() == {}
 
 
 @pytest.mark.parametrize(("input_count", "is_known"), [(50, True), (150, False)])
@@ -671,7 +760,7 @@ def test_sources_through_a_function_are_known_unless_they_are_too_many(
             *ran(4, "x0 = 5", {"x0": "rebound"}),
         ]
     )
-    assert set(stale_outputs.marks()) == (set(results) if is_known else set())
+    assert set(stale_outputs.stale_marks()) == (set(results) if is_known else set())
 
 
 @pytest.mark.parametrize(
@@ -697,7 +786,7 @@ def test_calls_may_change_what_they_are_given(code: str, names: str) -> None:
             *ran(3, "X = 5", {"X": "rebound"}),
         ]
     )
-    assert set(stale_outputs.marks()) == set(names.split())
+    assert set(stale_outputs.stale_marks()) == set(names.split())
 
 
 def test_mark_is_gone_when_an_equal_value_was_computed_from_what_is_there_now() -> None:
@@ -708,13 +797,13 @@ def test_mark_is_gone_when_an_equal_value_was_computed_from_what_is_there_now() 
         *ran(4, "x = 5", {"x": "rebound"}),
     ]
     stale_outputs = StaleOutputs(past)
-    assert set(stale_outputs.marks()) == {"y", "z"}
+    assert set(stale_outputs.stale_marks()) == {"y", "z"}
     for record in ran(5, "y = x > 0", {"y": "rebound"}, y=1):
         stale_outputs.fold(record)
-    assert stale_outputs.marks() == {}
+    assert stale_outputs.stale_marks() == {}
     for record in ran(6, "x = 6", {"x": "rebound"}):
         stale_outputs.fold(record)
-    assert stale_outputs.marks() == {
+    assert stale_outputs.stale_marks() == {
         "y": "from In 5 (stale)",
         "z": "rests on In 5 (stale)",
     }
@@ -730,7 +819,7 @@ def test_swapped_and_repeated_steps_of_a_cell_leave_no_mark() -> None:
             *ran(5, "del b", {"b": "deleted"}),
         ]
     )
-    assert stale_outputs.marks() == {}
+    assert stale_outputs.stale_marks() == {}
 
 
 def test_cell_that_made_and_printed_a_replaced_value_is_told_with_those_that_used_it() -> None:
@@ -762,7 +851,7 @@ def test_variables_of_stale_cells_are_marked_until_they_are_made_anew() -> None:
         ]
     )
     changed_since = "rests on In 2 (stale)"
-    assert stale_outputs.marks() == {"y": changed_since, "z": "from In 2 (stale)"}
+    assert stale_outputs.stale_marks() == {"y": changed_since, "z": "from In 2 (stale)"}
     [stale_cell] = stale_outputs.stale_cells()
     assert (stale_cell.number, stale_cell.code) == (2, "y = [x]; z = x")
     assert stale_cell.reason == "uses `x` from In 1, changed by In 4"
@@ -770,7 +859,7 @@ def test_variables_of_stale_cells_are_marked_until_they_are_made_anew() -> None:
     log.addHandler(stale_outputs)
     for record in ran(5, "z = 0", {"z": "rebound"}):
         records.emit(log, record)
-    assert stale_outputs.marks() == {"y": changed_since}
+    assert stale_outputs.stale_marks() == {"y": changed_since}
 
 
 def test_variables_that_rest_on_stale_ones_are_marked() -> None:
@@ -783,9 +872,9 @@ def test_variables_that_rest_on_stale_ones_are_marked() -> None:
         *ran(6, "x = 5", {"x": "rebound"}),
     ]
     rest = dict.fromkeys(("z", "v"), "rests on In 2 (stale)")
-    assert StaleOutputs(past).marks() == {"y": "from In 2 (stale)", **rest}
+    assert StaleOutputs(past).stale_marks() == {"y": "from In 2 (stale)", **rest}
     again = ran(7, "y = x", {"y": "rebound"})
-    marks = StaleOutputs([*past, *again]).marks()
+    marks = StaleOutputs([*past, *again]).stale_marks()
     assert marks == {"z": "from In 3 (stale)", "v": "rests on In 3 (stale)"}
 
 
