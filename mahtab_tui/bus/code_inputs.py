@@ -1,228 +1,123 @@
-"""Finds by reading which variables of the session a cell uses as they were before it ran, and from
-which of them it computes what it binds."""
+"""Finds by reading code which variables from before a cell it uses, and which of these each of its
+results is computed from."""
 
 from __future__ import annotations
 
 import ast
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
+from mahtab_tui.bus.code_flow import (
+    Definition,
+    Flow,
+    Origin,
+    join_flows,
+    known_sources,
+    limit_sources,
+)
+from mahtab_tui.bus.code_scopes import (
+    Comprehension,
+    comprehension_targets,
+    free_names,
+    imported_names,
+    inner_nodes,
+    local_names,
+    outer_nodes,
+)
 from mahtab_tui.bus.magic_code import MAX_NESTED_MAGICS, keeps_names, session_code
 from mahtab_tui.worker.magic.syntax import parse_python, transform
 
 _MAX_CODE_CHARS = 20_000
 """Longer code is not read, because code can be made to take quadratic time."""
-MAX_SOURCES = 100
-"""Variables from which one value may be computed. With more, they are not known, because each of
-very many values could have very many."""
-
-
-class Definition(NamedTuple):
-    """Code that runs when a variable is used: a function, a class or an instance of one."""
-
-    names: frozenset[str]
-    """Names that it reads."""
-    is_class: bool = False
-
-
-class Origin(NamedTuple):
-    """The variable from before a cell that a variable got its code from."""
-
-    name: str
-    is_called: bool
-    """Whether calling it made the value, as in ``k = K()``; the value has its code only if it is a
-    class."""
+_NO_NAMES: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
 class CodeInputs:
     """The names that a cell uses, and those that it would use through what it defines."""
 
-    names: frozenset[str]
+    names: frozenset[str] = _NO_NAMES
     """Names that the cell reads before it binds them."""
-    definitions: Mapping[str, Definition]
+    definitions: Mapping[str, Definition] = field(default_factory=dict)
     """Functions and classes that the cell defines, and instances of these, by their names."""
-    origins: Mapping[str, Origin]
+    origins: Mapping[str, Origin] = field(default_factory=dict)
     """Where names that the cell binds got their code from, if that is not in the cell."""
     sources: Mapping[str, Set[str]] = field(default_factory=dict)
-    """Names from before the cell that reach the values of other names, also as the condition of a
-    statement: by each name that the cell binds, or changes in place as far as its code shows."""
+    """For each name that the cell binds or visibly changes in place: the names from before the cell that
+    its value depends on, also those in the conditions of the statements around it."""
     call_sources: Mapping[str, Set[str]] = field(default_factory=dict)
-    """Names from before the cell in the statements with calls that may change what a name stands
-    for, by that name."""
+    """For each name in a call that may change its value: the names from before the cell in the
+    statement of that call."""
     mention_sources: Mapping[str, Set[str]] = field(default_factory=dict)
-    """Names from before the cell in the statements that mention a name, by that name."""
-    reused_names: frozenset[str] = frozenset()
+    """For each name that the cell reads: the names from before the cell in the statements that read
+    it."""
+    reused_names: frozenset[str] = _NO_NAMES
     """Names that the cell reads after it has bound them, if it has a statement that may print."""
 
 
-_UNKNOWN = CodeInputs(frozenset(), {}, {})
-_NOTHING: frozenset[str] = frozenset()
-
-
 def find_inputs(code: str) -> CodeInputs:
-    """Return the names that code reads from the namespace; none if it cannot be read.
+    """Find the names that code reads from the namespace, and what it computes from them.
 
-    What only shows when the code runs is not found, such as names in texts for `eval`, or those
-    that a function in a list reads.
+    The body of a function counts where the function is used, that of a `lambda` also where it
+    stands. What only shows when the code runs is not found, such as names in texts for `eval`, names
+    that a function in a list reads, or names of `from module import *`. Annotations of variables are
+    not read, because newer versions of Python do not compute them.
+
+    Returns:
+        The inputs; none if the code is too long, too deep or not valid.
     """
     if len(code) > _MAX_CODE_CHARS:
-        return _UNKNOWN
+        return CodeInputs()
     tree = parse_python(transform(code))
     if tree is None:
-        return _UNKNOWN
+        return CodeInputs()
     reader = _CellReader()
     try:
         reader.visit(tree)
     except RecursionError:
-        return _UNKNOWN
+        return CodeInputs()
     return CodeInputs(
-        frozenset(reader.names),
-        reader.definitions,
-        reader.origins,
-        reader.sources,
-        reader.call_sources,
-        reader.mention_sources,
-        frozenset(reader.reused_names) if reader.may_print else _NOTHING,
+        names=frozenset(reader.read_names),
+        definitions=reader.flow.definitions,
+        origins=reader.flow.origins,
+        sources=known_sources(reader.flow.sources),
+        call_sources=known_sources(reader.flow.call_sources),
+        mention_sources=known_sources(reader.mention_sources),
+        reused_names=frozenset(reader.reused_names) if reader.may_print else _NO_NAMES,
     )
-
-
-_Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
-_Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
-_Scope = _Function | ast.ClassDef | _Comprehension
-# Each node is checked, and a tuple takes a fraction of the time of a union.
-_SCOPE_TYPES = (
-    ast.FunctionDef,
-    ast.AsyncFunctionDef,
-    ast.Lambda,
-    ast.ClassDef,
-    ast.ListComp,
-    ast.SetComp,
-    ast.DictComp,
-    ast.GeneratorExp,
-)
 
 
 class _CellReader(ast.NodeVisitor):
     """Reads the statements of a cell in the order in which they run."""
 
     def __init__(self) -> None:
-        self.names: set[str] = set()
-        self.definitions: dict[str, Definition] = {}
-        self.origins: dict[str, Origin] = {}
-        self.sources: dict[str, Set[str]] = {}
-        """The names from before the cell from which each name has been computed so far."""
-        self.mention_sources: defaultdict[str, set[str]] = defaultdict(set)
-        self.call_sources: defaultdict[str, set[str]] = defaultdict(set)
-        self._statement_targets: set[str] = set()
-        """Names that the calls of the current statement may change."""
-        self._constants: set[str] = set()
-        """Names that stand for numbers, texts and the like, which no call changes."""
+        self.flow = Flow()
+        """What is known where the reader is."""
+        self.read_names: set[str] = set()
+        """Names that were read before they were bound."""
         self.reused_names: set[str] = set()
+        """Names that were read after they were bound."""
+        self.mention_sources: dict[str, frozenset[str]] = {}
+        """The names from before the cell in the statements that read a name, by that name."""
         self.may_print = False
         """Whether a statement is an expression, such as a call."""
-        self._old_sources: list[tuple[str, Set[str] | None]] = []
-        """Names whose sources have changed, in order, each with its sources before."""
         self._statement_sources: set[str] = set()
         """Names from before the cell that the current statement, and those around it, have read."""
         self._statement_names: set[str] = set()
         """Names that the current statement has read."""
+        self._call_targets: set[str] = set()
+        """Names that the calls of the current statement may change."""
         self._class_sources: set[str] | None = None
         """Names from before the cell that the body of the current class has read; None outside."""
-        self._bound: set[str] = set()
-        """Names that the statements so far have bound, whatever branch was taken."""
-        self._bound_in_order: list[str] = []
-        """The bound names in the order of their binding, the newest last."""
         self._followed_definitions: set[str] = set()
-        """Functions and classes whose names have been read, and would be the same again."""
-        self._read_by_methods: set[str] = set()
+        """Functions and classes whose names were read, and have not changed since."""
+        self._names_read_by_methods: set[str] = set()
         """Names that the functions defined so far read; in a class, only those of its methods."""
         self._magic_depth = 0
         """How many magic commands contain the code that is being read."""
 
-    def _read(self, names: Iterable[str]) -> None:
-        """Note that code reads names, and what functions among them read."""
-        pending_names = list(names)
-        while pending_names:
-            name = pending_names.pop()
-            if name not in self._bound:
-                self.names.add(name)
-            self._read_sources(name)
-            if name in self.definitions and name not in self._followed_definitions:
-                self._followed_definitions.add(name)
-                pending_names += self.definitions[name].names
-
-    # What values are computed from
-
-    def _read_sources(self, name: str) -> None:
-        """Note what the current statement is computed from, if it reads a name."""
-        self._statement_names.add(name)
-        if name in self._bound:
-            self.reused_names.add(name)
-        self._statement_sources |= self._sources_of(name)
-        if name in self.definitions:
-            self._statement_sources |= self._called_sources(name)
-
-    def _sources_of(self, name: str) -> Set[str]:
-        """Return the names from before the cell from which a name has been computed; itself, if it
-        may be as before."""
-        sources = self.sources.get(name, _NOTHING)
-        return sources if name in self._bound else sources | {name}
-
-    def _called_sources(self, name: str) -> set[str]:
-        """Return the names from before the cell that a function or class of the cell reads."""
-        sources: set[str] = set()
-        seen_names = {name}
-        pending_names = [name]
-        while pending_names and len(seen_names) <= MAX_SOURCES:
-            definition = self.definitions.get(pending_names.pop())
-            if definition is None:
-                continue
-            if len(definition.names) > MAX_SOURCES:
-                return set()
-            for read_name in definition.names - seen_names:
-                seen_names.add(read_name)
-                pending_names.append(read_name)
-                sources |= self._sources_of(read_name)
-        return sources if len(seen_names) <= MAX_SOURCES else set()
-
-    def _set_sources(self, name: str, sources: Set[str]) -> None:
-        self._old_sources.append((name, self.sources.get(name)))
-        self.sources[name] = _limited(sources)
-
-    def _change_in_place(self, target: ast.AST) -> None:
-        """Note that a statement may change what a name stands for, as `x[0] = y` and `x.append(y)`
-        do."""
-        while isinstance(target, ast.Attribute | ast.Subscript | ast.Call | ast.Starred):
-            target = target.func if isinstance(target, ast.Call) else target.value
-        if isinstance(target, ast.Name):
-            self._set_sources(target.id, self._sources_of(target.id) | self._statement_sources)
-
-    @contextmanager
-    def _statement(self) -> Iterator[None]:
-        """Read a statement, which is reached by what those around it have read so far."""
-        outer_sources = self._statement_sources
-        outer_names = self._statement_names
-        outer_targets = self._statement_targets
-        self._statement_targets = set()
-        self._statement_sources = set(_limited(outer_sources))
-        self._statement_names = set()
-        yield
-        sources = _limited(self._statement_sources)
-        for name in self._statement_names:
-            self.mention_sources[name] |= sources
-            if len(self.mention_sources[name]) > MAX_SOURCES:
-                self.mention_sources[name] = set()
-        for name in self._statement_targets - self._constants:
-            self.call_sources[name] |= sources
-        if self._class_sources is not None:
-            self._class_sources |= sources
-        self._statement_targets = outer_targets
-        self._statement_sources = outer_sources
-        self._statement_names = outer_names
+    # Statements
 
     def visit(self, node: ast.AST) -> None:
         if not isinstance(node, ast.stmt):
@@ -231,99 +126,50 @@ class _CellReader(ast.NodeVisitor):
         with self._statement():
             super().visit(node)
 
-    def visit_Expr(self, node: ast.Expr) -> None:
-        self.may_print = True
-        self.visit(node.value)
-        value = node.value.value if isinstance(node.value, ast.Await) else node.value
-        if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
-            self._change_in_place(value.func)
-
-    def visit_Delete(self, node: ast.Delete) -> None:
-        self.generic_visit(node)
-        for target in node.targets:
-            if isinstance(target, ast.Attribute | ast.Subscript):
-                self._change_in_place(target)
+    @contextmanager
+    def _statement(self) -> Iterator[None]:
+        """Read a statement, which is reached by what those around it have read so far."""
+        outer_sources = self._statement_sources
+        outer_names = self._statement_names
+        outer_targets = self._call_targets
+        self._statement_sources = set(limit_sources(outer_sources))
+        self._statement_names = set()
+        self._call_targets = set()
+        yield
+        sources = limit_sources(self._statement_sources)
+        for name in self._statement_names:
+            mention_sources = self.mention_sources.get(name, _NO_NAMES)
+            self.mention_sources[name] = limit_sources(mention_sources | sources)
+        for name in self._call_targets - self.flow.constants:
+            call_sources = self.flow.call_sources.get(name, _NO_NAMES)
+            self.flow.call_sources[name] = limit_sources(call_sources | sources)
+        if self._class_sources is not None:
+            self._class_sources |= sources
+        self._statement_sources = outer_sources
+        self._statement_names = outer_names
+        self._call_targets = outer_targets
 
     def _visit_all(self, nodes: Iterable[ast.AST]) -> None:
         for node in nodes:
             self.visit(node)
 
     def _visit_branches(self, *branches: Iterable[ast.AST]) -> None:
-        """Read branches; only one of them runs. What each of them binds is bound after them."""
-        names_by_branch: list[set[str]] = []
-        sources_by_branch: list[dict[str, Set[str]]] = []
-        start = len(self._bound_in_order)
-        sources_start = len(self._old_sources)
+        """Read branches, of which one runs."""
+        start = self.flow
+        flows: list[Flow] = []
         for branch in branches:
+            self.flow = start.copy()
             self._visit_all(branch)
-            names_by_branch.append(set(self._bound_in_order[start:]))
-            self._bound.difference_update(self._bound_in_order[start:])
-            del self._bound_in_order[start:]
-            sources_by_branch.append(self._pop_sources(sources_start))
-        self._join_sources(sources_by_branch)
-        if any(names_by_branch):
+            flows.append(self.flow)
+        self.flow = join_flows(flows)
+        if any(flow.bound_names != start.bound_names for flow in flows):
             self._followed_definitions.clear()
-        for name in set.intersection(*names_by_branch):
-            self._mark_bound(name)
-
-    def _pop_sources(self, start: int) -> dict[str, Set[str]]:
-        """Return the sources that have changed since, and take these changes back.
-
-        Args:
-            start: How many changes there had been.
-        """
-        changed_sources = {name: self.sources[name] for name, _ in self._old_sources[start:]}
-        for name, old_sources in reversed(self._old_sources[start:]):
-            if old_sources is None:
-                self.sources.pop(name, None)
-            else:
-                self.sources[name] = old_sources
-        del self._old_sources[start:]
-        return changed_sources
-
-    def _join_sources(self, sources_by_branch: Sequence[Mapping[str, Set[str]]]) -> None:
-        """Note that any of some branches may have run."""
-        names = set().union(*sources_by_branch)
-        for name in names:
-            before = self.sources.get(name, _NOTHING)
-            sources = [branch.get(name, before) for branch in sources_by_branch]
-            self._set_sources(name, _NOTHING.union(*sources))
 
     def _visit_optional(self, nodes: Iterable[ast.AST]) -> None:
         """Read statements that may not run."""
         self._visit_branches(nodes, ())
 
-    # Magic commands
-
-    def visit_Call(self, node: ast.Call) -> None:
-        code = session_code(node)
-        tree = None
-        if code and self._magic_depth < MAX_NESTED_MAGICS:
-            tree = parse_python(transform(code))
-        if tree is None:
-            self.generic_visit(node)
-            self._note_call_targets(node)
-            return
-        self._magic_depth += 1
-        if keeps_names(node):
-            self._visit_all(tree.body)
-        else:
-            self._visit_optional(tree.body)
-        self._magic_depth -= 1
-
-    def _note_call_targets(self, node: ast.Call) -> None:
-        """Note that a call may change its receiver and its arguments."""
-        arguments = [*node.args, *(keyword.value for keyword in node.keywords)]
-        targets = (
-            [node.func.value, *arguments] if isinstance(node.func, ast.Attribute) else arguments
-        )
-        for target in targets:
-            while isinstance(target, ast.Attribute | ast.Subscript | ast.Starred):
-                target = target.value
-            if isinstance(target, ast.Name):
-                self._statement_targets.add(target.id)
-
-    # Names
+    # Names that are read
 
     def visit_Name(self, node: ast.Name) -> None:
         match node.ctx:
@@ -333,41 +179,53 @@ class _CellReader(ast.NodeVisitor):
                 self._bind(node.id)
             # `del x` does the same whatever x is.
 
+    def _read(self, names: Iterable[str]) -> None:
+        """Note that code reads names, and what functions among them read."""
+        pending_names = list(names)
+        while pending_names:
+            name = pending_names.pop()
+            self._read_name(name)
+            definition = self.flow.definitions.get(name)
+            if definition is not None and name not in self._followed_definitions:
+                self._followed_definitions.add(name)
+                pending_names += definition.names
+
+    def _read_name(self, name: str) -> None:
+        self._statement_names.add(name)
+        if name in self.flow.bound_names:
+            self.reused_names.add(name)
+        else:
+            self.read_names.add(name)
+        self._statement_sources |= self.flow.sources_of(name)
+        if name in self.flow.definitions:
+            self._statement_sources |= self.flow.sources_of_definition(name)
+
+    # Names that are bound
+
     def _bind(self, name: str) -> None:
         """Note that a name is bound to a value whose code is not known."""
-        self._mark_bound(name)
-        self._set_sources(name, self._statement_sources)
-        self._constants.discard(name)
-        self.call_sources.pop(name, None)
-        self.definitions.pop(name, None)
-        self.origins.pop(name, None)
-
-    def _mark_bound(self, name: str) -> None:
-        """Note that a name is bound from here on."""
-        if name not in self._bound:
-            self._bound.add(name)
-            self._bound_in_order.append(name)
+        self.flow.bind(name, self._statement_sources)
 
     def _define(self, name: str, definition: Definition) -> None:
         """Note a function, class or instance."""
         self._bind(name)
-        self.definitions[name] = definition
-        self._read_by_methods |= definition.names
+        self.flow.definitions[name] = definition
+        self._names_read_by_methods |= definition.names
         self._followed_definitions.clear()
 
     def visit_Import(self, node: ast.Import | ast.ImportFrom) -> None:
-        for alias in node.names:
-            self._bind(_imported_name(alias))
+        for name in imported_names(node):
+            self._bind(name)
 
     visit_ImportFrom = visit_Import
-
-    # Statements that read before they bind
 
     def visit_Assign(self, node: ast.Assign) -> None:
         self._assign(node.targets, node.value)
 
     def _assign(self, targets: Sequence[ast.expr], value: ast.expr) -> None:
-        if len(targets) == 1 and self._assign_each(targets[0], value):
+        pairs = _assigned_pairs(targets, value)
+        if pairs:
+            self._assign_pairs(pairs)
             return
         self.visit(value)
         # The names may be bound anew by the targets, as in `f = f`.
@@ -378,35 +236,24 @@ class _CellReader(ast.NodeVisitor):
             if not isinstance(target, ast.Name):
                 continue
             if isinstance(value, ast.Constant):
-                self._constants.add(target.id)
+                self.flow.constants.add(target.id)
             if definition is not None:
                 self._define(target.id, definition)
             elif origin is not None:
-                self.origins[target.id] = origin
+                self.flow.origins[target.id] = origin
 
-    def _assign_each(self, target: ast.expr, value: ast.expr) -> bool:
-        """Read `a, b = x, y`, where each name is computed from its own value.
-
-        Returns:
-            False for any other assignment, of which nothing has been read.
-        """
-        if not isinstance(target, ast.Tuple) or not isinstance(value, ast.Tuple):
-            return False
-        has_only_names = all(isinstance(name, ast.Name) for name in target.elts)
-        has_starred = any(isinstance(item, ast.Starred) for item in value.elts)
-        if not has_only_names or has_starred or len(target.elts) != len(value.elts):
-            return False
+    def _assign_pairs(self, pairs: Sequence[tuple[ast.Name, ast.expr]]) -> None:
+        """Read `a, b = x, y`, where each name is computed from its own value."""
         outer_sources = self._statement_sources
-        sources_by_item: list[set[str]] = []
-        for item in value.elts:
+        sources_by_pair: list[set[str]] = []
+        for _, value in pairs:
             self._statement_sources = set(outer_sources)
-            self.visit(item)
-            sources_by_item.append(self._statement_sources)
-        for name, sources in zip(target.elts, sources_by_item, strict=True):
+            self.visit(value)
+            sources_by_pair.append(self._statement_sources)
+        for (name, _), sources in zip(pairs, sources_by_pair, strict=True):
             self._statement_sources = sources
             self.visit(name)
-        self._statement_sources = outer_sources.union(*sources_by_item)
-        return True
+        self._statement_sources = outer_sources.union(*sources_by_pair)
 
     def _definition_of(self, value: ast.expr) -> Definition | None:
         """Return the code of a value that the cell has defined: that of a function or class, under
@@ -415,9 +262,9 @@ class _CellReader(ast.NodeVisitor):
             case ast.Lambda():
                 return Definition(free_names(value))
             case ast.Name(id=name):
-                return self.definitions.get(name)
+                return self.flow.definitions.get(name)
             case ast.Call(func=ast.Name(id=name)):
-                called = self.definitions.get(name)
+                called = self.flow.definitions.get(name)
                 if called is not None and called.is_class:
                     return instance_of(name, called)
         return None
@@ -431,17 +278,9 @@ class _CellReader(ast.NodeVisitor):
                 is_called = True
             case _:
                 return None
-        if name not in self._bound:
+        if name not in self.flow.bound_names:
             return Origin(name, is_called)
-        earlier_origin = self.origins.get(name)
-        return None if is_called else earlier_origin
-
-    def visit_Subscript(self, node: ast.Subscript | ast.Attribute) -> None:
-        self.generic_visit(node)
-        if isinstance(node.ctx, ast.Store):
-            self._change_in_place(node)
-
-    visit_Attribute = visit_Subscript
+        return None if is_called else self.flow.origins.get(name)
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
         if node.value is not None:
@@ -456,6 +295,53 @@ class _CellReader(ast.NodeVisitor):
     def visit_NamedExpr(self, node: ast.NamedExpr) -> None:
         self.visit(node.value)
         self.visit(node.target)
+
+    # Values that are changed in place
+
+    def visit_Expr(self, node: ast.Expr) -> None:
+        self.may_print = True
+        self.visit(node.value)
+        value = node.value.value if isinstance(node.value, ast.Await) else node.value
+        if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
+            self._change_in_place(value.func)
+
+    def visit_Delete(self, node: ast.Delete) -> None:
+        self.generic_visit(node)
+        for target in node.targets:
+            if isinstance(target, ast.Attribute | ast.Subscript):
+                self._change_in_place(target)
+
+    def visit_Subscript(self, node: ast.Subscript | ast.Attribute) -> None:
+        self.generic_visit(node)
+        if isinstance(node.ctx, ast.Store):
+            self._change_in_place(node)
+
+    visit_Attribute = visit_Subscript
+
+    def _change_in_place(self, target: ast.expr) -> None:
+        """Note that a statement may change what a name stands for, as `x[0] = y` and `x.append(y)`
+        do."""
+        while isinstance(target, ast.Attribute | ast.Subscript | ast.Call | ast.Starred):
+            target = target.func if isinstance(target, ast.Call) else target.value
+        if isinstance(target, ast.Name):
+            sources = self.flow.sources_of(target.id) | self._statement_sources
+            self.flow.sources[target.id] = limit_sources(sources)
+
+    def visit_Call(self, node: ast.Call) -> None:
+        code = session_code(node)
+        tree = None
+        if code and self._magic_depth < MAX_NESTED_MAGICS:
+            tree = parse_python(transform(code))
+        if tree is None:
+            self.generic_visit(node)
+            self._call_targets.update(_call_targets(node))
+            return
+        self._magic_depth += 1
+        if keeps_names(node):
+            self._visit_all(tree.body)
+        else:
+            self._visit_optional(tree.body)
+        self._magic_depth -= 1
 
     # Statements whose parts may not run
 
@@ -509,45 +395,54 @@ class _CellReader(ast.NodeVisitor):
     # Code with names of its own
 
     def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
-        self._visit_all(_outer_nodes(node))
+        self._visit_all(outer_nodes(node))
         self._define(node.name, Definition(free_names(node)))
 
     visit_AsyncFunctionDef = visit_FunctionDef
 
     def visit_ClassDef(self, node: ast.ClassDef) -> None:
-        self._visit_all(_outer_nodes(node))
-        # The body runs now, but the names that it binds are those of the class.
-        definitions_outside = dict(self.definitions)
-        origins_outside = dict(self.origins)
-        read_outside = self._read_by_methods
-        self._read_by_methods = set()
+        self._visit_all(outer_nodes(node))
         outer_class_sources = self._class_sources
+        outer_read_names = self._names_read_by_methods
         self._class_sources = set()
-        sources_start = len(self._old_sources)
-        self._visit_optional(node.body)
-        self._pop_sources(sources_start)
-        self._statement_sources |= self._class_sources
-        self._class_sources = outer_class_sources
+        self._names_read_by_methods = set()
+        self._visit_class_body(node)
         # Inherited methods are found through the bases.
         base_names = {base.id for base in node.bases if isinstance(base, ast.Name)}
-        read_by_methods = frozenset(self._read_by_methods | base_names)
-        self.definitions = definitions_outside
-        self.origins = origins_outside
-        self._read_by_methods = read_outside
-        self._define(node.name, Definition(read_by_methods, is_class=True))
+        definition = Definition(frozenset(self._names_read_by_methods | base_names), is_class=True)
+        self._statement_sources |= self._class_sources
+        self._class_sources = outer_class_sources
+        self._names_read_by_methods = outer_read_names
+        self._define(node.name, definition)
 
-    def _visit_expression_scope(self, node: ast.Lambda | _Comprehension) -> None:
-        self._visit_all(_outer_nodes(node))
+    def _visit_class_body(self, node: ast.ClassDef) -> None:
+        """Read the statements of a class, which run now. They bind names of the class only, but may
+        change values of the cell's variables in place."""
+        outer_flow = self.flow
+        self.flow = outer_flow.copy()
+        self._visit_all(node.body)
+        changed_names = self.flow.sources.keys() | self.flow.call_sources.keys()
+        for name in changed_names - local_names(node):
+            if name in self.flow.sources:
+                outer_flow.sources[name] = self.flow.sources[name]
+            if name in self.flow.call_sources:
+                outer_flow.call_sources[name] = self.flow.call_sources[name]
+        self.flow = outer_flow
+        self._followed_definitions.clear()
+
+    def visit_Lambda(self, node: ast.Lambda) -> None:
+        self._visit_all(outer_nodes(node))
         self._read(free_names(node))
 
-    visit_Lambda = _visit_expression_scope
-
-    def _visit_comprehension(self, node: _Comprehension) -> None:
-        self._visit_expression_scope(node)
-        for part in _inner_nodes(node):
+    def _visit_comprehension(self, node: Comprehension) -> None:
+        self._visit_all(outer_nodes(node))
+        self._read(free_names(node))
+        for part in inner_nodes(node):
             for inner_node in ast.walk(part):
                 if isinstance(inner_node, ast.Call):
-                    self._note_call_targets(inner_node)
+                    self._call_targets.update(_call_targets(inner_node))
+        # There may be no item for which they are bound.
+        self._visit_optional(comprehension_targets(node))
 
     visit_ListComp = _visit_comprehension
     visit_SetComp = _visit_comprehension
@@ -555,91 +450,38 @@ class _CellReader(ast.NodeVisitor):
     visit_GeneratorExp = _visit_comprehension
 
 
-def _limited(sources: Set[str]) -> Set[str]:
-    """Return the names from which a value is computed; none if they are too many to be known."""
-    return frozenset(sources) if len(sources) <= MAX_SOURCES else _NOTHING
+def _assigned_pairs(
+    targets: Sequence[ast.expr], value: ast.expr
+) -> list[tuple[ast.Name, ast.expr]]:
+    """Return the names and the values of an assignment such as `a, b = x, y`; nothing for any other
+    assignment."""
+    match targets, value:
+        case [ast.Tuple(elts=target_items)], ast.Tuple(elts=values):
+            names = [item for item in target_items if isinstance(item, ast.Name)]
+            has_starred = any(isinstance(item, ast.Starred) for item in values)
+            if len(names) == len(target_items) == len(values) and not has_starred:
+                return list(zip(names, values, strict=True))
+    return []
+
+
+def _call_targets(call: ast.Call) -> Iterator[str]:
+    """Yield the names that a call may change: those of its receiver and its arguments."""
+    targets: list[ast.expr] = [*call.args, *(keyword.value for keyword in call.keywords)]
+    if isinstance(call.func, ast.Attribute):
+        targets.append(call.func.value)
+    for target in targets:
+        while isinstance(target, ast.Attribute | ast.Subscript | ast.Starred):
+            target = target.value
+        if isinstance(target, ast.Name):
+            yield target.id
 
 
 def instance_of(name: str, definition: Definition) -> Definition:
-    """Return the code of an instance. It also reads its class, which has attributes for it."""
+    """Return the code of an instance of a class. An instance also finds attributes in its class, so
+    its code reads the name of the class.
+
+    Args:
+        name: The name of the class.
+        definition: The code of the class.
+    """
     return Definition(definition.names | {name})
-
-
-def free_names(scope: _Scope) -> frozenset[str]:
-    """Return the names that the body of a function, class or comprehension reads from outside,
-    whatever the order of its statements."""
-    loaded: set[str] = set()
-    loaded_by_inner_scopes: set[str] = set()
-    stored = _parameters(scope)
-    global_names: set[str] = set()
-    nodes = _inner_nodes(scope)
-    while nodes:
-        node = nodes.pop()
-        match node:
-            case ast.Name(id=name, ctx=ast.Load()):
-                loaded.add(name)
-            case ast.Name(id=name):
-                stored.add(name)
-            case ast.AugAssign(target=ast.Name(id=name)):
-                loaded.add(name)
-            case ast.Global(names=names):
-                global_names.update(names)
-            case ast.Import() | ast.ImportFrom():
-                stored.update(map(_imported_name, node.names))
-            case ast.ExceptHandler(name=str(name)) | ast.MatchMapping(rest=str(name)):
-                stored.add(name)
-            case ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
-                stored.add(name)
-            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
-                stored.add(name)
-            case ast.ClassDef(name=name):
-                stored.add(name)
-        if isinstance(node, _SCOPE_TYPES):
-            loaded_by_inner_scopes |= free_names(node)
-            nodes += _outer_nodes(node)
-        else:
-            nodes += ast.iter_child_nodes(node)
-
-    local_names = stored - global_names
-    if isinstance(scope, ast.ClassDef):
-        # Methods do not see the names of their class.
-        return frozenset((loaded - local_names) | loaded_by_inner_scopes)
-    return frozenset((loaded | loaded_by_inner_scopes) - local_names)
-
-
-def _outer_nodes(scope: _Scope) -> list[ast.AST]:
-    """Return the parts that are computed where a function, class or comprehension stands, with the
-    names that are known there. Annotations are left out."""
-    if isinstance(scope, _Comprehension):
-        return [scope.generators[0].iter]
-    decorators = [] if isinstance(scope, ast.Lambda) else scope.decorator_list
-    if isinstance(scope, ast.ClassDef):
-        return [*decorators, *scope.bases, *(keyword.value for keyword in scope.keywords)]
-    keyword_defaults = [default for default in scope.args.kw_defaults if default is not None]
-    return [*decorators, *scope.args.defaults, *keyword_defaults]
-
-
-def _inner_nodes(scope: _Scope) -> list[ast.AST]:
-    """Return the parts of a function, class or comprehension that see its own names."""
-    if isinstance(scope, ast.Lambda):
-        return [scope.body]
-    if not isinstance(scope, _Comprehension):
-        return [*scope.body]
-    first, *others = scope.generators
-    values = [scope.key, scope.value] if isinstance(scope, ast.DictComp) else [scope.elt]
-    return [*values, first.target, *first.ifs, *others]
-
-
-def _parameters(scope: _Scope) -> set[str]:
-    """Return the names of a function's parameters; of others, nothing."""
-    if not isinstance(scope, _Function):
-        return set()
-    arguments = scope.args
-    parameters = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
-    parameters += [rest for rest in (arguments.vararg, arguments.kwarg) if rest is not None]
-    return {parameter.arg for parameter in parameters}
-
-
-def _imported_name(alias: ast.alias) -> str:
-    """Return the name that an import binds."""
-    return alias.asname or alias.name.partition(".")[0]

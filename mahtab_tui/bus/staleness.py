@@ -10,14 +10,8 @@ from collections.abc import Callable, Container, Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from mahtab_tui.bus.code_inputs import (
-    MAX_SOURCES,
-    CodeInputs,
-    Definition,
-    Origin,
-    find_inputs,
-    instance_of,
-)
+from mahtab_tui.bus.code_flow import MAX_SOURCES, Definition, Origin
+from mahtab_tui.bus.code_inputs import CodeInputs, find_inputs, instance_of
 from mahtab_tui.bus.records import Namespace
 from mahtab_tui.bus.values import Change
 

@@ -66,6 +66,10 @@ NOTHING: Mapping[str, ChangeKind] = MappingProxyType({})
         ("class A(B, metaclass=M): k = 1", "B M"),
         ("class A: k = n; m = k\nk", "n k"),
         ("class A:\n  k = 1\n  def m(self): return k\nA", "k"),
+        ("def f(): return a\nif c: f = len\nf()", "a c len"),
+        ("def f():\n  t = 1\n  def g(): global t; return t\n  return g\nf()", "t"),
+        ("def f(vs): [v := w for w in vs]; return v\nf(xs)", "xs"),
+        ("from m import *\nsin(x)", "sin x"),
         ("%matplotlib inline\nprint(df)", "__mahtab_magic__ print df"),
         ("await get(url)", "get url"),
         ("this is no code", ""),
@@ -152,8 +156,11 @@ def test_code_of_a_variable_is_known_under_its_other_names(code: str, names: str
         ("def f(k=d): return g", "f", "d"),
         ("class A:\n  size = a\n  def m(self): return b", "A", "a"),
         ("class A:\n  k = a\nk = 1\ny = k", "y", ""),
+        ("class A: df['a'] = b", "df", "df b"),
+        ("[last := v * k for v in xs]", "last", "xs k"),
         ("y = [v * k for v in xs]", "y", "xs k"),
         ("y = " + " + ".join(f"x{n}" for n in range(101)), "y", ""),
+        ("y = " + " + ".join(f"x{n}" for n in range(101)) + "\nz = y + a", "z", ""),
     ],
 )
 def test_sources_of_a_value_are_the_names_that_reach_it(code: str, name: str, sources: str) -> None:
@@ -161,6 +168,30 @@ def test_sources_of_a_value_are_the_names_that_reach_it(code: str, name: str, so
     if "rows.append" in code:
         expected.discard("rows")
     assert find_inputs(code).sources[name] == expected
+
+
+@pytest.mark.parametrize(
+    ("code", "name", "sources"),
+    [
+        ("fill(data, k)", "data", "fill data k"),
+        ("data = 1\nfill(data)", "data", None),
+        ("if c: data = 1\nfill(data)", "data", "fill c data"),
+        ("fill(data, k)\nif c: data = 1", "data", "fill data k"),
+        ("fill(data, k)\ndata = 1", "data", None),
+        ("fill(data)\nclass A: data = None", "data", "fill data"),
+        ("class A: fill(data)", "data", "fill data"),
+        ("class A:\n  data = a\n  fill(data)", "data", None),
+    ],
+)
+def test_sources_of_calls_are_the_names_in_their_statements(
+    code: str, name: str, sources: str | None
+) -> None:
+    expected = None if sources is None else set(sources.split())
+    assert find_inputs(code).call_sources.get(name) == expected
+
+
+def test_star_import_binds_no_name_that_is_known() -> None:
+    assert find_inputs("from m import *").sources == {}
 
 
 class Story:

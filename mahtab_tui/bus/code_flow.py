@@ -1,0 +1,145 @@
+"""What reading a cell has shown about its names at one point of the code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import NamedTuple, Self
+
+MAX_SOURCES = 100
+"""Variables from which one value may be computed. With more, they count as not known, because each of
+very many values could have very many."""
+
+
+class Definition(NamedTuple):
+    """Code that runs when a variable is used: a function, a class or an instance of one."""
+
+    names: frozenset[str]
+    """Names that the code reads."""
+    is_class: bool = False
+
+
+class Origin(NamedTuple):
+    """The variable from before a cell that a variable got its code from.
+
+    After ``g = f`` the origin of `g` is `f`, not called. After ``k = K()`` the origin of `k` is `K`,
+    called: `k` has the code of `K` only if that is a class.
+    """
+
+    name: str
+    is_called: bool
+
+
+@dataclass
+class Flow:
+    """What is known about names at one point of a cell's code.
+
+    Each branch of a statement goes on with a copy, and after the statement the copies are joined.
+    """
+
+    bound_names: set[str] = field(default_factory=set)
+    """Names that the cell has bound, whatever branches were taken."""
+    constants: set[str] = field(default_factory=set)
+    """Names that stand for numbers, texts and the like, which no call changes."""
+    sources: dict[str, frozenset[str]] = field(default_factory=dict)
+    """The names from before the cell from which each name has been computed; see `limit_sources`."""
+    call_sources: dict[str, frozenset[str]] = field(default_factory=dict)
+    """The names from before the cell in statements with calls that may have changed what a name stands
+    for, by that name."""
+    definitions: dict[str, Definition] = field(default_factory=dict)
+    """Functions and classes of the cell, and instances of these, by their names."""
+    origins: dict[str, Origin] = field(default_factory=dict)
+    """Where names that the cell has bound got their code from, if that is not in the cell."""
+
+    def copy(self) -> Self:
+        """Return a copy that changes on its own."""
+        return type(self)(
+            set(self.bound_names),
+            set(self.constants),
+            dict(self.sources),
+            dict(self.call_sources),
+            dict(self.definitions),
+            dict(self.origins),
+        )
+
+    def bind(self, name: str, sources: Set[str]) -> None:
+        """Note that a name is bound to a value whose code is not known."""
+        self.bound_names.add(name)
+        self.sources[name] = limit_sources(sources)
+        self.constants.discard(name)
+        self.call_sources.pop(name, None)
+        self.definitions.pop(name, None)
+        self.origins.pop(name, None)
+
+    def sources_of(self, name: str) -> frozenset[str]:
+        """Return the names from before the cell from which a name has been computed; itself, if it
+        may be as before."""
+        sources = self.sources.get(name, frozenset())
+        return sources if name in self.bound_names else sources | {name}
+
+    def sources_of_definition(self, name: str) -> frozenset[str]:
+        """Return the names from before the cell that a function or class of the cell reads, also by
+        the functions that it calls."""
+        sources: set[str] = set()
+        seen_names = {name}
+        pending_names = [name]
+        while pending_names and len(sources) <= MAX_SOURCES:
+            definition = self.definitions.get(pending_names.pop())
+            if definition is None:
+                continue
+            for read_name in definition.names - seen_names:
+                seen_names.add(read_name)
+                pending_names.append(read_name)
+                sources |= self.sources_of(read_name)
+        return limit_sources(sources)
+
+
+def join_flows(flows: Sequence[Flow]) -> Flow:
+    """Return what is known after a statement, of whose branches any may have run.
+
+    Args:
+        flows: What is known at the end of each branch; at least one.
+    """
+    flow = Flow(
+        bound_names=set.intersection(*(flow.bound_names for flow in flows)),
+        constants=set.intersection(*(flow.constants for flow in flows)),
+        sources=_unite_sources([flow.sources for flow in flows]),
+        call_sources=_unite_sources([flow.call_sources for flow in flows]),
+    )
+    for branch in flows:
+        flow.origins.update(branch.origins)
+        for name, definition in branch.definitions.items():
+            other = flow.definitions.get(name, definition)
+            flow.definitions[name] = Definition(
+                definition.names | other.names, definition.is_class or other.is_class
+            )
+    return flow
+
+
+def _unite_sources(
+    sources_by_branch: Iterable[Mapping[str, frozenset[str]]],
+) -> dict[str, frozenset[str]]:
+    united_sources: dict[str, frozenset[str]] = {}
+    for sources_by_name in sources_by_branch:
+        for name, sources in sources_by_name.items():
+            old_sources = united_sources.get(name, sources)
+            # Most sources are the same object in all branches.
+            if old_sources is not sources:
+                sources = limit_sources(old_sources | sources)
+            united_sources[name] = sources
+    return united_sources
+
+
+def limit_sources(sources: Set[str]) -> frozenset[str]:
+    """Return the names, but no more than one above the limit: what is computed from these has too
+    many, too."""
+    return frozenset(islice(sources, MAX_SOURCES + 1))
+
+
+def known_sources(sources_by_name: Mapping[str, frozenset[str]]) -> dict[str, frozenset[str]]:
+    """Return the sources of names; none for a name with too many."""
+    return {
+        name: sources if len(sources) <= MAX_SOURCES else frozenset()
+        for name, sources in sources_by_name.items()
+    }
