@@ -118,6 +118,12 @@ class Cells:
         return bool(self._running)
 
     @property
+    def running_numbers(self) -> frozenset[int]:
+        """The numbers of the running cells."""
+        # Copied, because other threads start and end cells.
+        return frozenset(list(self._running))
+
+    @property
     def private_in_use(self) -> tuple[str, ...]:
         """The private variables that the running cells use, each once."""
         # Copied, because other threads start and end cells.

@@ -34,9 +34,10 @@ from mahtab_tui.tui.commands.session import run_notebook
 from mahtab_tui.tui.editor import EditorPane
 from mahtab_tui.tui.editor.pane import SHELL_PREFIX
 from mahtab_tui.tui.greeting import greeting_lines
+from mahtab_tui.tui.interrupting import Interrupter
 from mahtab_tui.tui.key_order import KeyOrder
 from mahtab_tui.tui.key_parser import character_with_alt
-from mahtab_tui.tui.leaving import Interrupter, QuitFlow
+from mahtab_tui.tui.leaving import QuitFlow
 from mahtab_tui.tui.live_settings import LiveSettings
 from mahtab_tui.tui.main_screen import Panes
 from mahtab_tui.tui.messages import (
@@ -153,7 +154,7 @@ class MahtabApp(TerminalApp[int]):
         self._rewound_text = ""
         """The input that the last rewind has put into the editor."""
         self._window_focused = True
-        self._keys = KeyOrder(self, super().on_event, self._before_key)
+        self._keys = KeyOrder(self, super().on_event, self._before_key, self._after_key)
         self._overlay: Overlay | None = None
         self._drafts: DraftSaver | None = None
         """Set once earlier text is back in the editor; until then, nothing of it is saved."""
@@ -491,10 +492,13 @@ class MahtabApp(TerminalApp[int]):
         if character and self._is_behind_escape(key):
             self._keys.replace(Key("escape", None), Key(key.removeprefix("alt+"), character))
             return True
-        is_handled = self.command_context.quit_flow.answer_key(key)
+        is_handled = self.command_context.quit_flow.begin_key(key)
         if self._is_for_editor(event):
             self.panes.focus_code()
         return is_handled
+
+    def _after_key(self) -> None:
+        self.command_context.quit_flow.end_key()
 
     def _is_behind_escape(self, key: str) -> bool:
         """Return whether a key with Alt is the Escape key, which closes a screen, and a character typed

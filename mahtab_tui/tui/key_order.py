@@ -40,16 +40,19 @@ class KeyOrder:
         app: App[Any],
         deliver: Callable[[Event], Awaitable[None]],
         intercept: Callable[[Key | Paste], bool],
+        on_handled: Callable[[], object],
     ) -> None:
         """
         Args:
             app: The application whose keys these are.
             deliver: Textual's own handling of an event, `App.on_event`.
             intercept: Called when it is a key's turn. Returns True if the key needs no delivery.
+            on_handled: Called when a key has been handled.
         """
         self._app = app
         self._deliver = deliver
         self._intercept = intercept
+        self._on_handled = on_handled
         self._queue: deque[Key | Paste] = deque()
         """The first one is being handled."""
 
@@ -110,7 +113,12 @@ class KeyOrder:
                     is_followed = focused.call_later(self._follow_bubbling, focused, focused, 2)
                     if is_followed:
                         return
-            self._queue.popleft()
+            self._finish_key()
+
+    def _finish_key(self) -> None:
+        """Remove the key that has been handled from the queue."""
+        self._queue.popleft()
+        self._on_handled()
 
     def _busy_receiver(self, event: Key | Paste) -> MessagePump | None:
         """Return who must handle earlier messages before it gets a key; None if the key can be
@@ -155,7 +163,7 @@ class KeyOrder:
         self._app.call_later(self._next_key)
 
     async def _next_key(self) -> None:
-        self._queue.popleft()
+        self._finish_key()
         await self._deliver_queue()
 
 

@@ -15,7 +15,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from mahtab_tui.tui.leaving import KEY_REPEAT_S
+from mahtab_tui.tui.key_repeat import FIRST_REPEAT_S
 from tests.e2e.screen import EmulatedScreen, Stream
 from tests.warm import Forked
 
@@ -247,7 +247,7 @@ class Terminal:
         pressed = time.monotonic()
         deadline = pressed + DEADLINE
         while self._reap(block=False) is None and time.monotonic() < deadline:
-            if "Leave?" in self.text and time.monotonic() - pressed > 2 * KEY_REPEAT_S:
+            if "Leave?" in self.text and time.monotonic() - pressed > 2 * FIRST_REPEAT_S:
                 self.press("ctrl+q")
                 pressed = time.monotonic()
             self.pump(0.2)

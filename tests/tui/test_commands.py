@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import pytest
 from textual._ansi_sequences import ANSI_SEQUENCES_KEYS
@@ -129,26 +129,94 @@ async def test_users_key_overrides_another_commands(make_app: MakeApp) -> None:
         await until(pilot, lambda: type(app.screen).__name__ == "HistorySearch")
 
 
-async def test_unresponsive_cell_gets_a_hint_that_stopping_again_kills(
-    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("mahtab_tui.tui.leaving.KILL_OFFER_DELAY_S", 0.01)
+class RunningWork:
+    """What runs in a session that is never started."""
+
+    def __init__(self, app: MahtabApp, patch: pytest.MonkeyPatch) -> None:
+        self.cells: frozenset[int] = frozenset()
+        self.cells_after_stop: frozenset[int] | None = None
+        """None if a stop ends no cell."""
+        self.model_cell_runs = False
+        self.stopped: Literal["model", "cell"] = "cell"
+        self.stop_count = 0
+        patch.setattr(Cells, "running_numbers", property(lambda cells: self.cells))
+        patch.setattr(Cells, "running", property(lambda cells: bool(self.cells)))
+        patch.setattr(Cells, "assistant_runs", property(lambda cells: self.model_cell_runs))
+        patch.setattr(app.session, "stop", self.stop)
+
+    def stop(self) -> str:
+        self.stop_count += 1
+        if self.cells_after_stop is not None:
+            self.cells = self.cells_after_stop
+        return self.stopped
+
+
+Stoppable = tuple[MahtabApp, RunningWork, pytest.MonkeyPatch]
+
+
+@pytest.fixture
+def stoppable(make_app: MakeApp, monkeypatch: pytest.MonkeyPatch) -> Stoppable:
+    """An application in which no key counts as held down, and what runs in it."""
     app = make_app(*story())
-    runs = True
-    monkeypatch.setattr(Cells, "running", property(lambda cells: runs))
-    monkeypatch.setattr(app.session, "stop", lambda: "cell")
+    monkeypatch.setattr("mahtab_tui.tui.interrupting.KILL_OFFER_DELAY_S", 0.01)
+    monkeypatch.setattr("mahtab_tui.tui.key_repeat.REPEAT_INTERVAL_S", 0)
+    monkeypatch.setattr("mahtab_tui.tui.key_repeat.FIRST_REPEAT_S", 0)
+    return app, RunningWork(app, monkeypatch), monkeypatch
+
+
+@pytest.mark.parametrize("stopped", ["cell", "model"])
+async def test_unresponsive_cell_gets_a_hint_that_stopping_again_kills(
+    stoppable: Stoppable, stopped: Literal["model", "cell"]
+) -> None:
+    app, work, _ = stoppable
+    work.cells = frozenset({7})
+    work.stopped = stopped
+    work.model_cell_runs = stopped == "model"
     async with showing(app) as pilot:
         await pilot.press("escape")
-        await wait_for_notice(pilot, "to kill the kernel")
+        await wait_for_notice(pilot, "Stop it again within 2 seconds to kill the kernel")
         await pilot.press("escape")
         await wait_for_screen(pilot, Confirm)
-        await pilot.press("n")
-        app.clear_notifications()
-        monkeypatch.setattr(app.command_context.interrupter, "_last_stop_time", 0.0)
-        runs = False
-        app.command_context.interrupter.stop()
+
+
+@pytest.mark.parametrize("next_cells", [frozenset(), frozenset({8})], ids=["none", "another"])
+async def test_a_cell_that_has_stopped_is_not_offered_to_be_killed(
+    stoppable: Stoppable, next_cells: frozenset[int]
+) -> None:
+    app, work, patch = stoppable
+    patch.setattr("mahtab_tui.tui.interrupting.SECOND_STOP_S", 60)
+    work.cells = frozenset({7})
+    work.cells_after_stop = next_cells
+    async with showing(app) as pilot:
+        await pilot.press("escape")
         await pilot.pause(0.1)
-        assert not notices(pilot), "offers to kill a cell that has stopped"
+        assert not notices(pilot)
+        await pilot.press("escape")
+        await pilot.pause()
+        assert (len(app.screen_stack), work.stop_count) == (1, 2)
+
+
+async def test_a_cell_is_not_killed_after_only_the_model_was_stopped(stoppable: Stoppable) -> None:
+    app, work, patch = stoppable
+    patch.setattr("mahtab_tui.tui.interrupting.SECOND_STOP_S", 60)
+    work.cells = frozenset({7})
+    work.stopped = "model"
+    async with showing(app) as pilot:
+        await pilot.press("escape", "escape")
+        await pilot.pause()
+        assert (len(app.screen_stack), work.stop_count) == (1, 2)
+
+
+@pytest.mark.parametrize("limit", ["REPEAT_INTERVAL_S", "FIRST_REPEAT_S"])
+async def test_held_stop_key_does_not_ask_to_kill(stoppable: Stoppable, limit: str) -> None:
+    app, work, patch = stoppable
+    patch.setattr("mahtab_tui.tui.interrupting.SECOND_STOP_S", 60)
+    patch.setattr(f"mahtab_tui.tui.key_repeat.{limit}", 60)
+    work.cells = frozenset({7})
+    async with showing(app) as pilot:
+        await pilot.press("ctrl+c", "ctrl+c", "ctrl+c")
+        await pilot.pause()
+        assert (len(app.screen_stack), work.stop_count) == (1, 1)
 
 
 @pytest.mark.parametrize("width", [50, 74, 120])

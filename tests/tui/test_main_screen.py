@@ -26,8 +26,10 @@ from mahtab_tui.session.rewind_points import RewindPoint
 from mahtab_tui.session.rewinding import RewindPreview, RewindScope
 from mahtab_tui.tui import external
 from mahtab_tui.tui.app import MahtabApp
+from mahtab_tui.tui.editor.draft_file import DraftFile
 from mahtab_tui.tui.find import FindRow, LineInput
 from mahtab_tui.tui.messages import RunInput
+from mahtab_tui.tui.open import ScreenFrontend
 from mahtab_tui.tui.screens.check import CheckScreen
 from mahtab_tui.tui.screens.dialog import Confirm
 from mahtab_tui.tui.screens.rewind import RewindPreviewScreen, RewindScreen, Tick
@@ -103,7 +105,8 @@ async def test_possible_losses_are_named_and_the_same_key_quits(
     lost: str,
     key: str,
 ) -> None:
-    monkeypatch.setattr("mahtab_tui.tui.leaving.KEY_REPEAT_S", 0)
+    monkeypatch.setattr("mahtab_tui.tui.key_repeat.REPEAT_INTERVAL_S", 0)
+    monkeypatch.setattr("mahtab_tui.tui.key_repeat.FIRST_REPEAT_S", 0)
     app = make_app(*records)
     async with showing(app) as pilot:
         await pilot.press(key)
@@ -115,10 +118,13 @@ async def test_possible_losses_are_named_and_the_same_key_quits(
 
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("key", ["ctrl+q", "ctrl+d"])
-async def test_key_repeat_asks_and_does_not_quit(
-    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch, key: str
+@pytest.mark.parametrize("limit", ["REPEAT_INTERVAL_S", "FIRST_REPEAT_S"])
+async def test_held_key_asks_and_does_not_quit(
+    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch, key: str, limit: str
 ) -> None:
-    monkeypatch.setattr("mahtab_tui.tui.leaving.KEY_REPEAT_S", 60)
+    monkeypatch.setattr("mahtab_tui.tui.key_repeat.REPEAT_INTERVAL_S", 0)
+    monkeypatch.setattr("mahtab_tui.tui.key_repeat.FIRST_REPEAT_S", 0)
+    monkeypatch.setattr(f"mahtab_tui.tui.key_repeat.{limit}", 60)
     async with showing(make_app(MADE)) as pilot:
         await pilot.press(key, key, key, key)
         assert not await left(pilot)
@@ -151,6 +157,41 @@ async def test_any_other_key_stays_and_the_next_quit_asks_again(
         assert stopped == []
         assert app.editor.text == {"x": "x", "space": " "}.get(between, "")
         await until(pilot, lambda: len(app.screen.query(LeaveRow)) == 1)
+
+
+@pytest.mark.parametrize("key", ["escape", "x", ""], ids=["escape", "x", "no key"])
+async def test_exit_in_a_cell_asks_again_after_an_earlier_question(
+    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
+    app = make_app(MADE)
+    monkeypatch.setattr(SessionAgent, "in_turn", property(lambda agent: True))
+    async with showing(app) as pilot:
+        await pilot.press("ctrl+q", *([key] if key else ()))
+        await until(pilot, lambda: bool(question(pilot)) == (not key))
+        monkeypatch.setattr("mahtab_tui.tui.key_repeat.REPEAT_INTERVAL_S", 0)
+        monkeypatch.setattr("mahtab_tui.tui.key_repeat.FIRST_REPEAT_S", 0)
+        ScreenFrontend(app).leave()
+        assert not await left(pilot)
+        assert question(pilot)
+
+
+async def test_stopping_the_cell_to_leave_forgets_the_draft(
+    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = make_app()
+    monkeypatch.setattr(type(app.session), "saved_id", "sales-march")
+    monkeypatch.setattr(Cells, "running", property(lambda cells: True))
+    monkeypatch.setattr(type(app.session.kernel), "can_detach", True)
+    async with showing(app) as pilot:
+        await pilot.press(*"abc")
+        draft_file = DraftFile(app.session)
+        await until(pilot, lambda: draft_file.read() is not None)
+        await pilot.press("ctrl+q")
+        assert "^s stops it" in question(pilot)
+        await pilot.press("ctrl+s")
+        assert await left(pilot)
+        assert not app.leaves_kernel
+        assert draft_file.read() is None
 
 
 async def test_quit_over_another_screen_asks_there(make_app: MakeApp) -> None:

@@ -110,7 +110,7 @@ class PriorityKeyApp(App[None]):
 
     def __init__(self, *, is_ordered: bool) -> None:
         super().__init__()
-        self.keys = KeyOrder(self, super().on_event, lambda event: False)
+        self.keys = KeyOrder(self, super().on_event, lambda event: False, lambda: None)
         self.is_ordered = is_ordered
         self.values: list[str] = []
 

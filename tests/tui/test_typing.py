@@ -301,7 +301,7 @@ class KeyOrderApp(App[None]):
 
     def __init__(self) -> None:
         super().__init__()
-        self.keys = KeyOrder(self, super().on_event, lambda event: False)
+        self.keys = KeyOrder(self, super().on_event, lambda event: False, lambda: None)
         self.begun = asyncio.Event()
         self.may_end = asyncio.Event()
         self.actions: list[str] = []

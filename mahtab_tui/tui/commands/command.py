@@ -11,7 +11,8 @@ from mahtab_tui.tui.commands.declarations import PaneCommand
 if TYPE_CHECKING:
     from mahtab_tui.session import Session
     from mahtab_tui.store.input_history import History
-    from mahtab_tui.tui.leaving import Interrupter, QuitFlow
+    from mahtab_tui.tui.interrupting import Interrupter
+    from mahtab_tui.tui.leaving import QuitFlow
     from mahtab_tui.tui.live_settings import LiveSettings
     from mahtab_tui.tui.main_screen import Panes
     from mahtab_tui.tui.navigation import Navigation
