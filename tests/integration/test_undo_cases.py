@@ -43,7 +43,7 @@ weak: a weak reference does not come back | p2 = P(); weak = weakref.ref(p2) | d
 descriptor 100: what was read from this pipe | pipe = os.pipe(); moved = os.write(pipe[1], b'abc'), os.dup2(pipe[0], 100), os.close(pipe[0]) | os.read(100, 2)
 descriptor 102: what has come into this pipe stays in it | pipe2 = os.pipe(); moved3 = os.dup2(pipe2[0], 102), os.close(pipe2[0]) | os.write(pipe2[1], b'abc')
 descriptor 103: it was closed | moved4 = os.dup2(0, 103) | os.close(103)
-os.eventfd_read: does not come back | event = os.eventfd(3) if hasattr(os, 'eventfd') else None | event and os.eventfd_read(event)
+os.eventfd_read: is not put back | event = os.eventfd(3) if hasattr(os, 'eventfd') else None | event and os.eventfd_read(event)
 atexit.unregister: does not come back | import atexit | atexit.unregister(len)
 asyncio.run_in_executor: goes on | import asyncio | asyncio.get_event_loop().run_in_executor(None, int)
 asyncio_0: is still running | two = 2 | None
@@ -51,8 +51,8 @@ descriptor 101 (pos.txt): its position stays | made = os.open('pos.txt', 66); mo
 task slow: this task was started and still runs | import asyncio | slow = asyncio.create_task(asyncio.sleep(1000), name='slow')
 priority: this setting cannot be restored | import os | os.nice(1)
 sys.addaudithook, os.register_at_fork, codecs.register, codecs.register_error: stays | import sys, os, codecs | sys.addaudithook(lambda *a: None); os.register_at_fork(before=int); codecs.register(lambda name: None); codecs.register_error('zz', len)
-sqlite3.create_function: what it registers stays | import sqlite3; functions = sqlite3.connect(':memory:') | functions.create_function('zz', 0, int)
-ctypes.prctl, ctypes.CDLL: not compared | import ctypes | ctypes.CDLL(None).prctl(15, b'renamed')
+sqlite3.create_function: what was registered with a connection stays | import sqlite3; functions = sqlite3.connect(':memory:') | functions.create_function('zz', 0, int)
+ctypes.prctl, ctypes.CDLL: undo does not compare | import ctypes | ctypes.CDLL(None).prctl(15, b'renamed')
 library: not compared | import ctypes; library = ctypes.CDLL(None) | library.getpid()
 descriptor 104: what was read from this socket | import socket; ends = socket.socketpair(); sent = ends[1].send(b'abc'); moved5 = [(os.dup2(end.fileno(), number), end.close()) for end, number in zip(ends, (104, 105))]; reading = {'end': 104} | os.read(reading['end'], 2)
 descriptor 106: its flags | moved6 = os.dup2(0, 106) | os.set_inheritable(106, False)
@@ -60,9 +60,9 @@ descriptor 107: it was closed | folder = os.open('.', os.O_RDONLY); moved7 = os.
 cut: an open file cannot be restored | cut = open('cut.txt', 'w') | cut.truncate(100)
 times.txt: its times | open('times.txt', 'w').close() | os.utime('times.txt', (1, 1))
 marked.txt: its attributes | import contextlib; open('marked.txt', 'w').close() | with contextlib.suppress(OSError): os.setxattr('marked.txt', 'user.a', b'1')
-os.mkfifo: what it makes stays | one = 1 | os.mkfifo('pipe.fifo')
+os.mkfifo: the file that was created is not removed | one = 1 | os.mkfifo('pipe.fifo')
 os.kill: cannot be taken back | one = 1 | os.kill(os.getpid(), 0)
-fcntl.flock: not compared | import fcntl; locked = open('lock.txt', 'w') | fcntl.flock(locked, fcntl.LOCK_EX)
+fcntl.flock: undo does not compare | import fcntl; locked = open('lock.txt', 'w') | fcntl.flock(locked, fcntl.LOCK_EX)
 event loop: a callback was scheduled | one = 1 | asyncio.get_event_loop().call_later(1000, print); None
 """
 
@@ -389,10 +389,71 @@ def test_event_loop_of_the_kernel_is_no_socket_of_a_cell(cells: Cells) -> None:
     assert [entry.name for entry in done.not_restored if "descriptor" in entry.name] == []
 
 
-def test_methods_called_kill_and_fork_are_not_those_of_the_system(cells: Cells) -> None:
-    setup = "class Job:\n    def kill(self): pass\n    def fork(self): pass\njob = Job()"
-    done = undone(cells, setup, "job.kill(); job.fork(); found = 1")
-    assert [entry.name for entry in done.not_restored] == []
+def test_functions_of_other_objects_and_modules_are_not_those_of_the_system(cells: Cells) -> None:
+    setup = """
+import asyncio, socket
+class Model:
+    def kill(self): pass
+    fork = freeze = lockf = register = unregister = mkfifo = kill
+model = Model()
+"""
+    done = undone(
+        cells,
+        setup,
+        "model.kill(); model.fork(); model.freeze(); model.lockf(); model.register(); model.unregister(); model.mkfifo(); server = socket.create_server(('127.0.0.1', 0)); also = 1",
+    )
+    assert done.exact, done.not_restored
+
+
+@pytest.mark.parametrize(
+    ("setup", "change", "label"),
+    [
+        ("import os; file = open('a', 'w')", "os.lockf(file.fileno(), os.F_LOCK, 0)", "os.lockf"),
+        ("from os import kill, getpid", "kill(getpid(), 0)", "os.kill"),
+        ("from gc import freeze as keep", "keep()", "gc.freeze"),
+        ("import gc as collector", "collector.freeze()", "gc.freeze"),
+        (
+            "import asyncio, socket; loop = asyncio.get_event_loop()",
+            "server = loop.create_server(int, sock=socket.socket()); server.close()",
+            "asyncio.create_server",
+        ),
+    ],
+)
+def test_a_lasting_function_is_named_with_its_module_however_it_was_imported(
+    cells: Cells, setup: str, change: str, label: str
+) -> None:
+    done = undone(cells, setup, change)
+    assert [item.name for item in done.not_restored if "." in item.name] == [label]
+
+
+def test_a_registration_by_a_loaded_library_stays_though_another_module_was_removed(
+    cells: Cells, project: Path
+) -> None:
+    library = project / "site-packages" / "registering.py"
+    library.parent.mkdir()
+    library.write_text("import copyreg\nclass C: pass\ncopyreg.pickle(C, len)\n")
+    cells.text(f"import colorsys, copyreg, sys; sys.path.append({str(library.parent)!r})")
+    cells.text("v = [1]; del sys.modules['colorsys']; import registering")
+    done = cells.kernel.undo(cells.number)
+    assert done.exact, done.not_restored
+    cells.text("import registering")
+    assert cells.text("registering.C in copyreg.dispatch_table") == "True\n"
+
+
+def test_a_registration_is_undone_though_a_module_was_removed(cells: Cells) -> None:
+    done = undone(
+        cells,
+        "import colorsys, copyreg, sys\nclass Registered: pass",
+        "copyreg.pickle(Registered, len); del sys.modules['colorsys']",
+    )
+    assert done.exact, done.not_restored
+    assert cells.text("Registered in copyreg.dispatch_table") == "False\n"
+
+
+def test_an_entry_of_the_modules_that_has_no_name_is_removed(cells: Cells) -> None:
+    done = undone(cells, "import sys; v = [1]", "v.append(2); sys.modules[5] = sys")
+    assert done.exact, done.not_restored
+    assert cells.text("v, 5 in sys.modules") == "([1], False)\n"
 
 
 def test_what_is_said_of_descriptors_is_what_happened(cells: Cells) -> None:

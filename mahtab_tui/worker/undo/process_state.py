@@ -1,174 +1,271 @@
-"""The settings of the process and of libraries at one time, and what differs later."""
+"""Process-wide state that undo compares with what it was, and functions whose effects undo misses."""
 
 from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
-from ..values.objects import ATOMS, MISSING, address_of
+from ..values.objects import (
+    ATOMS,
+    MISSING,
+    address_of,
+    class_module,
+    get_if_loaded,
+)
 from .actions import Action, Unrestored
 from .registries import Descriptors, ModuleTable, write_modules
 from .settings import SETTINGS, Setting
 
-_LASTING_CALLS = {
-    "addaudithook": ("sys", "an audit hook stays until the kernel ends"),
-    "set_asyncgen_hooks": ("sys", "these hooks are not compared"),
-    "register_at_fork": ("os", "what it registers stays until the kernel ends"),
-    "register_error": ("codecs", "what it registers stays"),
-    "set_wakeup_fd": ("signal", "the descriptor is not compared"),
-    "flock": ("fcntl", "locks of files are not compared"),
-    "lockf": ("fcntl", "locks of files are not compared"),
-    "eventfd_read": ("os", "what it reads does not come back"),
-    "eventfd_write": ("os", "what it writes stays"),
-    **dict.fromkeys(("run_in_executor", "to_thread"), ("asyncio", "what it runs goes on")),
-    **dict.fromkeys(
-        ("add_reader", "add_writer", "remove_reader", "remove_writer"),
-        ("asyncio", "what the event loop waits for is not compared"),
+
+class _LastingCall(NamedTuple):
+    """A function whose effect undo can neither detect nor reverse."""
+
+    module: str
+    name: str
+    reason: str
+    """Why undo does not restore what the function has done, as the user reads it."""
+    is_method: bool = False
+    """Whether the function is called on objects, so that code need not name the module."""
+    namesake_module: str = ""
+    """A module that has another function of this name; empty if there is none."""
+
+
+def _functions(module: str, names: str, reason: str) -> list[_LastingCall]:
+    """Return the rows of functions that stand in a module. names: separated by spaces."""
+    return [_LastingCall(module, name, reason) for name in names.split()]
+
+
+def _methods(module: str, names: str, reason: str) -> list[_LastingCall]:
+    """Return the rows of methods of a module's objects. names: separated by spaces."""
+    return [_LastingCall(module, name, reason, is_method=True) for name in names.split()]
+
+
+_LASTING_CALLS = (
+    *_functions("sys", "addaudithook", "an audit hook stays until the kernel ends"),
+    *_functions("sys", "set_asyncgen_hooks", "undo does not compare these hooks"),
+    *_functions("os", "register_at_fork", "what was registered stays until the kernel ends"),
+    *_functions("os", "eventfd_read", "a number that was read is not put back"),
+    *_functions("os", "eventfd_write", "a number that was written stays"),
+    *_functions("os", "kill killpg", "a signal that was sent cannot be taken back"),
+    *_functions("os", "fork", "the process that was started goes on"),
+    *_functions("os", "mkfifo mknod", "the file that was created is not removed"),
+    *_functions("os", "lockf", "undo does not compare locks of files"),
+    *_functions("fcntl", "flock lockf", "undo does not compare locks of files"),
+    *_functions("signal", "set_wakeup_fd", "undo does not compare this descriptor"),
+    *_functions("gc", "freeze", "frozen objects stay frozen"),
+    *_functions("codecs", "register register_error", "what was registered stays"),
+    *_functions("atexit", "unregister", "a function that was unregistered does not come back"),
+    *_functions("asyncio", "to_thread", "what was started goes on"),
+    *_methods("asyncio", "run_in_executor", "what was started goes on"),
+    *_methods(
+        "asyncio",
+        "add_reader add_writer remove_reader remove_writer",
+        "undo does not compare what the event loop waits for",
     ),
-    **dict.fromkeys(
-        ("start_server", "start_unix_server", "create_server", "create_unix_server"),
-        ("asyncio", "the server goes on"),
+    *_functions("asyncio", "start_server start_unix_server", "the server goes on"),
+    _LastingCall("asyncio", "create_server", "the server goes on", True, namesake_module="socket"),
+    *_methods("asyncio", "create_unix_server", "the server goes on"),
+    *_functions(
+        "ctypes",
+        "CDLL PyDLL cdll pydll pythonapi",
+        "undo does not compare what native functions change",
     ),
-    **dict.fromkeys(("kill", "killpg"), ("os", "a signal cannot be taken back")),
-    "fork": ("os", "the process that it starts goes on"),
-    "mkfifo": ("os", "what it makes stays"),
-    "mknod": ("os", "what it makes stays"),
-    **dict.fromkeys(
-        ("CDLL", "PyDLL", "cdll", "pydll", "pythonapi", "LoadLibrary"),
-        ("ctypes", "what native functions do is not compared"),
+    *_methods("ctypes", "LoadLibrary", "undo does not compare what native functions change"),
+    *_methods("ctypes", "prctl", "undo does not compare what this call sets"),
+    *_functions("ctypes", "set_errno", "undo does not compare this number"),
+    *_methods(
+        "sqlite3",
+        "create_function create_aggregate create_window_function create_collation",
+        "what was registered with a connection stays",
     ),
-    "set_errno": ("ctypes", "its errno is not compared"),
-    "prctl": ("ctypes", "what it sets is not compared"),
-    "freeze": ("gc", "the frozen objects stay frozen"),
-    **dict.fromkeys(
-        (
-            *("create_function", "create_aggregate", "create_window_function"),
-            *("create_collation", "set_authorizer", "set_progress_handler", "set_trace_callback"),
-            *("enable_load_extension", "enable_callback_tracebacks"),
-        ),
-        ("sqlite3", "what it registers stays"),
+    *_methods(
+        "sqlite3",
+        "set_authorizer set_progress_handler set_trace_callback",
+        "what was registered with a connection stays",
     ),
-    "setconfig": ("sqlite3", "what it sets is not compared"),
-}
-"""Functions whose effect cannot be seen, by name: their modules, and the reason that is given for
-cells that mention them."""
+    *_methods("sqlite3", "enable_load_extension setconfig", "undo does not compare this setting"),
+    *_functions("sqlite3", "enable_callback_tracebacks", "undo does not compare this setting"),
+)
+"""An undo names these functions if the code that it undoes may call them."""
 
 _DESCRIPTOR_FUNCTIONS = frozenset(
     "read readv readinto readline readlines write writev pwrite pwritev truncate ftruncate lseek"
     " posix_fallocate copy_file_range sendfile splice dup2 closerange recv recv_into recvfrom recvmsg"
     " send sendall sendto sendmsg set_blocking set_inheritable fdopen fileno fromfd".split()
 )
+"""Code without any of these names leaves the descriptors as they are, unless it calls `os.close`."""
+
+_STANDARD_MODULES: frozenset[str] = getattr(sys, "stdlib_module_names", frozenset())
+"""Empty in Python 3.9, which does not list them: there, each new module counts as a library's."""
+
+
+class _Mentions:
+    """What code mentions: names, and the values of the variables among these."""
+
+    def __init__(self, names: Collection[str], values: Collection[object]) -> None:
+        self._names = names
+        self._addresses = {address_of(value) for value in values}
+        self._class_packages = {_package(class_module(type(value))) for value in values}
+        """The packages that define the classes of the values."""
+
+    def may_call(self, call: _LastingCall) -> bool:
+        """Return whether the code may call a function."""
+        module = sys.modules.get(call.module)
+        if module is None:
+            return False
+        if address_of(get_if_loaded(call.module, call.name)) in self._addresses:
+            return True
+        if call.name not in self._names:
+            return False
+        if call.module in self._names or address_of(module) in self._addresses:
+            return True
+        if not call.is_method:
+            return False
+        return call.namesake_module not in self._names or call.module in self._class_packages
 
 
 class ProcessState:
-    """The settings at one time."""
+    """A snapshot of process-wide state that undo can compare."""
 
-    def __init__(self, mentioned: Collection[str] = ()) -> None:
-        """Note the present state. mentioned: names in the code that will run; what few cells change
-        is only noted for cells that mention it."""
+    def __init__(self, mentioned_names: Collection[str] = ()) -> None:
+        """Take a snapshot.
+
+        Args:
+            mentioned_names: Names in the code that will run. Rarely changed state is recorded only
+                if the code mentions it.
+        """
         self._values = [_read(setting) for setting in SETTINGS]
-        self._libraries = _count_libraries(len(sys.modules))
-        self._module_count = len(sys.modules)
+        self._module_names = _read_module_names()
         self._modules: ModuleTable | None = None
         self._descriptors: Descriptors | None = None
-        self.note_mentioned(mentioned)
+        self.note_mentioned(mentioned_names)
 
-    def note_mentioned(self, mentioned: Collection[str]) -> None:
-        """Note what else code may change that has these names and has not run yet."""
-        if self._modules is None and "modules" in mentioned:
+    def note_mentioned(self, mentioned_names: Collection[str]) -> None:
+        """Also record state that code using these names could change. Call before the code runs."""
+        if self._modules is None and "modules" in mentioned_names:
             self._modules = ModuleTable()
-        uses_descriptors = not _DESCRIPTOR_FUNCTIONS.isdisjoint(mentioned)
-        # Nearly everything has a method `close`.
-        uses_descriptors |= "os" in mentioned and "close" in mentioned
+        uses_descriptors = not _DESCRIPTOR_FUNCTIONS.isdisjoint(mentioned_names)
+        # `close` alone is too common, so require `os` as well.
+        uses_descriptors |= "os" in mentioned_names and "close" in mentioned_names
         if self._descriptors is None and uses_descriptors:
             self._descriptors = Descriptors()
 
     def note_loaded_libraries(self) -> None:
-        """Note the settings of libraries that have been loaded since."""
+        """Record the settings of libraries that were loaded after the snapshot."""
         for index, value in enumerate(self._values):
-            if value is not MISSING:
-                continue
-            present_value = _read(SETTINGS[index])
-            # Another thread may have noted it meanwhile, whose code has changed it since.
-            if self._values[index] is MISSING:
-                self._values[index] = present_value
+            if value is MISSING:
+                self._values[index] = _read(SETTINGS[index])
 
     def find_descriptor_changes(
-        self, without: Collection[int], mentioned: Collection[int]
+        self, ignored_descriptors: Collection[int], mentioned_descriptors: Collection[int]
     ) -> list[Unrestored]:
-        """Name the descriptors that were read or written. without, mentioned: see
-        `Descriptors.find_changes`."""
+        """Describe descriptors that were read, written, closed or replaced.
+
+        Args:
+            ignored_descriptors: See `Descriptors.find_changes`.
+            mentioned_descriptors: See `Descriptors.find_changes`.
+        """
         if self._descriptors is None:
             return []
-        changes = self._descriptors.find_changes(without, mentioned)
+        changes = self._descriptors.find_changes(ignored_descriptors, mentioned_descriptors)
         return [Unrestored(label, reason) for label, reason in changes]
 
-    def find_lasting_calls(self, mentioned: Collection[str]) -> list[Unrestored]:
-        """Name the functions that the code mentions and whose effect is not compared."""
-        calls = [
-            Unrestored(f"{module}.{name}", reason)
-            for name, (module, reason) in _LASTING_CALLS.items()
-            if name in mentioned and module in sys.modules
-            # Objects of others have methods with these names.
-            if name not in ("kill", "fork") or "os" in mentioned
-        ]
-        if "codecs" in mentioned and "register" in mentioned:
-            calls.append(Unrestored("codecs.register", "what it registers stays"))
-        if "atexit" in mentioned and "unregister" in mentioned:
-            calls.append(Unrestored("atexit.unregister", "it does not come back"))
-        return calls
+    @staticmethod
+    def find_lasting_calls(
+        mentioned_names: Collection[str], mentioned_values: Collection[object] = ()
+    ) -> list[Unrestored]:
+        """Return functions that code mentions, and whose effects undo can neither detect nor reverse.
 
-    def find_changes(self, mentioned: Collection[str] = ()) -> dict[str, Action | None]:
-        """Return the settings that differ by their labels, with how to put them back; None for one
-        that cannot be put back. mentioned: names in the code that ran."""
+        Args:
+            mentioned_names: Names in the code.
+            mentioned_values: The values of the variables among these names.
+        """
+        mentions = _Mentions(mentioned_names, mentioned_values)
+        return [
+            Unrestored(f"{call.module}.{call.name}", call.reason)
+            for call in _LASTING_CALLS
+            if mentions.may_call(call)
+        ]
+
+    def find_changes(self, mentioned_names: Collection[str] = ()) -> dict[str, Action | None]:
+        """Return how to restore the settings that have changed.
+
+        Args:
+            mentioned_names: Names in the code that ran.
+
+        Returns:
+            An action by the label of the setting; None if the setting cannot be restored.
+        """
         changes: dict[str, Action | None] = {}
-        if (modules_action := self._modules_action()) is not None:
+        modules_action = self._make_modules_action()
+        if modules_action is not None:
             changes["sys.modules"] = modules_action
 
-        has_new_libraries = _count_libraries(len(sys.modules)) != self._libraries
-        has_new_modules = len(sys.modules) != self._module_count
+        new_modules = _read_module_names() - self._module_names
+        has_new_libraries = not _library_names(new_modules) <= _library_names(self._module_names)
         for setting, old_value in zip(SETTINGS, self._values):
-            if setting.is_cache and set(setting.set_by).isdisjoint(mentioned):
+            is_mentioned = not set(setting.set_by).isdisjoint(mentioned_names)
+            if setting.is_cache and not is_mentioned:
                 continue
             new_value = _read(setting)
             if old_value is MISSING or new_value is MISSING or _equal(old_value, new_value):
                 continue
-            if has_new_libraries and setting.label == "warnings.filters":
-                continue  # libraries that were loaded have set some, and will not do so again
-            if has_new_modules and setting.set_by and not setting.is_cache:
-                # A part of the change is that of the loaded modules, and must stay.
-                if not set(setting.set_by).isdisjoint(mentioned):
-                    changes[setting.label] = None
-                continue
-            write = setting.write
-            action = None
-            if write is not None:
-                action = Action(partial(write, old_value), partial(write, new_value))
-            changes[setting.label] = action
+            if setting.set_by_libraries:
+                is_set_by_imports = has_new_libraries
+            else:
+                is_set_by_imports = bool(new_modules and setting.set_by and not setting.is_cache)
+            if not is_set_by_imports:
+                changes[setting.label] = _make_action(setting, old_value, new_value)
+            elif is_mentioned:
+                # What the loaded modules have set must stay: they will not set it again.
+                changes[setting.label] = None
         return changes
 
-    def _modules_action(self) -> Action | None:
-        """Return how to put back the entries of `sys.modules`; None if they are as they were."""
+    def _make_modules_action(self) -> Action | None:
+        """Return how to restore the entries of `sys.modules`; None if they have not changed."""
         if self._modules is None:
             return None
-        changes = self._modules.find_changes()
-        if not changes:
+        old_entries = self._modules.find_changes()
+        if not old_entries:
             return None
-        present = {name: sys.modules.get(name, MISSING) for name in changes}
-        return Action(partial(write_modules, changes), partial(write_modules, present))
+        current_entries = {name: sys.modules.get(name, MISSING) for name in old_entries}
+        return Action(partial(write_modules, old_entries), partial(write_modules, current_entries))
+
+
+def _read_module_names() -> frozenset[str]:
+    """Return the names of the loaded modules."""
+    newest_name = next(reversed(sys.modules), "")
+    return _copy_module_names(len(sys.modules), newest_name)
 
 
 @functools.lru_cache(maxsize=1)
-def _count_libraries(modules: int) -> int:
-    """Count the loaded packages outside the standard library.
+def _copy_module_names(module_count: int, newest_name: str) -> frozenset[str]:
+    """Return the names of the loaded modules.
 
-    modules: the number of loaded modules. While it stays the same, the count comes from the cache,
-    because reading the names would make Linux copy their memory after a fork."""
-    standard: frozenset[str] = getattr(sys, "stdlib_module_names", frozenset())
-    return len({name.partition(".")[0] for name in list(sys.modules)} - standard)
+    While their number and the name that was added last stay the same, the names come from the cache,
+    because reading them would make Linux copy their memory after a fork.
+    """
+    return frozenset(name for name in list(sys.modules) if type(name) is str)
+
+
+def _library_names(modules: Iterable[str]) -> set[str]:
+    """Return the names of the packages outside the standard library to which modules belong."""
+    return {_package(module) for module in modules} - _STANDARD_MODULES
+
+
+def _package(module: str) -> str:
+    return module.partition(".")[0]
+
+
+def _make_action(setting: Setting, old_value: object, new_value: object) -> Action | None:
+    """Return how to restore a setting; None if it cannot be restored."""
+    write = setting.write
+    if write is None:
+        return None
+    return Action(partial(write, old_value), partial(write, new_value))
 
 
 def _read(setting: Setting) -> object:

@@ -352,20 +352,21 @@ class Descriptors:
         self._states = dict(_read_descriptors())
 
     def find_changes(
-        self, without: Collection[int], mentioned: Collection[int]
+        self, ignored_descriptors: Collection[int], mentioned_descriptors: Collection[int]
     ) -> list[tuple[str, str]]:
         """Return what cannot be restored, as labels and reasons.
 
         Args:
-            without: Descriptors of files that are compared in another way.
-            mentioned: Those that the code may mean. The kernel has sockets of its own.
+            ignored_descriptors: Descriptors of files that are compared in another way.
+            mentioned_descriptors: Descriptors that the code may mean. Other sockets are ignored,
+                because they may be the kernel's own.
         """
         changes: list[tuple[str, str]] = []
         new_states = dict(_read_descriptors())
         for number, old_state in self._states.items():
             new_state = new_states.get(number)
-            is_mentioned = number in mentioned
-            if number in without or (old_state.kind in _SOCKETS and not is_mentioned):
+            is_mentioned = number in mentioned_descriptors
+            if number in ignored_descriptors or (old_state.kind in _SOCKETS and not is_mentioned):
                 continue
             label = f"descriptor {number}"
             if new_state is None or old_state.identity != new_state.identity:

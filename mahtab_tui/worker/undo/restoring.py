@@ -296,7 +296,7 @@ def _add_side_state(plan: Plan, steps: list[Step], kinds: Kinds, mentioned: froz
         plan.not_restored += first_step.process.find_descriptor_changes(
             compared_files, _find_numbers(mentioned_values)
         )
-        plan.not_restored += first_step.process.find_lasting_calls(mentioned)
+        plan.not_restored += first_step.process.find_lasting_calls(mentioned, mentioned_values)
 
 
 def _find_numbers(values: Iterable[Any], depth: int = 2) -> set[int]:

@@ -65,6 +65,9 @@ class Setting(NamedTuple):
     any code that changes it. Empty for all others."""
     is_cache: bool = False
     """Whether all imports change it, so that only the code that mentions it counts."""
+    set_by_libraries: bool = False
+    """Whether libraries may add to it when they are loaded. A change is then left as it is, because
+    they would not add to it again."""
 
 
 def _list_setting(
@@ -305,7 +308,7 @@ SETTINGS: tuple[Setting, ...] = (
         set_by=("path_importer_cache", "invalidate_caches"),
         is_cache=True,
     ),
-    _list_setting("warnings", "filters", _note_new_filters),
+    _list_setting("warnings", "filters", _note_new_filters)._replace(set_by_libraries=True),
     _function_setting("random", "getstate", "setstate", label="random"),
     Setting("numpy.random", _read_numpy_random, _write_numpy_random),
     Setting("decimal context", _read_decimal_context, _write_decimal_context),
