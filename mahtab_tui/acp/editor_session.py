@@ -19,6 +19,7 @@ from mahtab_tui.session.background_kernels import add_recovered_output
 from mahtab_tui.session.cell_records import unfinished_cells
 from mahtab_tui.session.frontend import HeadlessFrontend
 from mahtab_tui.session.kernel import ReattachedKernel, process_kernel
+from mahtab_tui.session.open_session import open_door
 from mahtab_tui.session.running_sessions import SharingError
 from mahtab_tui.session.session import QUIT_SAVE_S
 from mahtab_tui.session.sharing import ShareServer
@@ -100,6 +101,7 @@ class EditorSession:
             EditorFrontend(),
             name=opened.name,
             past=opened.past,
+            open_door=open_door,
         )
         self._share_server: ShareServer | None = None
 

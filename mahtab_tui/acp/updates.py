@@ -7,7 +7,7 @@ from collections.abc import Callable
 from mahtab_tui.acp.cell_card import CellCard, Picture
 from mahtab_tui.acp.protocol import Update, thought, tool_call, usage, user_words, words
 from mahtab_tui.bus import records
-from mahtab_tui.bus.answers import parse_response
+from mahtab_tui.bus.answers import answer_prose
 from mahtab_tui.bus.change_words import format_changes
 from mahtab_tui.bus.fences import fenced
 from mahtab_tui.bus.records import PICTURES, Record, RecordHandler
@@ -195,7 +195,7 @@ class UpdateWriter(RecordHandler):
         """Send the words of an answer of which no piece came."""
         if (record.turn, record.step) in self._streamed:
             return
-        if prose := parse_response(record.text).prose:
+        if prose := answer_prose(record):
             self._send(words(prose))
 
     # Cells

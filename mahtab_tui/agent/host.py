@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple, NotRequired, Protocol, TypedDict
 
@@ -204,3 +205,50 @@ class AgentHost(ModelHost, Protocol):
 
     def interrupt(self) -> None:
         """Withdraw pending approvals, and interrupt the model's cell."""
+
+
+class Door(Protocol):
+    """Where an agent reaches the session, by our MCP server."""
+
+    path: Path
+    """The socket."""
+
+    def cancel_calls(self) -> None:
+        """Stop what the agent runs in the session."""
+
+    def close(self) -> None:
+        """Let nobody in any more."""
+
+
+class EarlierSession(NamedTuple):
+    """The session that an agent had before."""
+
+    id: str = ""
+    turn: int = 0
+    """The last question that it has got."""
+
+
+class OutsideHost(AgentHost, Protocol):
+    """The session, as seen by an agent of another program."""
+
+    def open_door(self) -> Door:
+        """Let the agent reach the session. Raises `ModelError`."""
+
+    def ask_permission(self, request: str, text: str, answers: Sequence[str]) -> Decision:
+        """Decide whether an agent's own tool may run: by the settings, or by asking the user. Waits.
+
+        Args:
+            request: The id of the question, by which `withdraw_permission` ends it.
+            text: What the tool would do.
+            answers: What the agent calls an approval and a refusal.
+        """
+
+    def withdraw_permission(self, request: str) -> None:
+        """Let `ask_permission` return `stop`."""
+
+    def earlier_session(self, agent: str) -> EarlierSession:
+        """Return the session that an agent of this name had, if nothing was taken out of the
+        conversation since."""
+
+    def messages_after(self, turn: int, before: int) -> Sequence[StoredMessage]:
+        """Return what was said after one question and before another one."""

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from mahtab_tui.bus.answer_splitter import AnswerSplitter, Kind
 from mahtab_tui.bus.fences import fences, is_python
+from mahtab_tui.bus.records import AssistantChat
 
 _RECORD_TAG = r"(?:(?:user|assistant)-repl-out|user-repl-in|user-chat|assistant-tool|user-attachment|recent-activity|surroundings)"
 _COPIED_TAG = re.compile(
@@ -72,6 +73,18 @@ def parse_response(
     """
     parts = tuple(part for part in _split_parts(text, python_names) if part.text)
     return ParsedResponse(parts, has_ended)
+
+
+def answer_parts(record: AssistantChat) -> Sequence[AnswerPart]:
+    """Return the parts of an answer; what an agent wrote is words."""
+    if record.is_prose:
+        return [AnswerPart("chat", record.text)] if record.text else []
+    return parse_response(record.text).parts
+
+
+def answer_prose(record: AssistantChat) -> str:
+    """Return the words of an answer without its thoughts and code."""
+    return "\n\n".join(part.text for part in answer_parts(record) if part.kind == "chat")
 
 
 def strip_copied_tags(text: str) -> str:

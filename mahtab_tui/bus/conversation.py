@@ -16,7 +16,7 @@ from mahtab_tui.bus.answer_pieces import (
     answer_author,
     answer_step,
 )
-from mahtab_tui.bus.answers import AnswerPart, parse_response
+from mahtab_tui.bus.answers import AnswerPart, answer_parts
 from mahtab_tui.bus.entries import (
     AnswerText,
     AttachmentChip,
@@ -303,7 +303,7 @@ class Conversation:
 
     def _correct(self, pieces: AnswerPieces, record: records.AssistantChat) -> None:
         """Make the streamed pieces those of the whole answer."""
-        correction = pieces.correct(record, self._answer_parts(record.text))
+        correction = pieces.correct(record, self._answer_parts(record))
         for piece in correction.dropped:
             self._drop(piece)
         for piece in correction.changed:
@@ -311,8 +311,8 @@ class Conversation:
         for piece in correction.added:
             self.append(piece)
 
-    def _answer_parts(self, text: str) -> Sequence[AnswerPart]:
-        return parse_response(text).parts
+    def _answer_parts(self, record: records.AssistantChat) -> Sequence[AnswerPart]:
+        return answer_parts(record)
 
     def _drop(self, piece: Piece) -> None:
         """Hide a streamed piece that is not part of the whole answer."""

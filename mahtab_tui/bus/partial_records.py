@@ -63,7 +63,12 @@ class PartialRecord:
         first = self._first
         if isinstance(first, records.AssistantChatStream):
             return records.AssistantChat(
-                text, turn=first.turn, step=first.step, party=first.party, time=first.time
+                text,
+                turn=first.turn,
+                step=first.step,
+                party=first.party,
+                is_prose=first.kind == "prose",
+                time=first.time,
             )
         record_type: type[records.ReplOut] = records.AssistantReplOut
         if isinstance(first, records.UserReplOutStream):
@@ -74,7 +79,7 @@ class PartialRecord:
     def _fence_before(self, kind: str) -> str:
         """Return the fence line that the stream omits before this kind."""
         previous_kind = self._kinds[-1][0] if self._kinds else "chat"
-        if kind == previous_kind:
+        if kind in (previous_kind, "prose"):
             return ""
         fence = "```python\n" if kind == "code" else "```\n"
         is_at_line_start = not self._pieces or self._pieces[-1].endswith("\n")

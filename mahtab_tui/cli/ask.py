@@ -47,6 +47,7 @@ from mahtab_tui.llm.base import ModelError
 from mahtab_tui.session import Session
 from mahtab_tui.session.data_files import DataFile
 from mahtab_tui.session.frontend import HeadlessFrontend
+from mahtab_tui.session.open_session import open_door
 from mahtab_tui.settings.model import Settings
 from mahtab_tui.store.session_titles import question_title
 from mahtab_tui.system import Lazy
@@ -249,6 +250,7 @@ def ask_questions(
         name=asked.name,
         past=asked.past,
         notebook=asked.notebook,
+        open_door=open_door,
     )
     asking = _Asking(session, form)
     if not form.is_quiet and not form.prints_events:

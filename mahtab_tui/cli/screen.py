@@ -361,7 +361,7 @@ def open_session(
         notebook: A notebook to open.
     """
     from mahtab_tui.session import Session
-    from mahtab_tui.session.open_session import CurrentFrontend, OpenSession
+    from mahtab_tui.session.open_session import CurrentFrontend, OpenSession, open_door
 
     frontend = CurrentFrontend()
     session = Session(
@@ -373,6 +373,7 @@ def open_session(
         files=files,
         notebook=notebook,
         no_trace=no_trace,
+        open_door=open_door,
     )
     opened = OpenSession(
         session,

@@ -63,8 +63,8 @@ class ExportedConversation(Conversation):
     def _mark_end(self, pieces: AnswerPieces, record: records.AssistantChat) -> None:
         """Do nothing, because only the screen shows which answers were stopped."""
 
-    def _answer_parts(self, text: str) -> Sequence[AnswerPart]:
-        return [part for part in super()._answer_parts(text) if part.kind != "thought"]
+    def _answer_parts(self, record: records.AssistantChat) -> Sequence[AnswerPart]:
+        return [part for part in super()._answer_parts(record) if part.kind != "thought"]
 
     def private(self, entry: Entry) -> bool:
         """Return whether a cell uses a private variable."""

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterable
 
 from mahtab_tui.bus import records
-from mahtab_tui.bus.answers import parse_response
+from mahtab_tui.bus.answers import answer_prose
 from mahtab_tui.bus.change_words import format_changes
 from mahtab_tui.bus.hidden_characters import symbols
 from mahtab_tui.bus.notes import NOTE_READERS
@@ -206,7 +206,7 @@ class RecordPrinter:
     def _complete_answer(self, record: records.AssistantChat) -> None:
         """Write the words of an answer of which no piece came, and what is to be said of it."""
         if (record.turn, record.step) not in self._streamed:
-            words = parse_response(record.text).prose
+            words = answer_prose(record)
             self.last_answer += words
             if words:
                 self._writer.write_line(words)

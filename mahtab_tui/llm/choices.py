@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from mahtab_tui.llm.base import ModelError
-from mahtab_tui.llm.names import SERVICES
+from mahtab_tui.llm.names import AGENT, SERVICES
 from mahtab_tui.llm.providers import check_model
+from mahtab_tui.settings.acp_agents import KNOWN_AGENTS
 from mahtab_tui.system import find_program
 
 _MODEL_LIST_TIMEOUT_S = 1.0
@@ -48,6 +49,8 @@ def offered_models(
     offers = list(configured_models)
     offers += [(spec, "used before") for spec in used_names]
     offers += [(spec, "the claude program, with your login") for spec in claude_models]
+    for name in (*KNOWN_AGENTS, *access.get("agents", {})):
+        offers.append((f"{AGENT}:{name}", "an agent that works in this session"))
     for provider in (*SERVICES, "ollama"):
         offers.append((f"{provider}:", "type a model's name after it"))
     offers.append(("demo", "offline, canned rules"))

@@ -15,10 +15,12 @@ SERVICES = {
 SERVERS = {"llamacpp": 8080, "lmstudio": 1234, "vllm": 8000, "ollama": 11434}
 """Providers whose servers run on a machine of the user's, and their ports."""
 PROVIDERS = (*SERVICES, *SERVERS)
+AGENT = "acp"
+"""Stands in place of a provider before the name of an agent, which is no model."""
 _COMPLETE_ALONE = ("claude", "demo", *SERVERS)
 """Names that need no model's name after them."""
 _PROVIDER_FORMS = ", ".join(f"{provider}:MODEL" for provider in PROVIDERS)
-MODEL_NAME_FORMS = f"claude, claude:MODEL, {_PROVIDER_FORMS}, demo, replay:FILE"
+MODEL_NAME_FORMS = f"claude, claude:MODEL, {_PROVIDER_FORMS}, demo, replay:FILE, acp:AGENT"
 
 
 def split_spec(spec: str) -> tuple[str, str]:
@@ -35,7 +37,7 @@ def split_spec(spec: str) -> tuple[str, str]:
         return "claude", provider
     if provider in _COMPLETE_ALONE:
         return provider, model
-    if model and provider in (*PROVIDERS, "replay"):
+    if model and provider in (*PROVIDERS, "replay", AGENT):
         return provider, model
     raise ModelError(f"There is no model {spec!r}. Possible names: {MODEL_NAME_FORMS}.")
 
@@ -53,7 +55,7 @@ def full_name(spec: str, provider: str | None) -> str:
     """Add a provider to a model's name that has none. provider: None adds nothing."""
     spec = spec.strip()
     first_word = spec.partition(":")[0]
-    has_provider = first_word in (*PROVIDERS, "claude", "demo", "replay")
+    has_provider = first_word in (*PROVIDERS, "claude", "demo", "replay", AGENT)
     if has_provider or not spec or provider is None:
         return spec
     return f"{provider}:{spec}"
@@ -65,9 +67,15 @@ def model_label(spec: str) -> str:
     provider, _, model = spec.strip().partition(":")
     if provider.startswith("claude"):
         return "claude"
-    if model and provider in PROVIDERS:
+    if model and provider in (*PROVIDERS, AGENT):
         return model.rpartition("/")[2]
     return provider
+
+
+def agent_name(spec: str) -> str:
+    """Return the name of the agent that a model's name means; empty for a model."""
+    provider, _, name = spec.strip().partition(":")
+    return name if provider == AGENT else ""
 
 
 def is_loopback(host: str) -> bool:

@@ -8,7 +8,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, Unpack
 
 from mahtab_tui.llm.base import MAX_ANSWER_CHARS, ModelError
-from mahtab_tui.llm.names import PROVIDERS, SERVERS, SERVICES, check_name, full_name, split_spec
+from mahtab_tui.llm.names import (
+    AGENT,
+    PROVIDERS,
+    SERVERS,
+    SERVICES,
+    check_name,
+    full_name,
+    split_spec,
+)
+from mahtab_tui.settings.acp_agents import KNOWN_AGENTS, AcpAgent, find_agent
 from mahtab_tui.system import find_program
 
 if TYPE_CHECKING:
@@ -54,6 +63,8 @@ class ModelAccess(TypedDict, total=False):
     """Whether the `claude` CLI may be billed to a key."""
     max_answer_chars: int
     """Characters after which an answer is given up."""
+    agents: Mapping[str, AcpAgent]
+    """The agents of the settings, by name."""
 
 
 class ModelOptions(ModelAccess, total=False):
@@ -73,12 +84,38 @@ def check_model(spec: str, **access: Unpack[ModelAccess]) -> None:
     """Check early, without loading anything, whether a model is available. Raises `ModelError`."""
     spec = full_name(spec, access.get("provider"))
     check_name(spec)
-    provider, _ = split_spec(spec)
+    provider, model = split_spec(spec)
+    if provider == AGENT:
+        installed_agent(model, access.get("agents", {}))
     if provider == "claude" and find_program("claude") is None:
         raise ModelError(
             "The program `claude` is not on the PATH. Install Claude Code, or choose another model, as in --model demo."
         )
     _find_key(provider, spec, access.get("base_url"), access.get("api_keys"))
+
+
+def installed_agent(name: str, configured: Mapping[str, AcpAgent]) -> AcpAgent:
+    """Return an agent whose program is installed, and has its path. Raises `ModelError`.
+
+    Args:
+        name: Its name.
+        configured: The agents of the settings, by name.
+    """
+    agent = find_agent(name, configured)
+    if agent is None:
+        names = ", ".join(sorted({*KNOWN_AGENTS, *configured}))
+        raise ModelError(
+            f"There is no agent {name!r}. Agents: {names}; [acp.NAME] with command adds another one."
+        )
+    program, *arguments = agent.command
+    path = find_program(program)
+    if path is None:
+        known = KNOWN_AGENTS.get(name)
+        advice = f" {known.advice}" if known else ""
+        raise ModelError(
+            f"The agent {name} needs the program {program}, which is not on the PATH.{advice}"
+        )
+    return agent.model_copy(update={"command": (path, *arguments)})
 
 
 def get_llm(spec: str, **options: Unpack[ModelOptions]) -> BaseChatModel:
@@ -101,6 +138,10 @@ def get_llm(spec: str, **options: Unpack[ModelOptions]) -> BaseChatModel:
             max_tokens=options.get("max_tokens"),
             max_answer_chars=options.get("max_answer_chars", MAX_ANSWER_CHARS),
             timeout=options.get("timeout") or _TIMEOUT_S,
+        )
+    if provider == AGENT:
+        raise ModelError(
+            f"{spec} is an agent, which only answers questions. Name a model for this, such as claude."
         )
     if provider == "demo":
         from mahtab_tui.llm.demo import ChatDemo

@@ -83,7 +83,10 @@ class SessionConnection:
     async def join(
         cls, session: str | None, project: Path, agent: str, code_log: CodeLog
     ) -> SessionConnection:
-        """Join a session by its name, or the session of a project's folder."""
+        """Join a session by its name or the path of its socket, or the session of a project's
+        folder."""
+        if session is not None and session.startswith("/"):
+            return await cls.connect(Path(session), agent, code_log)
         try:
             shared_session = await asyncio.to_thread(find_session, session, project)
         except (SharingError, OSError) as error:

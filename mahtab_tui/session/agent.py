@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Literal
 
-from mahtab_tui.agent.host import ApprovalRequest, ExecutionResult, StoredMessage
+from mahtab_tui.agent.host import (
+    ApprovalRequest,
+    Door,
+    EarlierSession,
+    ExecutionResult,
+    StoredMessage,
+)
 from mahtab_tui.bus.prompt import PromptHandler
 from mahtab_tui.bus.records import (
     Agent,
@@ -21,7 +28,9 @@ from mahtab_tui.bus.records import (
     warn,
 )
 from mahtab_tui.llm.base import ModelError, make_encodable
+from mahtab_tui.llm.names import agent_name
 from mahtab_tui.llm.prompt_sections import render_context
+from mahtab_tui.llm.providers import installed_agent
 from mahtab_tui.session.attachments import Attachments
 from mahtab_tui.session.cells import Cells
 from mahtab_tui.session.descriptions import VariableDescriptions
@@ -30,18 +39,26 @@ from mahtab_tui.session.knowledge import Knowledge
 from mahtab_tui.session.model_code import ModelCode
 from mahtab_tui.session.models import Models
 from mahtab_tui.session.name_authors import YOU
-from mahtab_tui.session.past_conversation import load_messages, load_pictures, load_summary
+from mahtab_tui.session.past_conversation import (
+    ConversationLog,
+    load_messages,
+    load_pictures,
+    load_summary,
+)
 from mahtab_tui.session.private_names import PrivateNames
 from mahtab_tui.session.question_context import QuestionContext
+from mahtab_tui.session.running_sessions import SharingError
 from mahtab_tui.session.runtime import Runtime
 from mahtab_tui.session.stale_outputs import StaleOutputs
 from mahtab_tui.session.step_pictures import StepPictures
 from mahtab_tui.session.undo_control import UndoControl
+from mahtab_tui.session.user_requests import ask_approval
 from mahtab_tui.system import IMPORTS, start_thread
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
+    from mahtab_tui.acp_client.agent import OutsideAgent
     from mahtab_tui.agent.repl_agent import ReplAgent
     from mahtab_tui.llm.session_ledger import SessionLedger
     from mahtab_tui.session.code_rules import CodeRules
@@ -66,6 +83,7 @@ class SessionAgent:
         knowledge: Knowledge,
         models: Models,
         spending: SessionLedger,
+        open_door: Callable[[str], Door] | None,
     ) -> None:
         """
         Args:
@@ -79,6 +97,8 @@ class SessionAgent:
             knowledge: The tools and skills of the model.
             models: Makes the models that the settings name.
             spending: Counts what the models cost.
+            open_door: Lets an agent of this name, which answers questions, reach the session.
+                Raises `SharingError`. None if no agent can answer.
         """
         self._runtime = runtime
         self.log = runtime.log
@@ -90,9 +110,13 @@ class SessionAgent:
         self._knowledge = knowledge
         self._models = models
         self.spending = spending
+        self._open_door = open_door
 
-        # The agent, and its thread.
+        # What answers, and its thread.
         self._agent: ReplAgent | None = None
+        """Leads a model; None if there was none yet, or an agent of another program answers."""
+        self._outside_agent: OutsideAgent | None = None
+        """An agent of another program; None if a model answers."""
         self._agent_lock = threading.Lock()
         """Held while the agent is made."""
         self._change_lock = threading.Lock()
@@ -107,6 +131,8 @@ class SessionAgent:
 
         # What the model gets with a question.
         self.hidden = prompt.hidden
+        self._conversation = ConversationLog(runtime.past)
+        runtime.log.addHandler(self._conversation)
         self.pictures = load_pictures(runtime.past)
         self.stale_outputs = StaleOutputs(runtime.past)
         descriptions = VariableDescriptions(
@@ -203,9 +229,9 @@ class SessionAgent:
         def prepare() -> None:
             # Errors are reported when the question is asked.
             with self._warm_up_lock, suppress(ModelError):
-                self.agent.prepare()
+                self._answerer().prepare()
 
-        if not self._warm_up_lock.locked():
+        if not self._warm_up_lock.locked() and not self.in_turn:
             start_thread("agent-warm-up", prepare)
 
     def ask(self, prompt: str, *, attach: bool = False, from_cell: bool = False) -> str:
@@ -233,14 +259,41 @@ class SessionAgent:
             try:
                 if attach:
                     self._context.attach(prompt, turn, self._withdrawn.is_set)
-                agent = self.agent
+                answerer = self._answerer()
             except Exception:
                 self._report("failed", turn)
                 raise
             if self._withdrawn.is_set():
                 self._report("stopped", turn)
                 return ""
-            return agent.ask_sync(prompt, logged_turn=turn)
+            return answerer.ask_sync(prompt, logged_turn=turn)
+
+    def _answerer(self) -> ReplAgent | OutsideAgent:
+        """Return what answers questions with the session's model. What has answered with another
+        one is closed, unless it answers now. Raises `ModelError`."""
+        name = "" if self._runtime.by_program else agent_name(self.info.model)
+        if not name and self._outside_agent is None:
+            return self.agent
+        with self._agent_lock:
+            outside_agent = self._outside_agent
+            is_idle = self._running_turns <= 1
+            if outside_agent is not None and outside_agent.name != name and is_idle:
+                outside_agent.close()
+                self._outside_agent = None
+            if name and self._agent is not None and is_idle:
+                self._agent.close()
+                self._agent = None
+            if name and self._outside_agent is None:
+                self._outside_agent = self._make_outside_agent(name)
+            if self._outside_agent is not None:
+                return self._outside_agent
+        return self.agent
+
+    @property
+    def outside_agent(self) -> OutsideAgent | None:
+        """The agent of another program that answers; None if a model does. Raises `ModelError`."""
+        answerer = self._answerer()
+        return answerer if answerer is self._outside_agent else None
 
     @property
     def agent(self) -> ReplAgent:
@@ -273,8 +326,9 @@ class SessionAgent:
     def stop(self) -> None:
         """Stop the running question."""
         self._withdrawn.set()
-        if self._agent is not None:
-            self._agent.stop()
+        for answerer in (self._agent, self._outside_agent):
+            if answerer is not None:
+                answerer.stop()
 
     def change(self, change: Callable[[ReplAgent], None]) -> None:
         """Change the agent, if there is one, on a thread: this may wait for the turn's end."""
@@ -321,8 +375,9 @@ class SessionAgent:
     def close(self) -> None:
         """Stop the current turn and the thread. Close the inbox first."""
         self._withdrawn.set()
-        if self._agent is not None:
-            self._agent.close()
+        for answerer in (self._agent, self._outside_agent):
+            if answerer is not None:
+                answerer.close()
         if self._thread.is_alive():
             self._thread.join(JOIN_TIMEOUT_S)
 
@@ -334,6 +389,7 @@ class SessionAgent:
             from mahtab_tui.agent.repl_agent import ReplAgent
 
         settings = self._runtime.settings
+        past = self._conversation.before(self.last if self.in_turn else None)
         return ReplAgent(
             self,
             model=self._models.make(),
@@ -343,10 +399,22 @@ class SessionAgent:
             loop=settings.loop,
             max_turns=settings.max_turns,
             tools=self._knowledge.toolset,
-            history=load_messages(self._runtime.past),
+            history=load_messages(past),
             max_history=settings.max_history,
-            summary=load_summary(self._runtime.past),
+            summary=load_summary(past),
         )
+
+    def _make_outside_agent(self, name: str) -> OutsideAgent:
+        """Make an agent of another program. Raises `ModelError`."""
+        settings = self._runtime.settings
+        program = installed_agent(name, settings.acp)
+        packages = ("acp", "mcp")
+        if any(find_spec(package) is None for package in packages):
+            raise ModelError("Agents need further packages: pip install 'mahtab-tui[acp,mcp]'.")
+        with IMPORTS.turn():
+            from mahtab_tui.acp_client.agent import OutsideAgent
+
+        return OutsideAgent(self, name, program, settings.max_answer_chars)
 
     def _report(self, state: Literal["thinking", "done", "failed", "stopped"], turn: int) -> None:
         emit(self.log, Agent(state=state, turn=turn, step=0, party=self.party))
@@ -359,7 +427,7 @@ class SessionAgent:
                 self.info.offer_plan(answer)
             except ModelError as error:
                 # The agent could not be created, and nothing has reported that yet.
-                if self._agent is None:
+                if self._agent is None and self._outside_agent is None:
                     text = f"{error} /model chooses another one."
                     emit(self.log, Notice(text, level="error"))
             except Exception as error:  # the thread's outermost frame
@@ -438,3 +506,39 @@ class SessionAgent:
     def folder(self) -> str:
         """The working directory of cells; empty if it was deleted, or is on another machine."""
         return self._runtime.kernel.info().local_folder
+
+    # The host of an agent of another program
+
+    def open_door(self) -> Door:
+        """Let the agent reach the session. Raises `ModelError`."""
+        if self._open_door is None:
+            raise ModelError("Agents cannot answer in this session.")
+        try:
+            return self._open_door(self.party)
+        except SharingError as error:
+            raise ModelError(f"{self.party} cannot reach the session: {error}") from None
+
+    def ask_permission(self, request: str, text: str, answers: Sequence[str]) -> Decision:
+        """Decide whether an agent's own tool may run: by the settings, or by asking the user. Waits.
+        See `OutsideHost`."""
+        if self.info.planning:
+            return Decision("skip")
+        if self.info.approval == "auto":
+            return Decision("run")
+        approval = Approval(text, request=request, party=self.party, is_code=False)
+        approvals = self._runtime.approvals
+        decision = ask_approval(self.log, approvals, approval, self.cancelled.is_set)
+        return decision or Decision("stop")
+
+    def withdraw_permission(self, request: str) -> None:
+        """Let `ask_permission` return `stop`."""
+        self._runtime.approvals.cancel(request)
+
+    def earlier_session(self, agent: str) -> EarlierSession:
+        """Return the session that an agent had, as `OutsideHost` says."""
+        return self._conversation.earlier_session(agent)
+
+    def messages_after(self, turn: int, before: int) -> list[StoredMessage]:
+        """Return what was said after one question and before another one."""
+        messages = load_messages(self._conversation.before(before))
+        return [message for message in messages if (message.turn or 0) > turn]

@@ -38,6 +38,7 @@ from mahtab_tui.session.variable_history import VariableHistory
 from mahtab_tui.system import Lazy
 
 if TYPE_CHECKING:
+    from mahtab_tui.agent.host import Door
     from mahtab_tui.bus.records import Record
     from mahtab_tui.export.reading import LoadedNotebook
     from mahtab_tui.session.backend import SessionBackend
@@ -65,6 +66,7 @@ class Components:
         no_trace: bool,
         log_listeners: Sequence[Callable[[logging.Logger], None]],
         ready: Future[bool],
+        open_door: Callable[[str], Door] | None,
     ) -> None:
         """Build the components. Starts nothing.
 
@@ -81,6 +83,8 @@ class Components:
             no_trace: Whether nothing is written to disk.
             log_listeners: Called with the bus before any record passes.
             ready: Gets whether the kernel's Python has pandas.
+            open_door: Lets an agent of this name, which answers questions, reach the session;
+                None if no agent can answer.
         """
         same_kernel = backend.kernel.was_reattached
         self.make_kernel = backend.make_kernel
@@ -156,6 +160,7 @@ class Components:
             knowledge=self.knowledge,
             models=self.models,
             spending=self.spending,
+            open_door=open_door,
         )
         self.entries = Entries(log)
         self.joined_agents = JoinedAgents(runtime)

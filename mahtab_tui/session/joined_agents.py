@@ -87,6 +87,8 @@ class JoinedAgent:
     """The last finished cell reported to it."""
     owns_session: bool = False
     """Whether there is no user to ask."""
+    is_model: bool = False
+    """Whether it is the one that answers the session's questions."""
     trusted: bool = False
     """Whether its code runs without asking."""
     has_left: bool = False
@@ -123,6 +125,7 @@ class JoinedAgents:
         last_sent: FinishedCell | None,
         *,
         owns_session: bool = False,
+        is_model: bool = False,
     ) -> JoinedAgent:
         """Add an agent under a unique name.
 
@@ -131,20 +134,23 @@ class JoinedAgents:
             leave: Ends its connection, with a sentence for the agent.
             last_sent: The last finished cell, so that only later ones are reported to it.
             owns_session: Whether there is no user to ask.
+            is_model: Whether it is the one that answers the session's questions.
         """
         with self._lock:
-            name = self._make_unique_name(requested_name)
-            agent = JoinedAgent(name, next(self._colours), leave, last_sent, owns_session)
+            name = self._make_unique_name(requested_name, is_model=is_model)
+            agent = JoinedAgent(name, next(self._colours), leave, last_sent, owns_session, is_model)
             self._agents.append(agent)
+        if is_model:
+            return agent
         commands = "/agents lists all agents, /disconnect disconnects one."
         emit(self._runtime.log, Notice(f"{name} has joined the session. {commands}"))
         return agent
 
-    def _make_unique_name(self, requested_name: str) -> str:
+    def _make_unique_name(self, requested_name: str, *, is_model: bool) -> str:
         """Return a name that nobody in the session has. The caller holds the lock."""
         base_name = _NOT_IN_NAME.sub("-", requested_name.lower()).strip("-")
         base_name = base_name[:MAX_NAME_CHARS] or "agent"
-        used_names = {"you", self._runtime.info.party.lower()}
+        used_names = {"you"} if is_model else {"you", self._runtime.info.party.lower()}
         used_names.update(agent.name for agent in self._agents)
         name = base_name
         number = 1
@@ -164,13 +170,14 @@ class JoinedAgents:
             agent.has_left = True
             calls = list(agent.calls)
 
-        text = f"{agent.name} has left the session."
+        text = "" if agent.is_model else f"{agent.name} has left the session."
         for call in calls:
             if call.running:
                 text = f"{agent.name} has left the session. Its cell keeps running."
             else:
                 call.cancel()
-        emit(self._runtime.log, Notice(text))
+        if text:
+            emit(self._runtime.log, Notice(text))
 
     def disconnect(self, name: str = "") -> str:
         """Disconnect an agent, without waiting. name: may be empty if there is only one.

@@ -19,6 +19,7 @@ from mahtab_tui.store.database import is_corrupt
 from mahtab_tui.store.input_history import History
 
 if TYPE_CHECKING:
+    from mahtab_tui.agent.host import Door
     from mahtab_tui.bus.values import Mode
     from mahtab_tui.kernel.values import Completions, Explanation
     from mahtab_tui.session.frontend import Frontend
@@ -327,6 +328,14 @@ def _share(session: Session, project: Path, servers: list[ShareServer]) -> None:
         servers.append(ShareServer(session, project))
     except SharingError as error:
         session.notice(f"Agents cannot join this session: {error}", "warning")
+
+
+def open_door(session: Session, agent: str) -> Door:
+    """Let an agent reach the session whose questions it answers, also if others may not join. agent:
+    Its name. Raises `SharingError`."""
+    from mahtab_tui.session.sharing import ShareServer
+
+    return ShareServer(session, Path.cwd(), model_name=agent)
 
 
 def report_leftovers(session: Session) -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from mahtab_tui.agent.host import ConversationSummary, StoredMessage
+from mahtab_tui.agent.host import ConversationSummary, EarlierSession, StoredMessage
 from mahtab_tui.bus.records import (
+    AgentSession,
     AssistantChat,
     Hide,
+    Private,
     Record,
+    RecordHandler,
     Replace,
     Summary,
     UserAttachment,
@@ -17,6 +20,39 @@ from mahtab_tui.bus.records import (
 from mahtab_tui.llm.pictures import EncodedPicture
 from mahtab_tui.llm.prompt_sections import render_context
 from mahtab_tui.session.attachments import render_attachment
+
+
+class ConversationLog(RecordHandler):
+    """Keeps the conversation, for what answers from now on."""
+
+    kinds = (UserChat, UserAttachment, AssistantChat, Summary, Hide, Replace, Private, AgentSession)
+
+    def __init__(self, past: Iterable[Record]) -> None:
+        """past: The records of the resumed session."""
+        super().__init__()
+        self._records = [record for record in past if isinstance(record, self.kinds)]
+
+    def fold(self, record: Record) -> None:
+        self._records.append(record)
+
+    def before(self, turn: int | None) -> list[Record]:
+        """Return the records before a question; all for None."""
+        return [
+            record
+            for record in list(self._records)
+            if turn is None or (getattr(record, "turn", None) or 0) < turn
+        ]
+
+    def earlier_session(self, agent: str) -> EarlierSession:
+        """Return the newest session of an agent, unless the user has since taken out of the
+        conversation what it may remember."""
+        for record in reversed(list(self._records)):
+            match record:
+                case AgentSession(agent=name) if name == agent:
+                    return EarlierSession(record.text, record.turn or 0)
+                case Hide(hidden=True) | Private(private=True) | Replace(restored=False):
+                    break
+        return EarlierSession()
 
 
 def load_pictures(past: Sequence[Record]) -> dict[str, EncodedPicture]:

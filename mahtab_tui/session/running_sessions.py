@@ -18,6 +18,9 @@ from mahtab_tui.worker.link.frames import Frame, FrameError, FrameReader, encode
 
 PROBE_TIMEOUT_S = 2.0
 """Seconds for answering a probe."""
+AGENT_SOCKET = ".agent"
+"""The end of the name of a socket for the agent that answers in a session. It begins with the
+session's process id."""
 RECEIVE_BYTES = 65_536
 """Bytes to read from a socket at once."""
 
@@ -71,6 +74,13 @@ def remove_leftovers() -> None:
     locked_sessions()
     with suppress(SharingError):
         running_sessions()
+    for path in (home_folder() / "run").glob(f"*{AGENT_SOCKET}"):
+        try:
+            os.kill(int(path.name.partition("-")[0]), 0)
+        except (ProcessLookupError, ValueError):
+            path.unlink(missing_ok=True)
+        except OSError:
+            pass  # of another user
 
 
 def find_session(name: str | None, project: Path) -> RunningSession:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal
 
-from mahtab_tui.llm.names import SERVERS, full_name
+from mahtab_tui.llm.names import SERVERS, agent_name, full_name
 from mahtab_tui.llm.starting_model import FirstModel, chosen_model, default_model
 from mahtab_tui.settings.model import Settings
 from mahtab_tui.system import IMPORTS, Lazy, start_thread
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import logging
     from pathlib import Path
 
+    from mahtab_tui.agent.host import Door
     from mahtab_tui.bus.logger import Store
     from mahtab_tui.bus.masking import Secrets
     from mahtab_tui.bus.records import Decision, Record
@@ -91,6 +92,7 @@ class Session:
         notebook: LoadedNotebook | None = None,
         by_program: bool = False,
         no_trace: bool = False,
+        open_door: Callable[[Session, str], Door] | None = None,
     ) -> None:
         """Create a session that starts nothing yet.
 
@@ -105,6 +107,8 @@ class Session:
             notebook: A notebook whose cells are shown and can be run.
             by_program: Whether a program provides the agent. `input()` then fails.
             no_trace: Whether nothing is written to disk.
+            open_door: Lets an agent of this name, which answers the session's questions, reach it;
+                see `open_session.open_door`. None if no agent can answer.
         """
         self.settings = settings
         self.frontend = frontend
@@ -114,6 +118,7 @@ class Session:
         self.notebook_file: LoadedNotebook | None = notebook
         self.by_program = by_program
         self.no_trace = no_trace
+        self._open_door = open_door
 
         if not isinstance(kernel, Lazy):
             from mahtab_tui.session.backend import SessionBackend
@@ -157,6 +162,7 @@ class Session:
             no_trace=self.no_trace,
             log_listeners=self.log_listeners,
             ready=self.ready,
+            open_door=partial(self._open_door, self) if self._open_door else None,
         )
 
     @property
@@ -495,6 +501,8 @@ class Session:
 
     def renew_model(self) -> None:
         """Make the model anew, by the settings as they are now."""
+        if agent_name(self.info.model):
+            return
         self.agent.change(lambda agent: agent.set_model(self.models.make()))
 
     @property

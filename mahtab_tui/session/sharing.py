@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import socket
 import struct
@@ -18,7 +19,12 @@ from mahtab_tui.kernel.requests import Answers
 from mahtab_tui.session.agent_calls import AgentCalls
 from mahtab_tui.session.broadcast import Feed
 from mahtab_tui.session.joined_agents import AgentCall, JoinedAgent
-from mahtab_tui.session.running_sessions import RECEIVE_BYTES, SharingError, share_folder
+from mahtab_tui.session.running_sessions import (
+    AGENT_SOCKET,
+    RECEIVE_BYTES,
+    SharingError,
+    share_folder,
+)
 from mahtab_tui.session.session import Session
 from mahtab_tui.system import start_thread
 from mahtab_tui.worker.link.frames import Frame, FrameError, FrameReader, encode
@@ -35,6 +41,8 @@ MAX_PATH_BYTES = 100
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024
 """Bytes of an agent's message."""
 
+_agent_numbers = itertools.count(1)
+"""Numbers the sockets of agents that answer, because a process may have several sessions."""
 _LOCAL_PEERCRED = 1
 """The option of a socket on macOS for the user id of its peer."""
 
@@ -53,10 +61,17 @@ def peer_uid(connection: socket.socket) -> int:
 class AgentService:
     """Serves the connections of a session's agents and watchers."""
 
-    def __init__(self, session: Session, project: Path) -> None:
-        """Create a service without connections. project: the folder by which agents find the
-        session."""
+    def __init__(self, session: Session, project: Path, *, model_name: str = "") -> None:
+        """Create a service without connections.
+
+        Args:
+            session: The session.
+            project: The folder by which agents find it.
+            model_name: The name of the agent that answers the session's questions, whom alone the
+                service is for; empty if it is for others.
+        """
         self.session = session
+        self.model_name = model_name
         self._project = project
         self.calls = AgentCalls(session)
         self._peers: set[_Peer] = set()
@@ -94,27 +109,31 @@ class AgentService:
 
 
 class ShareServer(AgentService):
-    """Listens on a socket while its session is on the screen."""
+    """Listens on a socket while its session is on the screen, or an agent answers in it."""
 
-    def __init__(self, session: Session, project: Path) -> None:
-        """Begin to listen, on a thread. Raises `SharingError`."""
-        super().__init__(session, project)
+    def __init__(self, session: Session, project: Path, *, model_name: str = "") -> None:
+        """Begin to listen, on a thread; the arguments are those of `AgentService`. Others do not
+        find the socket of the agent that answers. Raises `SharingError`."""
+        super().__init__(session, project, model_name=model_name)
         self._closed = threading.Event()
-        self._path = share_folder() / f"{os.getpid()}.sock"
-        if len(os.fsencode(self._path)) > MAX_PATH_BYTES:
-            raise SharingError(f"the path {self._path} is too long for a socket.")
+        name = f"{os.getpid()}.sock"
+        if model_name:
+            name = f"{os.getpid()}-{next(_agent_numbers)}{AGENT_SOCKET}"
+        self.path = share_folder() / name
+        if len(os.fsencode(self.path)) > MAX_PATH_BYTES:
+            raise SharingError(f"the path {self.path} is too long for a socket.")
         # Renamed once it listens: programs that look for sessions remove silent sockets.
-        draft = self._path.with_suffix(".new")
+        draft = self.path.with_suffix(".new")
         self._listener = socket.socket(socket.AF_UNIX)
         try:
             draft.unlink(missing_ok=True)
             self._listener.bind(str(draft))
             draft.chmod(0o600)
             self._listener.listen(16)
-            draft.replace(self._path)
+            draft.replace(self.path)
         except OSError as error:
             self._listener.close()
-            raise SharingError(f"{self._path} cannot be made: {error.strerror}.") from None
+            raise SharingError(f"{self.path} cannot be made: {error.strerror}.") from None
         start_thread("share", self._accept)
 
     def close(self) -> None:
@@ -124,9 +143,14 @@ class ShareServer(AgentService):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         with suppress(OSError):
-            self._path.unlink()
+            self.path.unlink()
         for peer in list(self._peers):
             peer.disconnect("The session was closed: its screen is gone.")
+
+    def cancel_calls(self) -> None:
+        """Cancel the open calls of all agents, because the user has stopped the question."""
+        for peer in list(self._peers):
+            peer.cancel_calls()
 
     def _accept(self) -> None:
         """Accept the connections of the same user until the server is closed. Runs on a thread."""
@@ -173,8 +197,13 @@ class _Peer(ABC):
             self._send(self._server.describe())
         elif op == "join" and is_new:
             newest_cell = next(reversed(self._session.cells.finished), None)
+            model_name = self._server.model_name
             self._agent = self._session.joined_agents.join(
-                str(frame["name"]), self.disconnect, newest_cell, owns_session=self._owns_session
+                model_name or str(frame["name"]),
+                self.disconnect,
+                newest_cell,
+                owns_session=self._owns_session,
+                is_model=bool(model_name),
             )
             self._send({**self._server.describe(), "you": self._agent.name})
         elif op == "watch" and is_new:
@@ -191,6 +220,12 @@ class _Peer(ABC):
             )
             serve = partial(self._server.calls.serve, call, str(frame["what"]), dict(frame["args"]))
             self._answers.start(number, serve, call.cancel)
+
+    def cancel_calls(self) -> None:
+        """Cancel the open calls."""
+        if self._agent is not None:
+            for call in list(self._agent.calls):
+                call.cancel()
 
     def _send_records(self, feed: Feed) -> None:
         """Send records to a watcher until the feed ends. Runs on a thread."""

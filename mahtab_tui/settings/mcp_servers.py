@@ -76,32 +76,38 @@ class McpServer(BaseModel):
         Raises:
             LookupError: A variable is not set; the message is a sentence.
         """
-        return McpServer.model_validate(_expand(self.model_dump()))
+        return McpServer.model_validate(expand_variables(self.model_dump()))
 
     def secrets(self) -> Iterator[str]:
         """Yield the values of headers and variables whose names look like those of secrets."""
-        for name, value in (*self.env.items(), *self.headers.items()):
-            if not _SECRET_NAME.search(name):
-                continue
-            try:
-                secret = _expand_text(value)
-            except LookupError:
-                continue
-            yield secret
-            # A server may also repeat the secret without its scheme.
-            for scheme in AUTHENTICATION_SCHEMES:
-                if secret.startswith(scheme):
-                    yield secret.removeprefix(scheme).strip()
+        yield from find_secrets(self.env)
+        yield from find_secrets(self.headers)
 
 
-def _expand(value: object) -> object:
+def find_secrets(values: Mapping[str, str]) -> Iterator[str]:
+    """Yield the values of headers or variables whose names look like those of secrets."""
+    for name, value in values.items():
+        if not _SECRET_NAME.search(name):
+            continue
+        try:
+            secret = _expand_text(value)
+        except LookupError:
+            continue
+        yield secret
+        # A server may also repeat the secret without its scheme.
+        for scheme in AUTHENTICATION_SCHEMES:
+            if secret.startswith(scheme):
+                yield secret.removeprefix(scheme).strip()
+
+
+def expand_variables(value: Any) -> Any:
     """Replace variables in all texts of a JSON value. Raises `LookupError`."""
     if isinstance(value, str):
         return _expand_text(value)
     if isinstance(value, Mapping):
-        return {name: _expand(item) for name, item in value.items()}
+        return {name: expand_variables(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_expand(item) for item in value]
+        return [expand_variables(item) for item in value]
     return value
 
 

@@ -21,6 +21,7 @@ from pydantic_settings import (
     SettingsConfigDict,
 )
 
+from mahtab_tui.settings.acp_agents import AcpAgent
 from mahtab_tui.settings.files import (
     ENV_FILE,
     SettingsError,
@@ -110,7 +111,7 @@ class Settings(BaseSettings):
 
     model: str | None = Field(
         None,
-        description="The model that answers: claude, claude:opus, openai:gpt-5, demo, replay:FILE",
+        description="The model that answers: claude, claude:opus, openai:gpt-5, demo, replay:FILE; or an agent, as in acp:claude",
     )
     reflection_model: str | None = Field(
         None,
@@ -304,6 +305,10 @@ class Settings(BaseSettings):
         default_factory=dict,
         description="MCP servers whose tools cells can call, by name; the project's .mcp.json adds others",
     )
+    acp: dict[str, AcpAgent] = Field(
+        default_factory=dict,
+        description="Agents that can answer your questions, by name: model acp:NAME; help agents says more",
+    )
 
     @field_validator("approval_rules", mode="before")
     @classmethod
@@ -355,6 +360,7 @@ class Settings(BaseSettings):
             "api_keys": keys,
             "claude_api_key": self.claude_api_key,
             "max_answer_chars": self.max_answer_chars,
+            "agents": self.acp,
         }
 
     def secrets(self) -> list[str]:
@@ -364,6 +370,8 @@ class Settings(BaseSettings):
             keys += parse_qs(urlsplit(self.kernel).query).get("token", [])
         for server in self.mcp.values():
             keys += server.secrets()
+        for agent in self.acp.values():
+            keys += agent.secrets()
         # Not by pydantic's access to attributes, which takes longer than all the rest, because every
         # record is searched for them.
         keys += (self.__pydantic_private__ or {}).get("_other_keys", ())

@@ -76,6 +76,7 @@ WAITS: dict[str, object] = {
     "keep_namespace_mb": 1_025,
     "keep_kernel": 13.0,
     "mcp": {"theirs": {"command": "./evil"}},
+    "acp": {"theirs": {"command": ["./evil"]}},
     "embedding_model": "ollama:theirs",
 }
 """Settings with a value that needs trust."""

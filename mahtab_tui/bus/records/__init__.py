@@ -3,6 +3,7 @@ sees that a class is a record: ``records.KernelRecord(state="idle")``."""
 
 from mahtab_tui.bus.records.answers import (
     Agent,
+    AgentSession,
     AnswerFigure,
     AssistantChat,
     AssistantChatStream,

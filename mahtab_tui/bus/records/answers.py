@@ -76,6 +76,8 @@ class AssistantChat(ModelRecord, tag="assistant-chat", in_prompt=True, indexed=I
     """Whether the user stopped the answer."""
     cut: Flag = False
     """Whether the program was killed before the answer ended."""
+    is_prose: Flag = False
+    """Whether code in it was never meant to run, because an agent wrote it."""
     figures: tuple[AnswerFigure, ...] | None = None
     """What `bus.figures` found, without duplicates; None if they were not looked up."""
 
@@ -88,7 +90,7 @@ class AssistantChatStream(ModelRecord, Stream, tag="assistant-chat-stream", in_s
     """A piece of an answer to draw, without tags and Python fence lines."""
 
     kind: Word = "chat"
-    """ "chat" or "code"."""
+    """ "chat" or "code"; "prose" for words of an agent, in which code never runs."""
     block: int | None = None
     fresh: Flag = False
     """Whether the answer starts over: earlier pieces must be dropped, and there is no text."""
@@ -139,6 +141,14 @@ class Agent(ModelRecord, tag="agent"):
     state: Word = ""
     """One of "thinking", "reflecting", "summarising", "done", "stopped", "max-turns", "stalled" and
     "failed"."""
+
+
+class AgentSession(Record, tag="agent-session"):
+    """An agent has got a question in a session of its own. Text: that session's id."""
+
+    turn: int | None = None
+    agent: Word = ""
+    """The agent's name in the settings."""
 
 
 class Summary(Record, tag="summary", indexed=INDEXED_INPUT_CHARS):

@@ -1,0 +1,210 @@
+"""An agent of another program, which answers questions one after the other."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from mahtab_tui.acp_client.briefing import write_question
+from mahtab_tui.acp_client.live_agent import LiveAgent
+from mahtab_tui.acp_client.protocol import Option
+from mahtab_tui.acp_client.turn import AgentTurn
+from mahtab_tui.agent.host import Door, OutsideHost, StoredMessage
+from mahtab_tui.bus.records import AgentSession, Notice, emit
+from mahtab_tui.llm.base import ModelError, make_encodable
+from mahtab_tui.llm.ledger import OverBudget
+from mahtab_tui.settings.acp_agents import AcpAgent
+from mahtab_tui.system import start_thread, wait_for_result
+
+CLOSE_TIMEOUT_S = 3.0
+"""Seconds that closing a session waits for the agent's end."""
+MAX_SENT_CHARS = 200_000
+"""Characters of earlier questions in which descriptions of variables are looked up."""
+
+T = TypeVar("T")
+
+
+class OutsideAgent:
+    """Answers questions by another program's agent. Any thread may call it. The process starts when
+    it is first needed, and again after it has ended."""
+
+    def __init__(
+        self, host: OutsideHost, name: str, program: AcpAgent, max_answer_chars: int
+    ) -> None:
+        """
+        Args:
+            host: The session.
+            name: The agent's name in the settings.
+            program: How it is started.
+            max_answer_chars: Characters of an answer after which it is stopped.
+        """
+        self.name = name
+        self._host = host
+        self._program = program
+        self._max_answer_chars = max_answer_chars
+        self._options = dict(program.options)
+        """What the user has set."""
+        self._sent = ""
+        """The end of what the agent has got."""
+        self._door: Door | None = None
+        self._turn_lock = threading.Lock()
+        # What follows is used in the loop only. Its thread starts the process, which ends with it.
+        self._loop = asyncio.new_event_loop()
+        self._live: LiveAgent | None = None
+        self._answering: asyncio.Task[str] | None = None
+        self._starting = asyncio.Lock()
+        start_thread("acp", self._run_loop)
+
+    def ask_sync(self, prompt: str, *, logged_turn: int) -> str:
+        """Ask, and wait for the final words.
+
+        Args:
+            prompt: The question, which is on the bus already.
+            logged_turn: Its number.
+
+        Raises:
+            ModelError: The agent could not answer, which was logged, or it answers another question.
+        """
+        if not self._turn_lock.acquire(blocking=False):
+            raise ModelError(f"{self.name} answers one question at a time. Ask when it has ended.")
+        try:
+            self._host.cancelled.clear()
+            return wait_for_result(self._submit(self._answer(make_encodable(prompt), logged_turn)))
+        except KeyboardInterrupt:
+            self.stop()
+            raise
+        finally:
+            self._turn_lock.release()
+
+    def prepare(self) -> None:
+        """Start the agent. Waits. Raises `ModelError`."""
+        wait_for_result(self._submit(self._start()))
+
+    def options(self) -> Sequence[Option]:
+        """Return what the user may set. Waits. Raises `ModelError`."""
+        live = wait_for_result(self._submit(self._start()))
+        return list(live.options.values())
+
+    def set_option(self, option_id: str, value: str) -> None:
+        """Set an option for the rest of the session. Waits. Raises `ModelError`."""
+
+        async def work() -> None:
+            live = await self._start()
+            await live.set_option(option_id, value)
+            self._options[option_id] = value
+
+        wait_for_result(self._submit(work()))
+
+    def stop(self) -> None:
+        """Stop the answer, and what the agent runs in the session."""
+        self._host.cancelled.set()
+
+        def stop() -> None:
+            if self._answering is not None and self._live is None:
+                self._answering.cancel()  # it has not started yet
+            elif self._live is not None:
+                self._live.stop()
+
+        with suppress(RuntimeError):  # the loop has ended
+            self._loop.call_soon_threadsafe(stop)
+        self._host.interrupt()
+
+    def close(self) -> None:
+        """End the agent. Waits for a moment."""
+        self.stop()
+
+        async def work() -> None:
+            if self._live is not None:
+                await self._live.close()
+
+        with suppress(TimeoutError, RuntimeError):
+            self._submit(work()).result(CLOSE_TIMEOUT_S)
+        if self._door is not None:
+            self._door.close()
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._loop.stop)
+
+    def _run_loop(self) -> None:
+        """Run the loop until the agent is closed."""
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_forever()
+
+    def _submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    async def _start(self) -> LiveAgent:
+        """Return the agent with a session that has this conversation, or none of it. Raises
+        `ModelError`."""
+        async with self._starting:
+            earlier = self._host.earlier_session(self.name)
+            if self._live is not None:
+                # It cannot forget what the user has taken out of the conversation.
+                remembers_too_much = self._live.has_history and self._live.session != earlier.id
+                if self._live.is_usable and not remembers_too_much:
+                    return self._live
+                await self._live.close()
+                self._live = None
+            if self._door is None:
+                self._door = await asyncio.to_thread(self._host.open_door)
+            live = LiveAgent(self._host, self.name, self._door, self._max_answer_chars)
+            await live.start(self._program, self._options, earlier.id)
+            self._live = live
+            return live
+
+    async def _answer(self, prompt: str, turn_number: int) -> str:
+        """Answer a question, and log what happens. Raises `ModelError`."""
+        turn = AgentTurn(self._host, self.name, turn_number)
+        self._answering = asyncio.create_task(self._converse(turn, prompt))
+        try:
+            turn.end(await self._answering)
+        except asyncio.CancelledError:
+            turn.end("stopped")
+        except ModelError as error:
+            emit(self._host.log, Notice(str(error), level="error"))
+            turn.end("failed")
+            raise
+        except BaseException:
+            turn.end("failed")
+            raise
+        finally:
+            self._answering = None
+        return turn.answer
+
+    async def _converse(self, turn: AgentTurn, prompt: str) -> str:
+        """Ask the agent; return how its answer has ended, as in `records.Agent`. Raises
+        `ModelError`."""
+        host = self._host
+        self._check_budget()
+        live = await self._start()
+        known_turn = host.earlier_session(self.name).turn if live.has_history else 0
+        earlier = await asyncio.to_thread(host.messages_after, known_turn, turn.number)
+        sent = self._sent if live.has_history else ""
+        question = await asyncio.to_thread(host.add_context, turn.number, prompt, sent)
+        text = write_question(question, earlier, host.hidden, is_first=not live.has_history)
+        self._sent = (sent + text)[-MAX_SENT_CHARS:]
+        emit(host.log, AgentSession(live.session, turn=turn.number, agent=self.name))
+        pictures = self._pictures(question) if live.sees_pictures else []
+        return await live.answer(turn, host.secrets.mask(text), pictures)
+
+    def _pictures(self, question: StoredMessage) -> list[Any]:
+        """Return the pictures that a question mentions."""
+        pictures = self._host.pictures.items()
+        return [picture for name, picture in pictures if f'picture="{name}"' in question.context]
+
+    def _check_budget(self) -> None:
+        """Raise `ModelError` if nothing may be spent any more."""
+        spending = self._host.spending
+        usd_left = spending.usd_left
+        if usd_left is not None and usd_left <= 0:
+            raise ModelError(
+                f"{self.name} was not asked: the session's limit of ${spending.max_usd:,.2f} (max_usd) is reached."
+            )
+        try:
+            with spending.within_limit(self.name, lambda: 0.0):
+                pass
+        except OverBudget as error:
+            raise ModelError(str(error)) from None

@@ -1,0 +1,310 @@
+"""An agent that runs: its process, its session, and the question that it answers."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from mahtab_tui.acp_client.process import AgentProcess
+from mahtab_tui.acp_client.protocol import (
+    AgentConnection,
+    ModeNews,
+    Option,
+    OptionsNews,
+    PermissionChoice,
+    ToolNews,
+    TurnEnd,
+    UsageNews,
+    read_update,
+)
+from mahtab_tui.acp_client.turn import AgentTurn, describe_permission
+from mahtab_tui.agent.host import Door, OutsideHost
+from mahtab_tui.bus.records import Usage, emit, warn
+from mahtab_tui.llm.base import ModelError
+from mahtab_tui.llm.pictures import EncodedPicture
+from mahtab_tui.settings.acp_agents import AcpAgent
+
+START_TIMEOUT_S = 60.0
+"""Seconds that an agent may take until it has a session."""
+CANCEL_TIMEOUT_S = 5.0
+"""Seconds that an agent may take to stop; then its process is ended."""
+MAX_OPEN_PERMISSIONS = 4
+"""Permissions about which the user is asked at once."""
+MAX_ASKED_CHARS = 200_000
+"""Characters of an action that the user can be asked about."""
+
+
+class LiveAgent:
+    """A running agent. Its methods are called in one event loop."""
+
+    def __init__(self, host: OutsideHost, name: str, door: Door, max_answer_chars: int) -> None:
+        self._host = host
+        self._name = name
+        self._door = door
+        self._max_answer_chars = max_answer_chars
+        self._process: AgentProcess
+        self._connection: AgentConnection
+        self.session = ""
+        """The id of its session."""
+        self.has_history = False
+        """Whether its session has earlier questions."""
+        self.options: dict[str, Option] = {}
+        self._turn: AgentTurn | None = None
+        self._stopping = asyncio.Event()
+        self._failure = ""
+        """Why the program itself has stopped the answer, as a sentence."""
+        self._cost = 0.0
+        """US dollars that its session has cost, as far as they are counted."""
+        self._new_cost: float | None = None
+        """What it has cost by its last word, if it has said so."""
+        self._permission_slots = asyncio.Semaphore(MAX_OPEN_PERMISSIONS)
+        self._open_permissions: set[str] = set()
+        self._permission_numbers = itertools.count(1)
+
+    @property
+    def is_usable(self) -> bool:
+        return self._process.is_usable
+
+    @property
+    def sees_pictures(self) -> bool:
+        return self._connection.sees_pictures
+
+    async def start(
+        self, program: AcpAgent, options: Mapping[str, str], earlier_session: str
+    ) -> None:
+        """Start the process, and a session in it. Raises `ModelError`.
+
+        Args:
+            program: How it is started.
+            options: What is set at first.
+            earlier_session: The session in which it goes on, if it can; empty for none.
+        """
+        try:
+            environment = program.environment()
+        except LookupError as error:
+            raise ModelError(f"{self._name} could not be started: {error.args[0]}") from None
+        folder = Path(self._host.folder or Path.cwd())
+        self._process = await AgentProcess.start(
+            self._name, program.command, environment, folder, self._on_update
+        )
+        try:
+            self._connection = AgentConnection(self._name, self._process, self._ask_permission)
+            async with asyncio.timeout(START_TIMEOUT_S):
+                await self._connection.initialize()
+                server = [sys.executable, "-P", "-m", "mahtab_tui", "mcp"]
+                opened = await self._connection.open_session(
+                    folder, [*server, "--attach", str(self._door.path)], earlier_session
+                )
+                self.session = opened.id
+                self.has_history = opened.is_resumed
+                self._keep_options(opened.options)
+                for option_id, value in options.items():
+                    await self._set_first(option_id, value)
+        except TimeoutError:
+            await self._process.close()
+            raise ModelError(
+                f"{self._name} did not start within {START_TIMEOUT_S:.0f} seconds, and was ended."
+            ) from None
+        except ConnectionError:
+            reason = await self._process.describe_end()
+            await self._process.close()
+            raise ModelError(reason) from None
+        except BaseException:
+            await self._process.close()
+            raise
+
+    async def set_option(self, option_id: str, value: str) -> None:
+        """Set an option. Raises `ModelError`."""
+        option = self.options.get(option_id)
+        if option is None:
+            names = ", ".join(self.options) or "none"
+            raise ModelError(f"{self._name} has no option {option_id}. Options: {names}.")
+        if value not in option.choices:
+            values = ", ".join(option.choices)
+            raise ModelError(f"{option_id} of {self._name} cannot be {value}. Values: {values}.")
+        self._keep_options(await self._connection.set_option(self.session, option, value))
+
+    async def _set_first(self, option_id: str, value: str) -> None:
+        """Set an option; what cannot be set stays as the agent has it, and the user is told."""
+        try:
+            await self.set_option(option_id, value)
+        except ModelError as error:
+            warn(self._host.log, str(error))
+
+    def _keep_options(self, options: Sequence[Option]) -> None:
+        self.options.update({option.id: option for option in options})
+
+    def stop(self) -> None:
+        """Stop the answer."""
+        self._stopping.set()
+        for request in self._open_permissions:
+            self._host.withdraw_permission(request)
+
+    async def answer(self, turn: AgentTurn, text: str, pictures: Sequence[EncodedPicture]) -> str:
+        """Let the agent answer, and log what it does.
+
+        Args:
+            turn: Logs it.
+            text: The question.
+            pictures: Sent with it.
+
+        Returns:
+            How the answer has ended, as in `records.Agent`.
+
+        Raises:
+            ModelError: It could not answer.
+        """
+        self._stopping.clear()
+        self._failure = ""
+        self._new_cost = None
+        self._process.message_count = 0
+        self._turn = turn
+        self.has_history = True
+        asking = asyncio.create_task(self._connection.prompt(self.session, text, pictures))
+        stopping = asyncio.create_task(self._stopping.wait())
+        end = TurnEnd("cancelled")
+        try:
+            await asyncio.wait((asking, stopping), return_when=asyncio.FIRST_COMPLETED)
+            if not asking.done():
+                await self._cancel(asking)
+            if asking.done():
+                end = asking.result()
+        except ConnectionError:
+            if not self._stopping.is_set():
+                raise ModelError(
+                    f"{await self._process.describe_end()} The next question starts it again."
+                ) from None
+        finally:
+            self._turn = None
+            stopping.cancel()
+            asking.cancel()
+            self._count_usage(turn.number, end)
+        if self._failure:
+            raise ModelError(self._failure)
+        if self._stopping.is_set() or end.reason == "cancelled":
+            return "stopped"
+        if end.reason == "refusal":
+            warn(self._host.log, f"{self._name} does not answer this question.")
+        elif end.reason != "end_turn":
+            warn(self._host.log, f"{self._name} has ended its answer early: {end.reason}.")
+        return "done"
+
+    async def _cancel(self, asking: asyncio.Task[TurnEnd]) -> None:
+        """Stop the answer, and the process if it does not stop."""
+        await asyncio.to_thread(self._door.cancel_calls)
+        cancelling = asyncio.create_task(self._connection.cancel(self.session))
+        await asyncio.wait((asking, cancelling), timeout=CANCEL_TIMEOUT_S)
+        await asyncio.wait((asking,), timeout=CANCEL_TIMEOUT_S)
+        cancelling.cancel()
+        if not asking.done():
+            await self.close()
+            warn(
+                self._host.log,
+                f"{self._name} did not stop, and was ended. The next question starts it again.",
+            )
+
+    async def close(self) -> None:
+        """End the process."""
+        await self._connection.close()
+
+    def _fail(self, sentence: str) -> None:
+        """Stop the answer, because it must not go on."""
+        self._failure = self._failure or sentence
+        self.stop()
+
+    def _on_update(self, params: object) -> None:
+        """Follow what the agent tells."""
+        update = read_update(params)
+        match update:
+            case None:
+                return
+            case OptionsNews(options):
+                self._keep_options(options)
+            case ModeNews(mode):
+                if option := self.options.get("mode"):
+                    self._keep_options([option._replace(value=mode)])
+            case UsageNews(cost=float(cost)):
+                self._follow_cost(cost)
+        # What comes after the end of an answer belongs to none.
+        if self._turn is not None and not self._stopping.is_set():
+            self._turn.follow(update)
+            if self._turn.char_count > self._max_answer_chars:
+                self._fail(
+                    f"{self._name} was stopped: its answer has more than {self._max_answer_chars:,} characters (max_answer_chars)."
+                )
+
+    def _follow_cost(self, cost: float) -> None:
+        """Note what the agent's session has cost, and stop it at the limit."""
+        if self._turn is None:
+            self._cost = cost
+            return
+        # A session that began anew counts from zero.
+        if cost < self._cost:
+            self._cost = 0.0
+        self._new_cost = cost
+        usd_left = self._host.spending.usd_left
+        if usd_left is not None and cost - self._cost >= usd_left:
+            self._fail(
+                f"{self._name} was stopped, because the session's limit of ${self._host.spending.max_usd:,.2f} (max_usd) is reached."
+            )
+
+    def _count_usage(self, turn: int, end: TurnEnd) -> None:
+        """Count what an answer has used, if the agent has said anything of it."""
+        cost: float | None = None
+        if self._new_cost is not None:
+            cost = self._new_cost - self._cost
+            self._cost = self._new_cost
+        usage = Usage(
+            turn=turn,
+            model=self._name,
+            input_tokens=end.input_tokens,
+            output_tokens=end.output_tokens,
+            cache_read_tokens=end.cache_read_tokens,
+            cache_creation_tokens=end.cache_creation_tokens,
+            cost=cost,
+            source="agent",
+        )
+        self._host.spending.count(usage)
+        emit(self._host.log, usage)
+
+    async def _ask_permission(self, news: ToolNews, choices: Sequence[PermissionChoice]) -> str:
+        """Return the id of the answer about one of the agent's own tools; empty for none."""
+        turn = self._turn
+        if turn is None:
+            return ""
+        tool = turn.tool(news)
+        approvals = [choice for choice in choices if choice.allows]
+        refusals = [choice for choice in choices if not choice.allows]
+        refusal_id = refusals[0].id if refusals else ""
+        # The session itself asks about what our own server does.
+        if tool.is_ours and approvals:
+            return approvals[0].id
+        text = describe_permission(tool)
+        problem = ""
+        if not approvals:
+            problem = "it could only have been allowed for good"
+        elif len(text) > MAX_ASKED_CHARS:
+            problem = "it is too long to be read"
+        if problem:
+            warn(self._host.log, f"{self._name} was refused what it asked for: {problem}.")
+            return refusal_id
+
+        answers = [approvals[0].name, refusals[0].name if refusals else ""]
+        async with self._permission_slots:
+            if self._stopping.is_set():
+                return ""
+            request = f"{turn.number}.permission-{next(self._permission_numbers)}"
+            self._open_permissions.add(request)
+            try:
+                decision = await asyncio.to_thread(
+                    self._host.ask_permission, request, text, answers
+                )
+            finally:
+                self._open_permissions.discard(request)
+        if decision.action == "stop":
+            self.stop()
+            return ""
+        return approvals[0].id if decision.action in ("run", "all") else refusal_id

@@ -1,0 +1,190 @@
+"""The process of an agent, and the messages that come through its pipes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import signal
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from mahtab_tui.bus.escaping import shorten_line
+from mahtab_tui.llm.base import ModelError
+from mahtab_tui.system import signal_group, tie_to_parent
+from mahtab_tui.worker.link.frames import FrameError, check_bare
+
+Message = dict[str, Any]
+
+UPDATES = "session/update"
+"""The method of what an agent tells without being asked."""
+MAX_MESSAGE_BYTES = 16 * 1024 * 1024
+MAX_BARE_BYTES = 4 * 1024 * 1024
+"""Bytes of a message outside its strings. Each could become an object in memory."""
+MAX_MESSAGES = 100_000
+"""The most messages of an agent for one question."""
+MAX_ERROR_BYTES = 20_000
+"""Bytes of the last lines that an agent has printed, as errors or among its messages."""
+MAX_ERROR_CHARS = 300
+"""Characters of these in a sentence for the user."""
+EXIT_GRACE_S = 0.5
+"""Seconds that an agent has to end by itself, and again after each signal."""
+_POLL_INTERVAL_S = 0.01
+_READ_BYTES = 65_536
+
+
+class AgentProcess:
+    """A running agent, as a transport of the protocol's library. The thread that starts it must live
+    as long. What is no message is never passed on, so that the library fails at nothing."""
+
+    def __init__(
+        self,
+        name: str,
+        process: asyncio.subprocess.Process,
+        on_update: Callable[[object], None],
+    ) -> None:
+        """
+        Args:
+            name: The agent's name.
+            process: Its process, with pipes.
+            on_update: Called with the parameters of each update, in order.
+        """
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        self._name = name
+        self._process = process
+        self._stdin = process.stdin
+        self._stdout = process.stdout
+        self._stderr = process.stderr
+        self._on_update = on_update
+        self._problem = ""
+        """Why nothing more is read, as the end of a sentence; empty if the agent has ended."""
+        self._errors = b""
+        self.message_count = 0
+        """Messages since the question began."""
+        self._reading_errors = asyncio.create_task(self._read_errors())
+
+    @classmethod
+    async def start(
+        cls,
+        name: str,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        folder: Path,
+        on_update: Callable[[object], None],
+    ) -> AgentProcess:
+        """Start an agent in a folder. Raises `ModelError`."""
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *tie_to_parent(command),
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                env=environment,
+                cwd=folder,
+                start_new_session=True,
+                limit=MAX_MESSAGE_BYTES,
+            )
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise ModelError(f"{name} could not be started: {reason}.") from None
+        return cls(name, process, on_update)
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether it still runs, and nothing is wrong with what it sends."""
+        return self._process.returncode is None and not self._problem
+
+    async def send(self, message: Message) -> None:
+        """Send a message; does nothing if the agent has ended, as `receive` tells."""
+        with contextlib.suppress(ConnectionError, RuntimeError):
+            self._stdin.write(json.dumps(message).encode() + b"\n")
+            await self._stdin.drain()
+
+    async def receive(self) -> Message | None:
+        """Return the next request or answer; None if there will be none."""
+        while not self._problem:
+            try:
+                line = await self._stdout.readline()
+            except (ValueError, ConnectionError):
+                self._problem = "has sent a message that is too long"
+                break
+            if not line:
+                break
+            self.message_count += 1
+            if self.message_count > MAX_MESSAGES:
+                self._problem = f"has sent more than {MAX_MESSAGES:,} messages"
+                break
+            message = _read_message(line)
+            if message is None:
+                self._note_error(line)
+            elif message.get("method") == UPDATES:
+                self._on_update(message.get("params"))
+            elif "id" in message:
+                return message
+            # A flood in one piece would let nothing else run.
+            await asyncio.sleep(0)
+        return None
+
+    async def close(self) -> None:
+        """End the agent and its children."""
+        self._stdin.close()
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            if await self._has_ended():
+                break
+            signal_group(self._process.pid, number)
+        await self._has_ended()
+        signal_group(self._process.pid, signal.SIGKILL)
+        self._reading_errors.cancel()
+        transport = getattr(self._process, "_transport", None)
+        if transport is not None:  # it stays open while a child of the agent has its pipes
+            transport.close()
+
+    async def describe_end(self) -> str:
+        """Say why the agent cannot be used any more."""
+        if self._problem:
+            return f"{self._name} {self._problem}, and was ended."
+        if not await self._has_ended():
+            return f"{self._name} has closed its connection, and was ended."
+        exit_code = self._process.returncode or 0
+        manner = f"by signal {-exit_code}" if exit_code < 0 else f"with exit code {exit_code}"
+        errors = " ".join(self._errors.decode("utf-8", "replace").split())
+        if not errors:
+            return f"{self._name} has ended {manner}."
+        ending = shorten_line(errors[-MAX_ERROR_CHARS:], MAX_ERROR_CHARS).rstrip(".")
+        return f"{self._name} has ended {manner}: {ending}."
+
+    async def _has_ended(self) -> bool:
+        """Wait a moment for its end. `Process.wait` would also wait for children with its pipes."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + EXIT_GRACE_S
+        while self._process.returncode is None and loop.time() < deadline:
+            await asyncio.sleep(_POLL_INTERVAL_S)
+        return self._process.returncode is not None
+
+    async def _read_errors(self) -> None:
+        with contextlib.suppress(ConnectionError):
+            while data := await self._stderr.read(_READ_BYTES):
+                self._note_error(data)
+
+    def _note_error(self, data: bytes) -> None:
+        self._errors = (self._errors + data)[-MAX_ERROR_BYTES:]
+
+
+def _read_message(line: bytes) -> Message | None:
+    """Return a message with the types that the protocol's library relies on; None if it is none."""
+    try:
+        check_bare(line, MAX_BARE_BYTES)
+        message = json.loads(line)
+    except (ValueError, RecursionError, FrameError):
+        return None
+    if not isinstance(message, dict) or not isinstance(message.get("method", ""), str):
+        return None
+    if "id" in message and type(message["id"]) not in (int, str):
+        return None
+    error = message.get("error", {})
+    if not isinstance(error, dict):
+        message["error"] = {"message": str(error)}
+    return message

@@ -1,0 +1,398 @@
+"""The messages of the Agent Client Protocol that a client sends and gets, read into our values.
+
+No other file of the client imports the protocol's library, of which only the messages and the
+connection are used.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from acp import RequestError, schema
+from acp.core import ClientSideConnection
+from pydantic import ValidationError
+
+from mahtab_tui.acp_client.process import AgentProcess
+from mahtab_tui.bus.escaping import shorten_line
+from mahtab_tui.llm.base import ModelError
+from mahtab_tui.llm.pictures import EncodedPicture
+from mahtab_tui.version import __version__
+
+PROTOCOL_VERSION = 1
+AUTH_REQUIRED = -32000
+"""The protocol's error for an agent that is not logged in."""
+MAX_REASON_CHARS = 300
+"""Characters of an agent's error in a sentence for the user."""
+MODE_OPTION = "mode"
+"""The name of the option that is the mode of an agent which has no such option itself."""
+
+
+class Diff(NamedTuple):
+    """A file that an agent's tool changes."""
+
+    path: str
+    old: str
+    new: str
+
+
+class Words(NamedTuple):
+    """A piece of an answer."""
+
+    text: str
+
+
+class Thought(NamedTuple):
+    """A piece of an agent's thinking."""
+
+    text: str
+
+
+class ToolNews(NamedTuple):
+    """What is new about a tool call. A field is None if nothing is."""
+
+    id: str
+    title: str | None
+    kind: str | None
+    status: str | None
+    arguments: str | None
+    """As JSON."""
+    texts: list[str] | None
+    """What it has returned so far."""
+    diffs: list[Diff] | None
+
+
+class PlanNews(NamedTuple):
+    """An agent's plan as it is now."""
+
+    steps: list[tuple[str, str]]
+    """What each step is and its state: "pending", "in_progress" or "completed"."""
+
+
+class UsageNews(NamedTuple):
+    """How full an agent's context is, and what its session has cost."""
+
+    used_tokens: int
+    context_tokens: int
+    cost: float | None
+    """US dollars since the session began; None if they are unknown."""
+
+
+class Option(NamedTuple):
+    """Something that the user may set in an agent, such as its model."""
+
+    id: str
+    value: str
+    choices: Sequence[str]
+    is_mode: bool = False
+    """Whether it is set as a mode, which older agents have beside options."""
+    is_boolean: bool = False
+
+
+class OptionsNews(NamedTuple):
+    """All options as they are now."""
+
+    options: Sequence[Option]
+
+
+class ModeNews(NamedTuple):
+    """The mode that an agent has taken."""
+
+    mode: str
+
+
+Update = Words | Thought | ToolNews | PlanNews | UsageNews | OptionsNews | ModeNews
+
+
+class PermissionChoice(NamedTuple):
+    """An answer to an agent that asks for permission."""
+
+    id: str
+    name: str
+    allows: bool
+
+
+class TurnEnd(NamedTuple):
+    """How an agent has ended its answer."""
+
+    reason: str
+    """Such as "end_turn", "refusal" or "cancelled"."""
+    input_tokens: int = 0
+    """All that were read, also from the cache or into it."""
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_creation_tokens: int = 0
+
+
+class OpenedSession(NamedTuple):
+    """An agent's session."""
+
+    id: str
+    options: Sequence[Option]
+    is_resumed: bool
+
+
+AskPermission = Callable[[ToolNews, Sequence[PermissionChoice]], Awaitable[str]]
+"""Returns the id of the user's choice; empty if the question was stopped."""
+
+
+class AgentConnection:
+    """The connection to an agent. Methods raise `ModelError` if the agent refuses or answers with
+    something else, and `ConnectionError` if it is gone."""
+
+    def __init__(self, name: str, process: AgentProcess, ask: AskPermission) -> None:
+        self._name = name
+        self._agent = ClientSideConnection(_Client(ask), process)  # type: ignore[arg-type]
+        self._capabilities = schema.AgentCapabilities()
+        self._login_advice = ""
+
+    async def initialize(self) -> None:
+        """Learn what the agent can do."""
+        with self._refusals("could not be started"):
+            response = await self._agent.initialize(
+                PROTOCOL_VERSION,
+                client_info=schema.Implementation(
+                    name="mahtab-tui", title="mahtab", version=__version__
+                ),
+            )
+        if response.protocol_version != PROTOCOL_VERSION:
+            raise ModelError(
+                f"{self._name} speaks version {response.protocol_version} of the protocol, and not {PROTOCOL_VERSION}."
+            )
+        if response.agent_capabilities is not None:
+            self._capabilities = response.agent_capabilities
+        methods = [method.description or method.name for method in response.auth_methods or ()]
+        self._login_advice = shorten_line("; or: ".join(methods), MAX_REASON_CHARS)
+
+    @property
+    def sees_pictures(self) -> bool:
+        """Whether a question may have pictures."""
+        prompts = self._capabilities.prompt_capabilities
+        return prompts is not None and bool(prompts.image)
+
+    async def open_session(
+        self, folder: Path, server: Sequence[str], earlier_session: str
+    ) -> OpenedSession:
+        """Go on in an earlier session if the agent can, else begin one.
+
+        Args:
+            folder: Where the agent works.
+            server: The command of the MCP server that it gets.
+            earlier_session: The id of the earlier session; empty for none.
+        """
+        program, *arguments = server
+        servers: list[Any] = [
+            schema.McpServerStdio(name="mahtab", command=program, args=arguments, env=[])
+        ]
+        if earlier_session:
+            response = await self._reopen(str(folder), earlier_session, servers)
+            if response is not None:
+                return OpenedSession(earlier_session, _read_options(response), is_resumed=True)
+        with self._refusals("could not begin a session"):
+            new_session = await self._agent.new_session(str(folder), mcp_servers=servers)
+        return OpenedSession(new_session.session_id, _read_options(new_session), is_resumed=False)
+
+    async def _reopen(
+        self, folder: str, session_id: str, servers: list[Any]
+    ) -> schema.ResumeSessionResponse | schema.LoadSessionResponse | None:
+        """Resume or load a session; None if the agent cannot, or has forgotten it."""
+        sessions = self._capabilities.session_capabilities
+        try:
+            if sessions is not None and sessions.resume is not None:
+                return await self._agent.resume_session(session_id, folder, mcp_servers=servers)
+            if self._capabilities.load_session:
+                return await self._agent.load_session(folder, session_id, mcp_servers=servers)
+        except (RequestError, ValidationError):
+            pass
+        return None
+
+    async def set_option(self, session_id: str, option: Option, value: str) -> Sequence[Option]:
+        """Set an option; return those that have changed."""
+        with self._refusals(f"did not set {option.id}"):
+            if option.is_mode:
+                await self._agent.set_session_mode(session_id, value)
+                return [option._replace(value=value)]
+            new_value: str | bool = value == "true" if option.is_boolean else value
+            response = await self._agent.set_config_option(option.id, session_id, new_value)
+        return _read_options(response)
+
+    async def prompt(
+        self, session_id: str, text: str, pictures: Sequence[EncodedPicture]
+    ) -> TurnEnd:
+        """Ask, and wait for the end of the answer."""
+        blocks: list[Any] = [schema.TextContentBlock(type="text", text=text)]
+        for picture in pictures:
+            blocks.append(
+                schema.ImageContentBlock(type="image", mime_type=picture.mime, data=picture.data)
+            )
+        with self._refusals("could not answer"):
+            response = await self._agent.prompt(session_id, blocks)
+        usage = response.usage
+        if usage is None:
+            return TurnEnd(response.stop_reason)
+        cache_read_tokens = usage.cached_read_tokens or 0
+        cache_creation_tokens = usage.cached_write_tokens or 0
+        return TurnEnd(
+            response.stop_reason,
+            usage.input_tokens + cache_read_tokens + cache_creation_tokens,
+            usage.output_tokens + (usage.thought_tokens or 0),
+            cache_read_tokens,
+            cache_creation_tokens,
+        )
+
+    async def cancel(self, session_id: str) -> None:
+        """Ask the agent to stop its answer."""
+        await self._agent.cancel(session_id)
+
+    async def close(self) -> None:
+        """End the agent."""
+        await self._agent.close()
+
+    @contextmanager
+    def _refusals(self, problem: str) -> Iterator[None]:
+        """Turn the library's errors into a sentence. problem: What the agent did not do."""
+        try:
+            yield
+        except ValidationError:
+            raise ModelError(f"{self._name} {problem}: its answer cannot be read.") from None
+        except RequestError as error:
+            if error.code == AUTH_REQUIRED:
+                advice = f" It says: {self._login_advice}." if self._login_advice else ""
+                raise ModelError(f"{self._name} needs a login.{advice}") from None
+            raise ModelError(f"{self._name} {problem}: {_describe_error(error)}.") from None
+
+
+def _describe_error(error: RequestError) -> str:
+    """Return what an agent says of its error, as the end of a sentence."""
+    parts = [str(error)]
+    if isinstance(error.data, dict):
+        parts += [str(error.data[key]) for key in ("details", "message") if key in error.data]
+    elif error.data:
+        parts.append(str(error.data))
+    return shorten_line(": ".join(dict.fromkeys(parts)), MAX_REASON_CHARS).rstrip(".")
+
+
+class _Client:
+    """What an agent may ask of us, by the library's names."""
+
+    def __init__(self, ask: AskPermission) -> None:
+        self._ask = ask
+
+    async def request_permission(
+        self,
+        session_id: str,
+        tool_call: schema.ToolCallUpdate,
+        options: list[schema.PermissionOption],
+        **meta: Any,
+    ) -> schema.RequestPermissionResponse:
+        # An answer for always would be written into the project, or hold where nobody sees it.
+        choices = [
+            PermissionChoice(option.option_id, option.name, option.kind == "allow_once")
+            for option in options
+            if option.kind in ("allow_once", "reject_once")
+        ]
+        choice_id = await self._ask(_read_tool(tool_call), choices)
+        outcome: schema.AllowedOutcome | schema.DeniedOutcome
+        outcome = schema.DeniedOutcome(outcome="cancelled")
+        if choice_id:
+            outcome = schema.AllowedOutcome(outcome="selected", option_id=choice_id)
+        return schema.RequestPermissionResponse(outcome=outcome)
+
+    async def session_update(self, session_id: str, update: object, **meta: Any) -> None:
+        """Do nothing: `AgentProcess` reads updates."""
+
+    async def _refuse(self, *args: Any, **kwargs: Any) -> Any:
+        raise RequestError.method_not_found("This client has no files and no terminals.")
+
+    read_text_file = _refuse
+    write_text_file = _refuse
+    create_terminal = _refuse
+    terminal_output = _refuse
+    release_terminal = _refuse
+    wait_for_terminal_exit = _refuse
+    kill_terminal = _refuse
+    create_elicitation = _refuse
+
+
+def read_update(params: object) -> Update | None:
+    """Return what an agent tells; None if it is unknown, or nothing for the user."""
+    try:
+        update = schema.SessionNotification.model_validate(params).update
+    except ValidationError:
+        return None
+    match update:
+        case schema.AgentMessageChunk():
+            return Words(_read_block(update.content))
+        case schema.AgentThoughtChunk():
+            return Thought(_read_block(update.content))
+        case schema.ToolCallStart() | schema.ToolCallProgress():
+            return _read_tool(update)
+        case schema.AgentPlanUpdate():
+            return PlanNews([(entry.content, entry.status) for entry in update.entries])
+        case schema.UsageUpdate():
+            cost = update.cost.amount if update.cost and update.cost.currency == "USD" else None
+            return UsageNews(update.used, update.size, cost)
+        case schema.ConfigOptionUpdate():
+            return OptionsNews(_read_options(update))
+        case schema.CurrentModeUpdate():
+            return ModeNews(update.current_mode_id)
+    return None
+
+
+def _read_tool(
+    call: schema.ToolCallStart | schema.ToolCallProgress | schema.ToolCallUpdate,
+) -> ToolNews:
+    texts: list[str] | None = None
+    diffs: list[Diff] | None = None
+    if call.content is not None:
+        texts = []
+        diffs = []
+        for part in call.content:
+            if isinstance(part, schema.FileEditToolCallContent):
+                diffs.append(Diff(part.path, part.old_text or "", part.new_text))
+            elif isinstance(part, schema.ContentToolCallContent):
+                texts.append(_read_block(part.content))
+    arguments: str | None = None
+    if call.raw_input is not None:
+        arguments = json.dumps(call.raw_input, ensure_ascii=False)
+    return ToolNews(call.tool_call_id, call.title, call.kind, call.status, arguments, texts, diffs)
+
+
+def _read_block(block: Any) -> str:
+    """Return what a part of a text says; of other things, what they are."""
+    match block:
+        case schema.TextContentBlock():
+            return block.text
+        case schema.ResourceContentBlock():
+            return block.uri
+        case schema.EmbeddedResourceContentBlock(resource=schema.TextResourceContents() as text):
+            return text.text
+        case schema.ImageContentBlock():
+            return "[a picture]"
+    return "[not a text]"
+
+
+def _read_options(response: Any) -> list[Option]:
+    """Return the options of an answer or update, and the mode of an agent that has no option for
+    it."""
+    options: list[Option] = []
+    for option in response.config_options or ():
+        if isinstance(option, schema.SessionConfigOptionBoolean):
+            value = str(option.current_value).lower()
+            options.append(Option(option.id, value, ("true", "false"), is_boolean=True))
+            continue
+        choices: list[str] = []
+        for choice in option.options:
+            if isinstance(choice, schema.SessionConfigSelectGroup):
+                choices += [member.value for member in choice.options]
+            else:
+                choices.append(choice.value)
+        options.append(Option(option.id, option.current_value, choices))
+    modes = getattr(response, "modes", None)
+    if modes is not None and MODE_OPTION not in [option.id for option in options]:
+        choices = [mode.id for mode in modes.available_modes]
+        options.append(Option(MODE_OPTION, modes.current_mode_id, choices, is_mode=True))
+    return options

@@ -1,0 +1,263 @@
+"""What the user sees of an agent's answer: each update becomes records."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from mahtab_tui.acp_client.protocol import (
+    Diff,
+    PlanNews,
+    Thought,
+    ToolNews,
+    Update,
+    UsageNews,
+    Words,
+)
+from mahtab_tui.agent.host import ModelHost
+from mahtab_tui.bus.hidden_characters import visible
+from mahtab_tui.bus.prompt import shorten
+from mahtab_tui.bus.records import (
+    Agent,
+    AssistantChat,
+    AssistantChatStream,
+    AssistantThought,
+    AssistantThoughtStream,
+    AssistantTool,
+    Window,
+    emit,
+)
+from mahtab_tui.llm.base import make_encodable
+
+MAX_RESULT_CHARS = 12_000
+"""Characters of what a tool has returned; the middle of a longer text is left out."""
+MAX_ARGUMENTS_CHARS = 10_000
+MAX_COMPARED_CHARS = 200_000
+"""Characters of a file up to which its changes are shown line by line."""
+FILES_NOT_UNDONE = "Undo does not reach files that this agent's own tools change."
+CHANGING_KINDS = ("edit", "delete", "move")
+"""Kinds of tools that change files."""
+_STATES = {"completed": "ok", "failed": "error"}
+_PLAN_MARKS = {"completed": "✓", "in_progress": "▸"}
+_OWN_TOOL = re.compile(r"\W*(?:mcp\W*_*)?mahtab\W*_*[a-z_]+\W*|[a-z_]+ \(mahtab MCP Server\)")
+"""The title of a call of our own server, as agents write it: "mcp__mahtab__eval",
+"mahtab.eval"."""
+
+
+@dataclass
+class Tool:
+    """A tool call of an agent."""
+
+    call: str
+    """The number of its entry."""
+    title: str = ""
+    kind: str = ""
+    status: str = ""
+    arguments: str = ""
+    texts: list[str] = field(default_factory=list)
+    diffs: list[Diff] = field(default_factory=list)
+    started: float = field(default_factory=time.monotonic)
+    """Monotonic time in seconds."""
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether it calls our own server, so that its cell is in the transcript anyway."""
+        return _OWN_TOOL.fullmatch(self.title) is not None
+
+    @property
+    def has_ended(self) -> bool:
+        return self.status in _STATES
+
+    def update(self, news: ToolNews) -> None:
+        """Take over what is new."""
+        self.title = self.title if news.title is None else news.title
+        self.kind = news.kind or self.kind
+        self.status = news.status or self.status
+        self.arguments = self.arguments if news.arguments is None else news.arguments
+        self.texts = self.texts if news.texts is None else news.texts
+        self.diffs = self.diffs if news.diffs is None else news.diffs
+
+    @property
+    def details(self) -> str:
+        """What it has returned and changed, and whether undo reaches that."""
+        parts = [*map(_describe_diff, self.diffs), *self.texts]
+        if self.diffs or self.kind in CHANGING_KINDS:
+            # First, because the rest is folded.
+            parts.insert(0, FILES_NOT_UNDONE)
+        return shorten("\n".join(part for part in parts if part), MAX_RESULT_CHARS)
+
+
+class AgentTurn:
+    """Logs what an agent does for one question."""
+
+    def __init__(self, host: ModelHost, party: str, turn: int) -> None:
+        """
+        Args:
+            host: The session.
+            party: The agent's name.
+            turn: The number of the question.
+        """
+        self._host = host
+        self._party = party
+        self.number = turn
+        self._step = 0
+        self._words: list[str] = []
+        self._thoughts: list[str] = []
+        self._tools: dict[str, Tool] = {}
+        """The tool calls by the agent's ids."""
+        self._answers: list[str] = []
+        self.char_count = 0
+        """Characters of the words and thoughts so far."""
+
+    @property
+    def answer(self) -> str:
+        """The words after the last tool call, or before it if there are none."""
+        return self._answers[-1] if self._answers else ""
+
+    def follow(self, update: Update) -> None:
+        """Log an update."""
+        match update:
+            case Words(text):
+                self._end_thoughts()
+                self._words.append(make_encodable(text))
+                self.char_count += len(text)
+                piece = AssistantChatStream(
+                    self._words[-1],
+                    turn=self.number,
+                    step=self._step,
+                    party=self._party,
+                    kind="prose",
+                )
+                emit(self._host.log, piece)
+            case Thought(text):
+                self._thoughts.append(make_encodable(text))
+                self.char_count += len(text)
+                thought = AssistantThoughtStream(
+                    self._thoughts[-1], turn=self.number, step=self._step, party=self._party
+                )
+                emit(self._host.log, thought)
+            case ToolNews():
+                self._follow_tool(update)
+            case PlanNews(steps):
+                lines = [f"{_PLAN_MARKS.get(state, '·')} {step}" for step, state in steps]
+                self._log_tool(f"{self.number}.plan", "plan", "ok", "", "\n".join(lines))
+            case UsageNews():
+                window = Window(tokens=update.used_tokens, size=update.context_tokens)
+                emit(self._host.log, window)
+
+    def tool(self, news: ToolNews) -> Tool:
+        """Return a tool call with what is new about it."""
+        tool = self._tools.get(news.id)
+        if tool is None:
+            tool = Tool(f"{self.number}.{self._step}.{len(self._tools)}")
+            self._tools[news.id] = tool
+        tool.update(news)
+        return tool
+
+    def end(self, state: str) -> None:
+        """Log the end of the answer. state: As in `records.Agent`."""
+        for tool in self._tools.values():
+            if not tool.has_ended and not tool.is_ours:
+                self._show_tool(tool, "stopped")
+        self._end_words(is_stopped=state != "done")
+        self._report(state)
+
+    def _report(self, state: str) -> None:
+        """Log what the agent does. state: As in `records.Agent`."""
+        record = Agent(state=state, turn=self.number, step=self._step, party=self._party)
+        emit(self._host.log, record)
+
+    def _follow_tool(self, news: ToolNews) -> None:
+        is_new = news.id not in self._tools
+        if is_new:
+            self._end_words()
+        tool = self.tool(news)
+        # Between its beginning and its end, only its name and its arguments matter.
+        is_worth_showing = is_new or tool.has_ended or news.title or news.arguments
+        if is_worth_showing and not tool.is_ours:
+            self._show_tool(tool, _STATES.get(tool.status, "running"))
+        if tool.has_ended:
+            self._report("thinking")
+
+    def _show_tool(self, tool: Tool, state: str) -> None:
+        seconds = None if state == "running" else round(time.monotonic() - tool.started, 3)
+        title = tool.title.strip() or tool.kind or "a tool"
+        self._log_tool(tool.call, title, state, tool.arguments, tool.details, seconds)
+
+    def _log_tool(
+        self,
+        call: str,
+        title: str,
+        state: str,
+        arguments: str,
+        text: str,
+        seconds: float | None = None,
+    ) -> None:
+        record = AssistantTool(
+            make_encodable(text),
+            call=call,
+            turn=self.number,
+            step=self._step,
+            party=self._party,
+            name=make_encodable(title),
+            arguments=make_encodable(arguments[:MAX_ARGUMENTS_CHARS]),
+            state=state,
+            duration=seconds,
+        )
+        emit(self._host.log, record)
+
+    def _end_thoughts(self) -> None:
+        if self._thoughts:
+            thought = AssistantThought(
+                "".join(self._thoughts), turn=self.number, step=self._step, party=self._party
+            )
+            self._thoughts.clear()
+            emit(self._host.log, thought)
+
+    def _end_words(self, *, is_stopped: bool = False) -> None:
+        """Log the words so far as an answer; what follows is another one."""
+        self._end_thoughts()
+        text = "".join(self._words).strip("\n")
+        if not text.strip():
+            return
+        self._words.clear()
+        self._answers.append(text)
+        answer = AssistantChat(
+            text,
+            turn=self.number,
+            step=self._step,
+            party=self._party,
+            stopped=is_stopped,
+            is_prose=True,
+        )
+        emit(self._host.log, answer)
+        self._step += 1
+
+
+def describe_permission(tool: Tool) -> str:
+    """Return what a tool would do, for the user who is asked."""
+    lines = [f"# {tool.title.strip() or tool.kind or 'a tool'}"]
+    try:
+        arguments = json.loads(tool.arguments or "{}")
+    except ValueError:
+        arguments = tool.arguments
+    if isinstance(arguments, dict):
+        lines += [f"{name} = {value}" for name, value in arguments.items()]
+    elif arguments:
+        lines.append(str(arguments))
+    lines += [*map(_describe_diff, tool.diffs), *tool.texts]
+    return visible("\n".join(lines))
+
+
+def _describe_diff(diff: Diff) -> str:
+    """Return the changed lines of a file."""
+    if len(diff.old) + len(diff.new) > MAX_COMPARED_CHARS:
+        return f"{diff.path}: {len(diff.old):,} → {len(diff.new):,} characters"
+    lines: Iterable[str] = difflib.unified_diff(
+        diff.old.splitlines(), diff.new.splitlines(), diff.path, diff.path, lineterm="", n=2
+    )
+    return "\n".join(lines)

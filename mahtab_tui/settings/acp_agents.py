@@ -1,0 +1,98 @@
+"""Agents of other programs that answer questions: what a definition may hold, and those that need
+none."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from mahtab_tui.settings.mcp_servers import expand_variables, find_secrets
+from mahtab_tui.system import safe_path
+
+_KEY_NAME = re.compile(
+    "API_?KEY|ACCESS_?KEY|PRIVATE_?KEY|TOKEN|SECRET|PASSW|CREDENTIAL", re.IGNORECASE
+)
+"""A part of the name of a variable whose value is likely a key."""
+_OUTER_AGENT = "CLAUDECODE"
+"""The beginning of the names of variables by which Claude Code refuses to start in itself."""
+
+
+class AcpAgent(BaseModel):
+    """A program that answers questions over the Agent Client Protocol."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    command: tuple[str, ...] = ()
+    """The program and its arguments; empty for those in `KNOWN_AGENTS`."""
+    env: dict[str, str] = Field(default_factory=dict)
+    """Variables beside those of the environment. It gets a key only if that is named here."""
+    options: dict[str, str] = Field(default_factory=dict)
+    """What is set when a session of it begins, by name, such as its mode."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_text(cls, value: object) -> object:
+        if isinstance(value, str):
+            raise ValueError("an agent is a table: write [acp.NAME] with command into the file")
+        return value
+
+    def environment(self) -> dict[str, str]:
+        """Return all variables of the program. Raises `LookupError`, with a sentence, if one that is
+        named in `env` is not set."""
+        own_variables: dict[str, str] = expand_variables(self.env)
+        inherited = {
+            name: value
+            for name, value in os.environ.items()
+            if not _KEY_NAME.search(name) and not name.startswith(_OUTER_AGENT)
+        }
+        return {**inherited, "PATH": safe_path(), **own_variables}
+
+    def secrets(self) -> Iterator[str]:
+        """Yield the values of variables whose names look like those of secrets."""
+        return find_secrets(self.env)
+
+
+class KnownAgent(NamedTuple):
+    """An agent that needs no definition."""
+
+    program: AcpAgent
+    advice: str
+    """How it is installed, as a sentence."""
+
+
+KNOWN_AGENTS: Mapping[str, KnownAgent] = {
+    # It would begin in a mode in which a model decides what is allowed.
+    "claude": KnownAgent(
+        AcpAgent(command=("claude-agent-acp",), options={"mode": "default"}),
+        "Install it with: npm install -g @agentclientprotocol/claude-agent-acp",
+    ),
+    "codex": KnownAgent(
+        AcpAgent(command=("codex-acp",)),
+        "Install it with: npm install -g @agentclientprotocol/codex-acp",
+    ),
+    "gemini": KnownAgent(AcpAgent(command=("gemini", "--acp")), "Install Gemini CLI."),
+    "goose": KnownAgent(AcpAgent(command=("goose", "acp")), "Install Goose."),
+    "opencode": KnownAgent(AcpAgent(command=("opencode", "acp")), "Install OpenCode."),
+}
+"""By name. What these programs do beyond the protocol is nowhere else."""
+
+
+def find_agent(name: str, configured: Mapping[str, AcpAgent]) -> AcpAgent | None:
+    """Return an agent as it is configured; None if there is no command for it.
+
+    Args:
+        name: Its name.
+        configured: The agents of the settings by name, of which a known one needs no command.
+    """
+    known = KNOWN_AGENTS.get(name)
+    agent = configured.get(name, AcpAgent())
+    if known is None:
+        return agent if agent.command else None
+    changes: dict[str, Any] = {"options": {**known.program.options, **agent.options}}
+    if not agent.command:
+        changes["command"] = known.program.command
+    return agent.model_copy(update=changes)
