@@ -21,7 +21,7 @@ from typing import Any, TypedDict, Unpack
 from mahtab_tui.bus.records import Notice, Record
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.llm.providers import pop_access
-from mahtab_tui.llm.sampling import parse_sampling
+from mahtab_tui.llm.sampling import validate_sampling
 from mahtab_tui.llm.starting_model import default_model
 from mahtab_tui.sandbox.searched_text import SearchedText
 from mahtab_tui.search.chosen_models import ModelSpec
@@ -192,7 +192,7 @@ def rlm(
         ask_above=ask_above,
         concurrency=concurrency,
     )
-    sampling = parse_sampling(temperature=temperature, top_p=top_p, seed=seed)
+    sampling = validate_sampling(temperature=temperature, top_p=top_p, seed=seed)
     access = pop_access({"base_url": base_url, "api_key": api_key})
     reserved_names = inspect.signature(rlm).parameters if named else ()
     contents = read_contexts(context, contexts, named, reserved_names)

@@ -158,7 +158,7 @@ class ChosenModels:
         provider, path = self._split(name)
         if provider != "replay":
             return self._wrap_langchain_model(name, sampling)
-        check_sampling(name, sampling, (), "")
+        check_sampling(name, sampling, ())
         return ReplayModel(name, Path(path), self._secrets)
 
     def _get_provider(self, spec: ModelSpec) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.prices import Tariff
-from mahtab_tui.llm.sampling import SAMPLING_OPTIONS, Sampling, check_sampling
+from mahtab_tui.llm.sampling import Sampling, check_sampling, supported_options
 from mahtab_tui.search.function_models import FunctionModel
 
 _MAX_ANTHROPIC_TOKENS = 8_192
@@ -46,7 +46,7 @@ def make_client_model(
         raise ModelError(
             'A tuple as the model must be a client of OpenAI or Anthropic and a model\'s name, as in (client, "gpt-4o-mini").'
         )
-    check_sampling(model, sampling, SAMPLING_OPTIONS, package)
+    check_sampling(model, sampling, supported_options(package))
 
     ask = partial(_ASK[package], client, model, sampling)
     is_async = any(base.__name__.startswith("Async") for base in type(client).__mro__)

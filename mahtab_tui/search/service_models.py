@@ -18,7 +18,7 @@ from mahtab_tui.llm.chat_answers import ChatChunk
 from mahtab_tui.llm.chat_client import ChatClient
 from mahtab_tui.llm.prices import LOCAL, Tariff
 from mahtab_tui.llm.replay_file import Replay, read_replay, split_tokens
-from mahtab_tui.llm.sampling import SAMPLING_OPTIONS, Sampling, check_sampling
+from mahtab_tui.llm.sampling import Sampling, check_sampling, supported_options
 from mahtab_tui.llm.services import Service
 from mahtab_tui.llm.usage import answer_usage
 from mahtab_tui.search.conversation import Model, ModelReply, NodeConversation, PromptMessage
@@ -41,7 +41,7 @@ class ServiceModel(Model):
         Raises:
             ModelError: The model does not take a sampling option.
         """
-        check_sampling(name, sampling, SAMPLING_OPTIONS, service.dialect)
+        check_sampling(name, sampling, supported_options(service.dialect))
         self._tariff = Tariff(service.model, service.priced_as, service.max_tokens)
         super().__init__(name, secrets, self._tariff)
         self._options = {"max_tokens": service.max_tokens, **sampling}

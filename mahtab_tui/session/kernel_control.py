@@ -1,10 +1,9 @@
-"""The user's actions on a session's kernel."""
+"""Kills, resets and replaces a session's kernel, for the user, who does not wait for it."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from functools import partial
 
 from mahtab_tui.bus.records import Notice, emit
 from mahtab_tui.kernel.base import KernelError
@@ -17,7 +16,8 @@ from mahtab_tui.system import start_thread
 
 
 class KernelControl:
-    """The user's actions on the kernel. Methods return immediately."""
+    """Does on threads what the user asks of the kernel. Each method returns immediately; a failure
+    becomes a notice. Programming errors go to `threading.excepthook`, as from any thread."""
 
     def __init__(
         self,
@@ -38,50 +38,71 @@ class KernelControl:
         self._private = private
 
     def kill(self) -> None:
-        """Kill the kernel. What its cell changed is lost."""
-        self._on_thread("The kernel could not be killed", self._kernel.kill)
+        """Kill the kernel and start a new one. Variables that are not saved are lost."""
+        self._run_in_thread(self._kernel.kill, failure="The kernel could not be killed")
 
     def reset(self) -> None:
         """Start a new kernel without variables."""
-        self._on_thread("The kernel could not be reset", self._cells.reset_kernel)
+        self._run_in_thread(self._cells.reset_kernel, failure="The kernel could not be reset")
 
     def activate(self, python: str) -> None:
-        """Switch to another interpreter or environment. python: its path."""
-        change = partial(self._kernel.activate, python)
-        self._on_thread("The interpreter was not changed", self._cells.change_kernel, change)
+        """Switch to another interpreter.
+
+        Args:
+            python: The path of the interpreter, or of the folder of a virtual environment.
+        """
+
+        def switch_interpreter() -> None:
+            self._cells.change_kernel(lambda: self._kernel.activate(python))
+
+        self._run_in_thread(switch_interpreter, failure="The interpreter was not changed")
 
     def move(self, address: str) -> None:
-        """Switch to a kernel at another address; empty for this machine."""
+        """Switch to a kernel at another address.
 
-        def work() -> None:
+        Args:
+            address: The address; empty for this machine.
+        """
+
+        def switch_kernel() -> None:
             if self._make_kernel is None:
                 raise KernelError("The kernel of this session belongs to another program.")
             kernel = self._make_kernel(address)
             text = f"Switched to {address or 'this machine'}."
             self._cells.change_kernel(lambda: self._kernel.replace_kernel(kernel, text))
 
-        self._on_thread("The kernel was not moved", work)
+        self._run_in_thread(switch_kernel, failure="The kernel was not moved")
 
     def change_directory(self, path: str) -> None:
-        def work() -> None:
+        """Change the kernel's working directory, and report the new one in a notice."""
+
+        def change_and_report() -> None:
             folder = self._kernel.change_directory(path)
             emit(self._log, Notice(f"The working directory is now {folder}."))
 
-        self._on_thread("The working directory was not changed", work)
+        self._run_in_thread(change_and_report, failure="The working directory was not changed")
 
     def redo(self) -> None:
-        self._on_thread("Nothing was redone", self._undo.redo)
+        """Reverse the last undo or rewind."""
+        self._run_in_thread(self._undo.redo, failure="Nothing was redone")
 
     def mark_private(self, name: str, private: bool) -> None:
-        self._on_thread("Nothing was marked", self._private.mark, name, private)
+        """Mark a variable as private, or remove the mark."""
+        failure = f"The privacy of {name} was not changed"
+        self._run_in_thread(lambda: self._private.mark(name, private), failure=failure)
 
-    def _on_thread(self, failure: str, work: Callable[..., object], *args: object) -> None:
-        """Call a function on a thread. failure: the beginning of the notice if it fails."""
+    def _run_in_thread(self, action: Callable[[], object], *, failure: str) -> None:
+        """Call a function on a thread.
 
-        def work_or_report() -> None:
+        Args:
+            action: The function. It may raise `KernelError`.
+            failure: A sentence without its full stop, with which the notice about an error begins.
+        """
+
+        def run_and_report() -> None:
             try:
-                work(*args)
+                action()
             except KernelError as error:
                 emit(self._log, Notice(f"{failure}. {error}", level="error"))
 
-        start_thread("kernel-work", work_or_report)
+        start_thread("kernel-control", run_and_report)

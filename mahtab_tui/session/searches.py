@@ -15,7 +15,7 @@ from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.providers import pop_access
-from mahtab_tui.llm.sampling import SAMPLING_OPTIONS, Sampling, parse_sampling
+from mahtab_tui.llm.sampling import SAMPLING_OPTIONS, Sampling, validate_sampling
 from mahtab_tui.llm.session_ledger import SessionLedger
 from mahtab_tui.session.inbox import Inbox
 from mahtab_tui.session.kernel_tools import KernelTools, parse_tools
@@ -86,7 +86,7 @@ class CellSearch(NamedTuple):
             model=model,
             sub_model=sub_model,
             instructions=instructions,
-            sampling=parse_sampling(**sampling),
+            sampling=validate_sampling(**sampling),
             access=access,
             limits=options,
             tools=parse_tools(args["tools"] or ()),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import json
+import math
 import os
 import pickle
 import re
@@ -292,6 +293,9 @@ def test_sampling_options_reach_models_that_accept_them() -> None:
         rlm("what?", LOG, model="demo", temperature=0.1)
     with pytest.raises(ValueError, match=r"seed must be a whole number, not 0\.5"):
         rlm("what?", LOG, model=model, seed=0.5)  # type: ignore[arg-type]
+    for value in (math.nan, math.inf, True, "0.5"):
+        with pytest.raises(ValueError, match=f"temperature must be a number, not {value!r}"):
+            rlm("what?", LOG, model=model, temperature=value)  # type: ignore[arg-type]
 
 
 def test_searcher_reuses_its_server_and_separates_its_callers() -> None:
