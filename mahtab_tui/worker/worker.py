@@ -34,7 +34,7 @@ from .link.host_calls import HostCalls
 from .link.interrupts import Interrupts
 from .link.process_facts import describe_process, working_directory
 from .link.responder import Responder
-from .magic import syntax
+from .magic.state import Reloading
 from .saving.save_jobs import SaveJobs
 from .stdlib import own_module
 from .tools import toolbox
@@ -423,9 +423,9 @@ class Worker:
 
     def _reload(self, frame: Frame) -> None:
         """Begin or end to reload changed modules before a cell."""
-        syntax.Reloading.reloader = None
+        Reloading.reloader = None
         if frame["on"]:
-            syntax.Reloading.reloader = own_module("magic.reloading").Reloader()
+            Reloading.reloader = own_module("magic.reloading").Reloader()
 
     def _set_undo_limits(self, frame: Frame) -> None:
         """Begin an undo history with the host's limits."""

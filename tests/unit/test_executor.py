@@ -25,7 +25,7 @@ from mahtab_tui.kernel.terminal_output import TerminalOutput
 from mahtab_tui.kernel.values import OutputKind
 from mahtab_tui.worker.cells.capture import LimitedOutput, OutputLimitError, shorten
 from mahtab_tui.worker.cells.tracebacks import format_safely
-from mahtab_tui.worker.magic import syntax
+from mahtab_tui.worker.magic import cell_history
 from mahtab_tui.worker.magic.syntax import transform
 from mahtab_tui.worker.magic.timing import duration
 from mahtab_tui.worker.tools import toolbox
@@ -179,8 +179,8 @@ def test_durations(seconds: float, text: str) -> None:
 def test_out_contains_the_newest_values(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("_", "__", "___"):
         monkeypatch.setitem(builtins.__dict__, name, None)
-    monkeypatch.setattr(syntax, "MAX_REMEMBERED_VALUES", 2)
-    history = syntax.CellHistory()
+    monkeypatch.setattr(cell_history, "MAX_REMEMBERED_VALUES", 2)
+    history = cell_history.CellHistory()
     for cell, value in enumerate("abc", 1):
         history.add_result(cell, value)
     assert history.outputs == {2: "b", 3: "c"}

@@ -26,7 +26,7 @@ from mahtab_tui.bus.secret_forms import MIN_SUBSTRING_CHARS
 from mahtab_tui.settings.model import load_settings
 from mahtab_tui.worker.guard import private_use as module
 from mahtab_tui.worker.guard.private_use import _contained, mentioned_names, private_use
-from mahtab_tui.worker.magic.syntax import Aliases, Macro
+from mahtab_tui.worker.magic.state import Aliases, Macro
 from mahtab_tui.worker.values.secret_names import HIDDEN_VALUE
 from tests import tags
 from tests.records import RecordList, emit

@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ..link.interrupts import Interrupts
 from ..magic import syntax
+from ..magic.cell_history import CellHistory
+from ..magic.dispatch import install_magics
+from ..magic.state import Reloading
 from ..stdlib import own_module
 from ..tools.text_tools import forget_short_texts, text_form
 from .attribution import CellAttribution
@@ -161,8 +164,8 @@ class Executor:
         """Runs coroutines; a fork must replace it."""
         self._environment = environment
         self._interrupts = interrupts
-        self._history = syntax.CellHistory()
-        syntax.install_magics(namespace, lambda coroutine: self.loop.run(coroutine))
+        self._history = CellHistory()
+        install_magics(namespace, lambda coroutine: self.loop.run(coroutine))
         self._flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
         self._cells: list[_RunningCell] = []
         self._fork_names: set[str] = set()
@@ -300,8 +303,8 @@ class Executor:
         """Restore what surrounds the cells, and return what the innermost one has changed."""
         self._environment.leave(streams_before, nested=self.depth > 1)
         self.attribution.end()
-        if syntax.Reloading.reloader is not None:
-            syntax.Reloading.reloader.note()
+        if Reloading.reloader is not None:
+            Reloading.reloader.note()
         changes = self._end()
         self._fork_names.difference_update(change["name"] for change in changes)
         forget_short_texts()
@@ -312,7 +315,7 @@ class Executor:
         undo = self.undo if self.depth == 1 else None
         if undo is not None:
             undo.begin(cell)
-        reloader = syntax.Reloading.reloader
+        reloader = Reloading.reloader
         if reloader is not None and reloader.automatic and self.depth == 1:
             reloader.reload(self.namespace)
 

@@ -9,7 +9,7 @@ import types
 from collections.abc import Iterator
 from typing import Any, Callable, NamedTuple
 
-from ..magic.syntax import SUMMARIES
+from ..magic.summaries import SUMMARIES
 from ..stdlib import late_import
 from ..values.objects import (
     BOUND,

@@ -1,6 +1,6 @@
 """Magic commands that give shell commands and other magic commands new names.
 
-The functions get the text after the command. `syntax.Aliases` keeps the names, and the code that
+The functions get the text after the command. `state.Aliases` keeps the names, and the code that
 replaces magics calls `fill_alias` for them."""
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import keyword
 from collections.abc import Collection
 
 from ..tools import shell_commands
-from .syntax import Aliases, MagicContext
+from .state import Aliases, MagicContext
 
 
 def define_alias(text: str, caller: MagicContext) -> None:

@@ -9,7 +9,8 @@ import sys
 from ..cells.compiling import compile_callable
 from ..values.displays import Display, capture_displays, show
 from .programs import split_words
-from .syntax import MagicContext, transform
+from .state import MagicContext
+from .syntax import transform
 
 _CAPTURE_OPTIONS = frozenset({"--no-stdout", "--no-stderr", "--no-display"})
 """Options of `%%capture`: what is not captured."""

@@ -28,8 +28,10 @@ from . import (
 
 # Pickles of earlier versions look for them here.
 from .capturing import CapturedOutput as CapturedOutput
+from .dispatch import show_help_about
 from .expansion import Names
-from .syntax import SUMMARIES, MagicContext, show_help_about
+from .state import MagicContext
+from .summaries import SUMMARIES
 from .timing import TimeitResult as TimeitResult
 
 _HELP_LEVELS = {"pinfo": 1, "pdoc": 1, "pdef": 1, "pfile": 1, "pinfo2": 2, "psource": 2}

@@ -6,7 +6,7 @@ import os
 import re
 
 from ..values.secret_names import looks_secret
-from .syntax import MagicContext
+from .state import MagicContext
 
 _SECRET_WORDS = frozenset("key pass auth pat webhook dsn connection cookie".split())
 """Parts of names of secret environment variables, besides those that `looks_secret` knows."""

@@ -6,7 +6,7 @@ import os
 
 from ..values.displays import Display, show
 from .programs import split_words
-from .syntax import MagicContext
+from .state import MagicContext
 
 
 def show_file(path_text: str, caller: MagicContext) -> None:

@@ -6,7 +6,7 @@ import builtins
 import os
 import re
 
-from .syntax import MagicContext
+from .state import MagicContext
 
 _folder_stack: list[str] = []
 """What `%pushd` left, for `%popd`; the folder left last is first."""

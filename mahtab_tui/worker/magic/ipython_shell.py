@@ -8,8 +8,9 @@ from typing import Any, Callable, ClassVar
 
 from ..cells.compiling import compile_callable
 from ..tools import shell_commands
-from . import syntax
+from .dispatch import run_magic
 from .expansion import Names, expand_command
+from .syntax import transform
 
 
 class _Events:
@@ -41,11 +42,11 @@ class InteractiveShell:
 
     def run_line_magic(self, magic_name: str, line: str, _stack_depth: int = 1) -> object:
         names = Names.of_frame(sys._getframe(_stack_depth))
-        return syntax.run_magic(magic_name, line, names, self._await)
+        return run_magic(magic_name, line, names, self._await)
 
     def run_cell_magic(self, magic_name: str, line: str, cell: str) -> object:
         names = Names.of_frame(sys._getframe(1))
-        return syntax.run_magic(f"%{magic_name}", f"{line}\n{cell}", names, self._await)
+        return run_magic(f"%{magic_name}", f"{line}\n{cell}", names, self._await)
 
     def magic(self, arg_s: str) -> Any:
         name, _, line = arg_s.lstrip("%").partition(" ")
@@ -59,7 +60,7 @@ class InteractiveShell:
         return lines if split else "\n".join(lines)
 
     def run_cell(self, raw_cell: str, **options: object) -> object:
-        source = syntax.transform(raw_cell)
+        source = transform(raw_cell)
         return compile_callable(source, "<run_cell>", self.user_ns, self._await)()
 
     def ev(self, expr: str) -> object:

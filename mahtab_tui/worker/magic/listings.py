@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..values.variables import HIDDEN_NAMES, describe_variable
-from .syntax import MagicContext
+from .state import MagicContext
 
 
 def _list_variables(text: str, caller: MagicContext) -> list[dict[str, Any]]:

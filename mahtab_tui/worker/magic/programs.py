@@ -14,7 +14,7 @@ from typing import NamedTuple
 from ..stdlib import importing_from, late_import
 from ..tools import shell_commands
 from ..tools.shell_commands import report_exit
-from .syntax import MagicContext
+from .state import MagicContext
 
 PIP = """\
 import sys

@@ -13,7 +13,7 @@ from types import ModuleType
 from ..cells.tracebacks import OUR_FOLDER
 from ..values.objects import is_module, own_dict
 from ..values.summaries import variable_kind
-from .syntax import MagicContext, Reloading
+from .state import MagicContext, Reloading
 
 _STANDARD_LIBRARY = os.path.join(os.path.dirname(os.__file__), "")
 

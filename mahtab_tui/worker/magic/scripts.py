@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 from ..cells.compiling import compile_callable
 from ..stdlib import late_import
-from .syntax import MagicContext, transform
+from .state import MagicContext
+from .syntax import transform
 from .timing import report_profile, report_time
 
 _OPTION_LETTERS = frozenset("inmtpeG")

@@ -15,7 +15,8 @@ from ..tools import shell_commands
 from ..values.pretty import pretty_repr
 from ..values.variables import HIDDEN_NAMES
 from .expansion import Names
-from .syntax import Macro, MagicContext, transform
+from .state import Macro, MagicContext
+from .syntax import transform
 
 _CELL_RANGE = re.compile(r"(\d+)(?:-(\d+))?")
 

@@ -7,7 +7,7 @@ import sys
 from ..values.displays import Display, show
 from ..values.pretty import FloatFormat
 from ..values.rich_forms import MAX_TEXT_CHARS
-from .syntax import MagicContext
+from .state import MagicContext
 
 _NUMPY_DEFAULT_PRECISION = 8
 

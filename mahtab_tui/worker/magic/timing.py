@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 
 from ..cells.compiling import cache_source, compile_callable
 from ..stdlib import late_import
-from .syntax import MagicContext, transform
+from .state import MagicContext
+from .syntax import transform
 
 MAX_PROFILE_LINES = 30
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from . import reloading
 from .notes import note_magic_without_effect
-from .syntax import MagicContext, Reloading
+from .state import MagicContext, Reloading
 
 INSTEAD = {
     "autoawait": "await works in every cell",

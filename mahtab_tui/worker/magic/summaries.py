@@ -1,0 +1,38 @@
+"""What `%lsmagic` and the completion say about magic commands."""
+
+from __future__ import annotations
+
+SUMMARIES = {
+    "time": "%time CODE: run it once and show how long it took (%%time: the whole cell)",
+    "timeit": "%timeit CODE: run it many times and show how long one run takes (-n LOOPS, -r REPEATS; %%timeit: the whole cell)",
+    "cd": "%cd FOLDER: change the working directory",
+    "run": "%run FILE.py ARGUMENTS: run a script, and keep its names in the namespace (-i: in the namespace, -n: as an import, -m: a module by name, -t: with its time, -p: with a profile; %run FILE.ipynb: a notebook's cells)",
+    "debug": "%debug: inspect the place where the last exception was raised",
+    "pip": "%pip install PACKAGE: into the environment of this interpreter",
+    "who": "%who: the names of the variables (%whos: with types and summaries; %who_ls: as a list)",
+    "autoreload": "%autoreload 2: reload changed modules before each cell (0: off; without a number: now)",
+    "env": "%env: the environment; %env NAME, or %env NAME=VALUE",
+    "history": "%history 1-5 7: earlier inputs, without numbers all (-n: numbered, -o: with values, -g TEXT: those that contain it, -f FILE: to a file)",
+    "rerun": "%rerun 1-5 7: run inputs again (without a number, the last one)",
+    "macro": "%macro NAME 1-5 7: give inputs a name, which runs them",
+    "alias": "%alias NAME COMMAND: a new name for a shell command (%s: an argument, %l: all of them; %unalias NAME; %alias_magic NAME MAGIC)",
+    "psearch": "%psearch pd.*csv*: names that match, as pd.*csv*? does",
+    "pinfo": "%pinfo NAME: help, as NAME? (%pinfo2, NAME??: with the source; %pdoc, %pdef, %psource, %pfile)",
+    "pycat": "%pycat FILE: show Python code in colours",
+    "tb": "%tb: the last traceback",
+    "xdel": "%xdel NAME: delete a name (%reset_selective PATTERN: those that contain it)",
+    "pushd": "%pushd FOLDER, %popd, %dirs: folders to return to",
+    "pwd": "%pwd: the working directory",
+    "ls": "%ls: list the working directory",
+    "capture": "%%capture NAME: run the cell without showing its output; NAME, if given, gets it (NAME.stdout, NAME.stderr)",
+    "bash": "%%bash: run the cell as a shell script (%%sh, too)",
+    "script": "%%script PROGRAM ARGUMENTS: pass the cell to a program as its input (also %%perl, %%ruby, %%python)",
+    "html": "%%html: show the cell as HTML (%%markdown: as Markdown; %%latex: as a formula; %%svg, %%javascript: as text)",
+    "prun": "%prun CODE: run it and show which functions took the time (%%prun: the whole cell)",
+    "cat": "%cat FILE, %mkdir, %cp, %mv, %rm, %rmdir, %less, %more, %man, %ll: as in the shell",
+    "pylab": "%pylab: import numpy as np, matplotlib.pyplot as plt, and their names",
+    "writefile": "%%writefile FILE: write the cell to a file (-a: append it)",
+    "save": "%save FILE 1-3 7: write the inputs of cells to a file (-f: replace it; -a: add to it)",
+    "reset": "%reset: delete all names, after a question (-f: without)",
+    "lsmagic": "%lsmagic: this list",
+}
