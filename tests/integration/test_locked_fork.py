@@ -176,6 +176,12 @@ LOST = {
     "import json; json.dumps.__kwdefaults__['indent'] = 2": "json.dumps.__kwdefaults__",
     "import json; json.__class__ = type('M', (type(json),), {})": "json.__class__",
     "import builtins\nfor name in ('len',): setattr(builtins, name, print)\ndel name": "builtins.len",
+    "import os; os.close(descriptor)": "descriptor 99",
+    "import os; os.register_at_fork(before=len)": "os.register_at_fork",
+    "import weakref; weakref.finalize(point, len) and None": "weakref.finalize",
+    "import asyncio; asyncio.get_event_loop().call_later(9, len) and None": "asyncio tasks",
+    "import asyncio; asyncio.create_task(asyncio.sleep(9)) and None": "asyncio tasks",
+    "point.__class__ = type('Q', (), {})": "point",
     # Modules that the code itself loads.
     "import quopri; quopri.__dict__[''.join('zz')] = 1": "quopri.zz",
     "import plistlib\nfor name in ('load',): setattr(plistlib, name, len)\ndel name": "plistlib.load",
@@ -489,7 +495,7 @@ def test_a_lock_that_the_kernel_does_not_know_is_refused(cells: LockedCells) -> 
 
 def test_settings_that_a_fork_loses_are_named(cells: LockedCells) -> None:
     cells.run(
-        "import codecs, json, logging, numbers, random, sys, decimal, threading, urllib.request, matplotlib\nclass Point: pass\nglobals()['old name'] = 1"
+        "import codecs, json, logging, numbers, random, sys, decimal, threading, urllib.request, matplotlib\nclass Point: pass\npoint = Point()\nglobals()['old name'] = 1\nimport os; descriptor = os.dup2(os.open('/dev/null', 0), 99)"
     )
     new_library = cells.run("import pandas as pd; pd.set_option('display.max_rows', 3)", "keep")
     assert new_library.output == "ran apart: changes to `pandas options` were not kept\n"
@@ -503,6 +509,31 @@ def test_settings_that_a_fork_loses_are_named(cells: LockedCells) -> None:
 def test_many_keys_that_a_fork_loses_are_named_in_part(cells: LockedCells) -> None:
     many = cells.run("globals().update((f'key {i}', i) for i in range(300_000))", "keep")
     assert many.output.startswith("ran apart: changes to `globals()['key 0']`, ")
+
+
+IN_PLACE = {
+    "items += [3]": "items",
+    "items *= 2": "items",
+    "settings |= {'b': 2}": "settings",
+    "numbers += 1": "numbers",
+    "frame += 1": "frame",
+    "def add():\n    global items\n    items += [4]\nadd()\ndel add": "items",
+    "globals()['class'] = 1": "globals()['class']",
+    "items = items": "",
+}
+"""Code that binds a name to its own object again, and what is changed in it."""
+
+
+def test_objects_that_are_changed_and_bound_again_are_named(cells: LockedCells) -> None:
+    cells.run(
+        "import numpy, pandas\nitems, settings = [1, 2], {'a': 1}\nnumbers = numpy.arange(3)\nframe = pandas.DataFrame({'a': [1]})"
+    )
+    outputs = {code: cells.run(code, "keep").output for code in IN_PLACE}
+    assert outputs == {
+        code: f"ran apart: changes to `{label}` were not kept\n" if label else ""
+        for code, label in IN_PLACE.items()
+    }
+    assert cells.value("items, settings") == "([1, 2], {'a': 1})\n"
 
 
 def test_a_copy_that_changes_nothing_is_not_called_changed(cells: LockedCells) -> None:

@@ -109,7 +109,10 @@ class NamespaceTracker:
         old_snapshots = self._last_snapshots
         snapshots = self._take_snapshots()
         self._last_snapshots = snapshots
-        bound = frozenset[str]() if tree is None else bound_names(tree, imports=False)
+        bound = frozenset[str]()
+        # In a fork, a name that gets its own object again (`items += [1]`) is none that is bound.
+        if tree is not None and not self._is_in_fork:
+            bound = bound_names(tree, imports=False)
         mutations = self._find_mutations()
 
         rows: list[dict[str, Any]] = []
@@ -130,7 +133,7 @@ class NamespaceTracker:
             else:
                 continue
             rows.append(self._describe_change(name, change))
-        if self._max_new_names is None:
+        if not self._is_in_fork:
             self._number_values(rows)
         return rows
 
@@ -153,8 +156,7 @@ class NamespaceTracker:
 
     def _describe_change(self, name: str, change: str) -> dict[str, Any]:
         row: dict[str, Any] = {"name": name, "change": change, "variable": None}
-        is_in_fork = self._max_new_names is not None
-        if not is_in_fork:
+        if not self._is_in_fork:
             row["variable"] = describe_variable(name, self._namespace.get(name))
             row["columns"] = self._describe_parts(name)
         return row
@@ -165,6 +167,10 @@ class NamespaceTracker:
         old_parts = self._parts.get(name, NO_PARTS)
         self._parts[name] = parts
         return describe_parts(old_parts, parts)
+
+    @property
+    def _is_in_fork(self) -> bool:
+        return self._max_new_names is not None
 
     def _has_too_many_new_names(self) -> bool:
         if self._max_new_names is None:

@@ -4,6 +4,7 @@ Nothing that the fork sends is trusted or executed."""
 from __future__ import annotations
 
 import json
+import keyword
 import os
 import pickletools
 import select
@@ -425,7 +426,7 @@ def _read_outcome(message: dict[str, Any], data: bytes) -> Outcome:
 def _checked_name(name: object) -> str:
     """Return a name that the fork sends. Raises `ValueError` unless code of the user's could have
     bound it."""
-    if not isinstance(name, str) or not name.isidentifier():
+    if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
         raise ValueError("not a name")
     if name in HIDDEN_NAMES or name.startswith("__"):
         raise ValueError("a name of Python's own")

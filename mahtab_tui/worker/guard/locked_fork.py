@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import errno
 import io
+import keyword
 import os
 import re
 import socket
@@ -196,9 +197,9 @@ class LockedFork:
         executor = self._executor
         executor.undo = None
         Reloading.reloader = None
-        self._state = StateRecorder(executor.namespace, source)
-        executor.state_recorder = self._state
         executor.loop = EventLoop()
+        self._state = StateRecorder(executor.namespace, source, executor.loop.list_scheduled)
+        executor.state_recorder = self._state
         executor.tracker.use_in_fork(MAX_NAMES)
         self._environment.use_in_fork()
         self._calls.fork_handler = self._serve_call
@@ -363,7 +364,7 @@ class LockedFork:
         return {
             name: self._executor.namespace[name]
             for name in self._rebound_names()
-            if name.isidentifier() and not name.startswith("__") and name not in HIDDEN_NAMES
+            if _is_name(name) and not name.startswith("__") and name not in HIDDEN_NAMES
         }
 
     def _changed_names(self, outcome: Outcome, new_values: dict[str, object]) -> list[str]:
@@ -371,7 +372,7 @@ class LockedFork:
         changed_names = [
             change["name"]
             for change in outcome.changes
-            if change["change"] in ("changed", "perhaps")
+            if change["change"] in ("changed", "perhaps", "rebound")
         ]
         return [name for name in changed_names if name in self._before and name not in new_values]
 
@@ -527,7 +528,7 @@ def _join_pieces(pieces: list[tuple[str, str]]) -> tuple[list[list[Any]], bytes]
 
 
 def _is_name(key: object) -> bool:
-    return type(key) is str and key.isidentifier()
+    return type(key) is str and key.isidentifier() and not keyword.iskeyword(key)
 
 
 def _describe_key(key: object) -> str:

@@ -6,9 +6,10 @@ from __future__ import annotations
 import ast
 import sys
 import threading
-from collections.abc import Iterable
+import weakref
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, Callable
 
 from ..magic.syntax import parse_python
 from ..undo.libraries import LibrarySnapshot, add_snapshots, take_library_snapshots
@@ -22,6 +23,8 @@ MAX_LABELS = 20
 _SET_BY_LIBRARIES = frozenset(("sys.meta_path", "sys.path_hooks", "matplotlib.units.registry"))
 _SYSTEM_MODULES = ("ctypes.", "os.")
 """What their functions do for longer than a call is refused to a fork, or only reads."""
+_LASTING_SYSTEM_CALLS = frozenset(("os.register_at_fork",))
+"""The exceptions."""
 _SETTING_WORDS: dict[str, tuple[str, ...]] = {
     "random": ("seed", "set_state", "setstate"),
     "torch.random": ("seed", "set_state", "setstate"),
@@ -42,18 +45,27 @@ random numbers come again."""
 class StateRecorder:
     """Takes the place of the undo history in a fork: it is told when code may change objects."""
 
-    def __init__(self, namespace: dict[str, Any], source: str) -> None:
+    def __init__(
+        self,
+        namespace: dict[str, Any],
+        source: str,
+        list_scheduled: Callable[[], Sequence[Any]] = tuple,
+    ) -> None:
         """
         Args:
             namespace: The user's namespace.
             source: The code.
+            list_scheduled: Returns the tasks and callbacks of the event loop that wait.
         """
         self._namespace = namespace
+        self._list_scheduled = list_scheduled
         self._quoted_modules = _quoted_modules(source)
         self._mentioned: tuple[str, ...] = ()
         """The names in the code."""
         self._process: ProcessState | None = None
         self._threads: SideState | None = None
+        self._finalizers: frozenset[int] = frozenset()
+        """The addresses of the calls of `weakref.finalize` that wait for the end of an object."""
         self._libraries: list[LibrarySnapshot] = []
         self._plot_settings: dict[Any, Any] | None = None
         self._libraries_lock = threading.RLock()
@@ -68,6 +80,7 @@ class StateRecorder:
         self._libraries = take_library_snapshots(mentioned, self._namespace, _is_of_cells)
         self._process = ProcessState(mentioned)
         self._threads = SideState(())
+        self._finalizers = _read_finalizers()
         self._plot_settings = _read_plot_settings()
         watch_imports(self._note_loaded_module)
 
@@ -91,7 +104,14 @@ class StateRecorder:
         changes = self._process.find_changes(self._mentioned)
         labels = [label for label in changes if label not in _SET_BY_LIBRARIES]
         lasting_calls = self._process.find_lasting_calls(self._mentioned)
-        labels += [call.name for call in lasting_calls if not call.name.startswith(_SYSTEM_MODULES)]
+        labels += [
+            call.name
+            for call in lasting_calls
+            if not call.name.startswith(_SYSTEM_MODULES) or call.name in _LASTING_SYSTEM_CALLS
+        ]
+        descriptor_changes = self._process.find_descriptor_changes((), ())
+        # A file that was read or written is named itself, and has its name in the label.
+        labels += [change.name for change in descriptor_changes if "(" not in change.name]
         for library in self._libraries:
             replaced_attributes = library.iter_changes(self._mentioned)
             labels += [f"{library.label}.{name}" for name, _, _ in replaced_attributes]
@@ -106,6 +126,10 @@ class StateRecorder:
             labels.append("matplotlib.rcParams")
         if self._threads.find_started_threads():
             labels.append("threads")
+        if self._list_scheduled():
+            labels.append("asyncio tasks")
+        if not _read_finalizers() <= self._finalizers:
+            labels.append("weakref.finalize")
         set_labels = [label for label in labels if _may_set(source, label)]
         return list(dict.fromkeys(set_labels))[:MAX_LABELS]
 
@@ -124,6 +148,11 @@ def _quoted_modules(source: str) -> list[str]:
     constants = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)]
     texts = [text for text in constants if type(text) is str]
     return [text for text in dict.fromkeys(texts) if text in sys.modules]
+
+
+def _read_finalizers() -> frozenset[int]:
+    registry = getattr(weakref.finalize, "_registry", {})
+    return frozenset(map(address_of, dict(registry)))
 
 
 def _read_plot_settings() -> dict[Any, Any] | None:
