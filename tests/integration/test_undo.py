@@ -62,6 +62,8 @@ import copyreg\nclass P: pass | copyreg.pickle(P, lambda p: (P, ())) | P in copy
 import gc; called = lambda *a: None | gc.callbacks.append(called) | called in gc.callbacks
 import linecache | linecache.cache['made'] = (1, None, ['a'], 'made') | linecache.getline('made', 1)
 import signal | signal.setitimer(signal.ITIMER_REAL, 1000); signal.pthread_sigmask(signal.SIG_BLOCK, {10}) | signal.getitimer(signal.ITIMER_REAL)[0] > 0, signal.pthread_sigmask(signal.SIG_BLOCK, [])
+import asyncio; await asyncio.sleep(0) | loop = asyncio.get_event_loop(); loop.set_debug(True); loop.set_exception_handler(print); loop.slow_callback_duration = 9; del loop | (lambda loop: (loop.get_debug(), loop.get_exception_handler(), loop.slow_callback_duration))(asyncio.get_event_loop())
+import threading | threading.current_thread().name = 'mine' | threading.main_thread().name
 import csv | csv.field_size_limit(5) | csv.field_size_limit()
 import csv; csv.register_dialect('mine', delimiter=';') | csv.register_dialect('mine', delimiter='|'); csv.register_dialect('new'); csv.unregister_dialect('unix') | csv.get_dialect('mine').delimiter, csv.list_dialects()
 import mimetypes; mimetypes.init() | import mimetypes; mimetypes.add_type('a/b', '.zzz') | mimetypes.guess_type('x.zzz'), mimetypes.guess_extension('a/b')

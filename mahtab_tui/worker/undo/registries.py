@@ -22,6 +22,7 @@ from ..values.objects import (
     MISSING,
     address_of,
     class_dict,
+    class_module,
     is_module,
     loaded_module,
     mro_of,
@@ -39,6 +40,9 @@ _C_SIZE_VARIABLES = tuple(f"{name}=".encode() for name in _SIZE_VARIABLES)
 _C_LIBRARY = ctypes.CDLL(None)
 _C_ENVIRONMENT = ctypes.POINTER(ctypes.c_char_p).in_dll(_C_LIBRARY, "environ")
 """The variables as child processes get them: `os.putenv` changes only these."""
+
+_LOOP_SETTINGS = ("_debug", "_exception_handler", "_task_factory", "slow_callback_duration")
+"""The settings of an event loop of asyncio."""
 
 _ACCESSOR_CLASSES = ("DataFrame", "Series", "Index")
 
@@ -343,6 +347,22 @@ def opening_own_descriptors() -> Iterator[None]:
     earlier_descriptors = set(_identities())
     yield
     _OWN_DESCRIPTORS.update(set(_identities()) - earlier_descriptors)
+
+
+def read_event_loop() -> tuple[Any, ...]:
+    """Return the settings of the event loop of cells. Raises `AttributeError` if there is none yet, or if
+    it is not one of Python's own."""
+    asyncio = loaded_module("asyncio")
+    loop = asyncio.events._event_loop_policy._local._loop
+    if class_module(type(loop)) != "asyncio.unix_events":
+        raise AttributeError("no loop of Python's own")
+    return tuple(getattr(loop, name) for name in _LOOP_SETTINGS)
+
+
+def write_event_loop(values: tuple[Any, ...]) -> None:
+    loop = loaded_module("asyncio").events._event_loop_policy._local._loop
+    for name, value in zip(_LOOP_SETTINGS, values):
+        setattr(loop, name, value)
 
 
 class Descriptors:

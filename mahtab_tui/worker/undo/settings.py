@@ -17,12 +17,14 @@ from .registries import (
     read_decimal_contexts,
     read_dialects,
     read_environment,
+    read_event_loop,
     read_extension_types,
     read_source_cache,
     write_accessors,
     write_decimal_contexts,
     write_dialects,
     write_environment,
+    write_event_loop,
     write_extension_types,
     write_faulthandler,
     write_source_cache,
@@ -293,6 +295,15 @@ def _read_locale() -> str:
     return locale_name
 
 
+def _read_thread_name() -> str:
+    name = loaded_module("threading").main_thread().__dict__["_name"]
+    return name if type(name) is str else ""
+
+
+def _write_thread_name(name: str) -> None:
+    loaded_module("threading").main_thread().name = name
+
+
 def _read_warnings_capture() -> bool:
     """Return whether warnings go to the logging library."""
     return loaded_module("logging")._warnings_showwarning is not None
@@ -381,6 +392,8 @@ SETTINGS: tuple[Setting, ...] = (
         "registry",
         set_by=("registry", "register_matplotlib_converters"),
     ),
+    Setting("asyncio's event loop", read_event_loop, write_event_loop),
+    Setting("name of the main thread", _read_thread_name, _write_thread_name),
     Setting("linecache.cache", read_source_cache, write_source_cache, set_by=("linecache",)),
 )
 """All settings whose changes by a cell are undone, or noted if they cannot be undone."""
