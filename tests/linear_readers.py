@@ -100,7 +100,7 @@ def make_readers() -> dict[str, Callable[[str], object]]:
 
     def frame(text: str) -> None:
         data = encode({"op": "x", "text": text + "\ud800"})
-        reader = FrameReader(bare_limit=1_000)
+        reader = FrameReader(max_structure_bytes=1_000)
         for start in range(0, len(data), 65_536):
             for message in reader.feed(data[start : start + 65_536]):
                 without_surrogates(message)

@@ -13,14 +13,14 @@ from typing import Any
 from mahtab_tui.bus.escaping import shorten_line
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.system import signal_group, tie_to_parent
-from mahtab_tui.worker.link.frames import FrameError, check_bare
+from mahtab_tui.worker.link.json_structure import exceeds_structure_limit
 
 Message = dict[str, Any]
 
 UPDATES = "session/update"
 """The method of what an agent tells without being asked."""
 MAX_MESSAGE_BYTES = 16 * 1024 * 1024
-MAX_BARE_BYTES = 4 * 1024 * 1024
+MAX_STRUCTURE_BYTES = 4 * 1024 * 1024
 """Bytes of a message outside its strings. Each could become an object in memory."""
 MAX_MESSAGES = 100_000
 """The most messages of an agent for one question."""
@@ -175,10 +175,11 @@ class AgentProcess:
 
 def _read_message(line: bytes) -> Message | None:
     """Return a message with the types that the protocol's library relies on; None if it is none."""
+    if exceeds_structure_limit(line, MAX_STRUCTURE_BYTES):
+        return None
     try:
-        check_bare(line, MAX_BARE_BYTES)
         message = json.loads(line)
-    except (ValueError, RecursionError, FrameError):
+    except (ValueError, RecursionError):
         return None
     if not isinstance(message, dict) or not isinstance(message.get("method", ""), str):
         return None

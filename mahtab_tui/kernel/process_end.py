@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 
 from mahtab_tui.kernel.local_process import MIN_VERSION, TOO_OLD_CODE
-from mahtab_tui.worker.link.frames import CONNECTION_LOST
+from mahtab_tui.worker.link.exit_codes import EXIT_CONNECTION_LOST
 
 MAX_LAST_LINE_CHARS = 200
 _SIGNAL_SENTENCES = {
@@ -16,7 +16,7 @@ _SIGNAL_SENTENCES = {
 
 def describe_end(exit_code: int) -> str:
     """Return how a process has ended, as a clause. exit_code: negative for a signal."""
-    if exit_code == CONNECTION_LOST:
+    if exit_code == EXIT_CONNECTION_LOST:
         return "code in it closed its connection to the session, or read from it"
     if exit_code >= 0:
         return f"it exited with code {exit_code}"

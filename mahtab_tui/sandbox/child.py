@@ -43,8 +43,8 @@ _MAX_OPEN_CALLS = 256
 _MAX_UNREAD_BYTES = 16 * 2**20
 """Bytes sent to it that it has not read, apart from the last message."""
 
-_MAX_BARE_BYTES = 4 * 2**20
-"""Largest frame without a payload."""
+_MAX_STRUCTURE_BYTES = 4 * 2**20
+"""Maximum JSON bytes outside string literals in a frame."""
 _MAX_OUTPUT_CHARS = 20_000
 """An honest sandbox sends fewer."""
 _MAX_REASON_CHARS = 500
@@ -58,7 +58,7 @@ class ChildProcess(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._forked = forked
         self._host = host
-        self._frames = FrameReader(MAX_MESSAGE_BYTES, _MAX_BARE_BYTES)
+        self._frames = FrameReader(MAX_MESSAGE_BYTES, _MAX_STRUCTURE_BYTES)
         self._transport: asyncio.Transport | None = None
         self._turn_count = 0
         self._turn: RunningTurn | None = None

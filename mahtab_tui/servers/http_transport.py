@@ -16,9 +16,9 @@ from mahtab_tui.servers.protocol_messages import (
     ToolRepairStream,
 )
 from mahtab_tui.servers.state import ServerMessages
-from mahtab_tui.servers.tool_results import MAX_BARE_BYTES
+from mahtab_tui.servers.tool_results import MAX_STRUCTURE_BYTES
 from mahtab_tui.settings.mcp_servers import McpServer
-from mahtab_tui.worker.link.frames import FrameError, check_bare
+from mahtab_tui.worker.link.json_structure import exceeds_structure_limit
 
 # A tool may take as long as it likes; the user can stop it.
 _HTTP_TIMEOUT = httpx2.Timeout(30.0, read=None)
@@ -58,10 +58,8 @@ class _LimitedBody(httpx2.AsyncByteStream):
             body += piece
             if len(body) > MAX_MESSAGE_BYTES:
                 raise httpx2.ReadError(TOO_LONG)
-        try:
-            check_bare(bytes(body), MAX_BARE_BYTES)
-        except FrameError:
-            raise httpx2.ReadError(TOO_MUCH) from None
+        if exceeds_structure_limit(bytes(body), MAX_STRUCTURE_BYTES):
+            raise httpx2.ReadError(TOO_MUCH)
         yield bytes(body)
 
     async def aclose(self) -> None:

@@ -36,10 +36,10 @@ from mahtab_tui.servers.protocol_messages import (
     ToolRepairStream,
 )
 from mahtab_tui.servers.state import ServerMessages
-from mahtab_tui.servers.tool_results import MAX_BARE_BYTES
+from mahtab_tui.servers.tool_results import MAX_STRUCTURE_BYTES
 from mahtab_tui.settings.mcp_servers import McpServer
 from mahtab_tui.system import signal_group, tie_to_parent
-from mahtab_tui.worker.link.frames import FrameError, check_bare
+from mahtab_tui.worker.link.json_structure import exceeds_structure_limit
 
 _ANSWER = re.compile(rb"""["'](?:jsonrpc|result)["']\s*:|\A\s*\{\s*\Z""")
 """Matches answers, even broken ones, but not a line that a server prints by mistake."""
@@ -122,12 +122,12 @@ class PipeTransport:
         reason = ""
         try:
             while line := await self._process.stdout.readline():
-                check_bare(line, MAX_BARE_BYTES)
+                if exceeds_structure_limit(line, MAX_STRUCTURE_BYTES):
+                    reason = TOO_MUCH
+                    break
                 if line.strip():
                     for message in self._read_messages(line):
                         await incoming.send(SessionMessage(message))
-        except FrameError:
-            reason = TOO_MUCH
         except ValueError:
             reason = TOO_LONG
         except (anyio.BrokenResourceError, anyio.ClosedResourceError, ConnectionError):

@@ -12,12 +12,12 @@ from mcp_types import JSONRPCResponse
 from mcp_types.methods import validate_server_result
 from pydantic import ValidationError
 
-from mahtab_tui.servers.tool_results import MAX_BARE_BYTES
+from mahtab_tui.servers.tool_results import MAX_STRUCTURE_BYTES
 
 MAX_MESSAGE_BYTES = 32 * 1024 * 1024
 """A longer message would keep other threads waiting."""
 TOO_LONG = f"it sent a message of more than {MAX_MESSAGE_BYTES // 2**20} MB"
-TOO_MUCH = f"it sent a message with more than {MAX_BARE_BYTES // 2**20} MB outside its texts"
+TOO_MUCH = f"it sent a message with more than {MAX_STRUCTURE_BYTES // 2**20} MB outside its texts"
 _PROTOCOL_VERSION = "2025-11-25"
 _ANY_OBJECT = {"type": "object"}
 ReceivedStream = anyio.abc.ObjectReceiveStream[SessionMessage | Exception]

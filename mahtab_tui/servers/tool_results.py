@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from mahtab_tui.worker.link.frames import check_bare
+from mahtab_tui.worker.link.json_structure import exceeds_structure_limit
 
 if TYPE_CHECKING:
     from mcp_types import CallToolResult, ContentBlock
 
 MAX_ERROR_CHARS = 4_000
-MAX_BARE_BYTES = 2 * 1024 * 1024
+MAX_STRUCTURE_BYTES = 2 * 1024 * 1024
 """Bytes of JSON outside its strings; more would keep other threads waiting."""
 
 
@@ -78,10 +79,10 @@ def _part(block: ContentBlock) -> dict[str, Any]:
 def _text_part(text: str) -> dict[str, Any]:
     """Return a text as JSON, if it is an object or a list."""
     stripped_text = text.strip()
-    if stripped_text[:1] in ("{", "[") and stripped_text[-1:] in ("}", "]"):
-        try:
-            check_bare(text.encode(errors="replace"), MAX_BARE_BYTES)
+    looks_like_json = stripped_text[:1] in ("{", "[") and stripped_text[-1:] in ("}", "]")
+    if looks_like_json and not exceeds_structure_limit(
+        text.encode(errors="replace"), MAX_STRUCTURE_BYTES
+    ):
+        with suppress(ValueError, RecursionError):
             return {"kind": "json", "value": json.loads(text)}
-        except (ValueError, RecursionError):
-            pass
     return {"kind": "text", "text": text}

@@ -51,7 +51,7 @@ def test_agent_disconnected_while_sending_still_reads_the_reason(share: Share) -
     with connected() as client:
         client.sendall(encode({"op": "join", "name": "x"}))
         reader = FrameReader(100_000)
-        assert reader.feed(client.recv(65536))[0]["op"] == "session"
+        assert next(reader.feed(client.recv(65536)))["op"] == "session"
         it.session.joined_agents.disconnect()
         hangup_poll = select.poll()
         hangup_poll.register(client, select.POLLRDHUP)

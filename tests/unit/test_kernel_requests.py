@@ -170,12 +170,35 @@ def framed(body: bytes) -> bytes:
 )
 def test_malformed_frame_is_refused(body: bytes) -> None:
     with pytest.raises(FrameError):
-        FrameReader().feed(framed(body))
+        next(FrameReader().feed(framed(body)))
 
 
 def test_absurd_length_is_refused_before_buffering() -> None:
     with pytest.raises(FrameError, match="announced"):
-        FrameReader().feed(struct.pack("!I", MAX_FRAME_BYTES + 1))
+        next(FrameReader().feed(struct.pack("!I", MAX_FRAME_BYTES + 1)))
+
+
+@given(st.integers(0, 100))
+def test_frames_before_a_bad_one_are_read_however_the_pipe_cuts_them(cut: int) -> None:
+    frames = [{"op": "a"}, {"op": "b"}]
+    data = b"".join(map(encode, frames)) + framed(b"not a frame")
+    reader = FrameReader()
+    read_frames: list[Frame] = []
+
+    def read() -> None:
+        for piece in (data[:cut], data[cut:]):
+            for frame in reader.feed(piece):
+                read_frames.append(frame)
+
+    with pytest.raises(FrameError, match="does not parse"):
+        read()
+    assert read_frames == frames
+
+
+def test_a_frame_that_was_not_taken_comes_with_the_next_bytes() -> None:
+    reader = FrameReader()
+    next(reader.feed(encode({"op": "a"}) + encode({"op": "b"})))
+    assert list(reader.feed(encode({"op": "c"}))) == [{"op": "b"}, {"op": "c"}]
 
 
 def test_values_that_json_cannot_carry_are_errors() -> None:
@@ -186,6 +209,12 @@ def test_values_that_json_cannot_carry_are_errors() -> None:
         value = [value]
     with pytest.raises(FrameError, match="deeply"):
         encode({"op": "call", "args": value})
+    value = []
+    value.append(value)
+    with pytest.raises(FrameError, match="Circular"):
+        encode({"op": "call", "args": value})
+    with pytest.raises(FrameError, match="digits"):
+        encode({"op": "call", "args": 10**10_000})
 
 
 @pytest.mark.parametrize(
@@ -204,7 +233,7 @@ def test_hostile_frame_is_checked_in_linear_time(start: bytes, piece: bytes, end
 
     def read() -> None:
         with contextlib.suppress(FrameError):
-            FrameReader(bare_limit=4 * 2**20).feed(data)
+            list(FrameReader(max_structure_bytes=4 * 2**20).feed(data))
 
     reading = multiprocessing.get_context("fork").Process(target=read)
     reading.start()
@@ -216,18 +245,18 @@ def test_hostile_frame_is_checked_in_linear_time(start: bytes, piece: bytes, end
 
 def test_strings_end_where_json_ends_them() -> None:
     text = json.dumps({"op": "a", "x": "\\", "y": '\\" and "', "z": "\\" * 7}).encode()
-    bare = len(json.dumps({"op": "", "x": "", "y": "", "z": ""})) - len("opxyz")
-    assert FrameReader(bare_limit=bare).feed(framed(text))
+    structure_bytes = len(json.dumps({"op": "", "x": "", "y": "", "z": ""})) - len("opxyz")
+    assert list(FrameReader(max_structure_bytes=structure_bytes).feed(framed(text)))
     with pytest.raises(FrameError, match="outside"):
-        FrameReader(bare_limit=bare - 1).feed(framed(text))
+        list(FrameReader(max_structure_bytes=structure_bytes - 1).feed(framed(text)))
 
 
 def test_smaller_limits_may_be_set() -> None:
     frame: Frame = {"op": "a", "text": "x" * 100}
     with pytest.raises(FrameError):
-        FrameReader(limit=100).feed(encode(frame))
+        list(FrameReader(max_body_bytes=100).feed(encode(frame)))
     with pytest.raises(FrameError):
-        encode(frame, limit=100)
+        encode(frame, max_body_bytes=100)
 
 
 def test_lone_surrogates_become_question_marks() -> None:

@@ -15,14 +15,14 @@ from mahtab_tui.servers import tool_calls
 from mahtab_tui.servers.state import ServerError
 from mahtab_tui.servers.tool_arguments import ArgumentsError, check_arguments
 from mahtab_tui.servers.tool_calls import MAX_CALL_ROUNDS, MAX_REQUEST_STATE_CHARS, call_tool
-from mahtab_tui.servers.tool_results import MAX_BARE_BYTES, error_text, result_parts
+from mahtab_tui.servers.tool_results import MAX_STRUCTURE_BYTES, error_text, result_parts
 from mahtab_tui.servers.tool_signature import (
     ToolSignature,
     build_signature,
     identifier,
     with_required,
 )
-from mahtab_tui.worker.link.frames import FrameError, check_bare
+from mahtab_tui.worker.link.json_structure import exceeds_structure_limit
 from mahtab_tui.worker.tools import servers
 
 RECURSIVE: dict[str, Any] = {
@@ -231,9 +231,10 @@ def test_slow_json_in_a_text_stays_a_text() -> None:
 
 
 def test_only_message_structure_is_limited() -> None:
-    check_bare(b'{"a": "' + b"[1]," * 2_000_000 + b'"}', MAX_BARE_BYTES)
-    with pytest.raises(FrameError):
-        check_bare(b'{"a": [' + b"[1]," * 1_000_000 + b"1]}", MAX_BARE_BYTES)
+    long_text = b'{"a": "' + b"[1]," * 2_000_000 + b'"}'
+    many_values = b'{"a": [' + b"[1]," * 1_000_000 + b"1]}"
+    assert not exceeds_structure_limit(long_text, MAX_STRUCTURE_BYTES)
+    assert exceeds_structure_limit(many_values, MAX_STRUCTURE_BYTES)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Callable
 
 from ..stdlib import late_import
-from .frames import CONNECTION_LOST, MAX_FRAME_BYTES, TOKEN_BYTES, Frame, encode
+from .exit_codes import EXIT_CONNECTION_LOST
+from .frames import MAX_FRAME_BYTES, TOKEN_BYTES, Frame, encode
 
 if TYPE_CHECKING:
     from .interrupts import Interrupts
@@ -95,7 +96,7 @@ class Channel:
                 unwritten = unwritten[written_bytes:]
         except OSError as error:
             if self._backlog is None or error.errno not in _HOST_GONE_ERRNOS:
-                os._exit(CONNECTION_LOST)
+                os._exit(EXIT_CONNECTION_LOST)
             self.detached = True
 
     def attach_host(self, fd: int, hello: Frame) -> None:

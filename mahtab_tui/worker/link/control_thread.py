@@ -8,7 +8,8 @@ import signal
 from typing import TYPE_CHECKING
 
 from .descriptors import is_readable
-from .frames import CONNECTION_LOST, FrameError, FrameReader
+from .exit_codes import EXIT_CONNECTION_LOST
+from .frames import FrameError, FrameReader
 
 if TYPE_CHECKING:
     from ..worker import Worker
@@ -46,7 +47,7 @@ class ControlThread:
                 if not self._serve(ready):
                     break
             except FrameError:  # code has read from the descriptor, or closed it
-                os._exit(CONNECTION_LOST)
+                os._exit(EXIT_CONNECTION_LOST)
             except:  # noqa: E722  (the thread's outermost frame; even the name BaseException may be gone)
                 self._worker.environment.repair_builtins()
         self._worker.on_disconnect()

@@ -1,125 +1,129 @@
-"""Frames between host and kernel: a length of four bytes (network order), a token if one was agreed
-on, then a JSON object in ASCII.
+"""Encodes and reads frames, in which JSON objects are sent over a stream of bytes.
 
-ASCII, because JSON's escapes can represent any Python string, including lone surrogates. The engine
-and its sandboxes, and the holder, use the same frames. Three links do not, each for a reason: the
-one to another machine (`station_link.Link`) carries these frames and output as bytes, numbered; a
-locked fork (`guard.fork_messages`) sends large values as bytes beside its JSON; the sandboxes' fork server
-(`sandbox.server`) passes descriptors, over a socket that keeps messages whole.
+A frame has three parts:
+
+- the length of the body: four bytes, the most significant first
+- a token, if writer and reader have agreed on one
+- the body: a JSON object as ASCII text, whose member ``op`` names the kind of message
+
+The body is ASCII because JSON's escapes can represent any Python string, also one with a lone
+surrogate.
 """
 
 from __future__ import annotations
 
 import json
 import struct
+from collections.abc import Iterator
 from typing import Any
 
+from .json_structure import exceeds_structure_limit
+
 MAX_FRAME_BYTES = 256 * 1024 * 1024
-"""A greater length means that something other than a frame was written."""
+"""The largest body. A reader that finds a greater length was sent something other than a frame."""
 
 TOKEN_BYTES = 16
-"""Bytes of a token, which distinguishes the kernel's frames from what user code writes."""
-
-CONNECTION_LOST = 87
-"""The exit code of a kernel whose host is gone."""
+"""The size of a kernel's token, by which the host distinguishes the kernel's frames from bytes that
+code of the user's writes."""
 
 Frame = dict[str, Any]
-"""A message: a JSON object with an ``op``, which says what it is about."""
+"""The body of a frame: a JSON object with the member ``op``."""
 
 _LENGTH = struct.Struct("!I")
 
 
 class FrameError(ValueError):
-    """Data is not a frame, or is too large for one."""
+    """A value cannot be encoded as a frame, or bytes are not a frame. The message is a clause."""
 
 
-def encode(frame: Frame, limit: int = MAX_FRAME_BYTES, token: bytes = b"") -> bytes:
+def encode(frame: Frame, max_body_bytes: int = MAX_FRAME_BYTES, token: bytes = b"") -> bytes:
     """Return a frame as bytes.
 
     Args:
-        frame: a JSON object with an ``op``.
-        limit: maximum bytes of the JSON text.
-        token: what the reader expects before it.
+        frame: A JSON object with the member ``op``.
+        max_body_bytes: The largest body, in bytes.
+        token: The bytes that the reader expects after the length.
 
     Raises:
-        TypeError: a value is one that JSON cannot represent.
-        FrameError: the frame is too large, or nested too deeply.
+        TypeError: JSON cannot represent the type of a value.
+        FrameError: The body is too large, or JSON cannot represent the object: a value contains
+            itself, is nested too deeply, or is an integer with too many digits.
     """
     try:
         body = json.dumps(frame, separators=(",", ":")).encode("ascii")
     except RecursionError:
         raise FrameError("the value is nested too deeply") from None
-    if len(body) > limit:
-        raise FrameError(f"a message of {len(body):,} bytes is too large (at most {limit:,})")
+    except ValueError as error:
+        raise FrameError(f"the value cannot be written as JSON: {error}") from None
+    if len(body) > max_body_bytes:
+        raise FrameError(
+            f"a message of {len(body):,} bytes is too large (at most {max_body_bytes:,})"
+        )
     return _LENGTH.pack(len(body)) + token + body
 
 
 class FrameReader:
-    """Cuts a stream of bytes into frames."""
+    """Divides a stream of bytes into frames."""
 
     def __init__(
-        self, limit: int = MAX_FRAME_BYTES, bare_limit: int | None = None, token: bytes = b""
+        self,
+        max_body_bytes: int = MAX_FRAME_BYTES,
+        max_structure_bytes: int | None = None,
+        token: bytes = b"",
     ) -> None:
-        """Create a reader for a stream's start.
+        """Create a reader for a stream from its first byte on.
 
         Args:
-            limit: maximum bytes of a frame.
-            bare_limit: maximum bytes of a frame outside its strings, with which a hostile writer can
-                fill memory: three bytes of an empty list become sixty. None for a writer of ours.
-            token: with which each frame must begin.
+            max_body_bytes: The largest body, in bytes.
+            max_structure_bytes: Maximum JSON bytes outside string literals. None if the writer is
+                trusted.
+            token: The bytes that are expected after each length.
         """
-        self._limit = limit
+        self._max_body_bytes = max_body_bytes
+        self._max_structure_bytes = max_structure_bytes
         self._token = token
-        self._bare_limit = bare_limit
         self._buffer = bytearray()
 
-    def feed(self, data: bytes | memoryview) -> list[Frame]:
-        """Take the next bytes of the stream, and return the frames that are complete now.
+    def feed(self, data: bytes | memoryview) -> Iterator[Frame]:
+        """Add the next bytes of the stream, and iterate over the frames that are complete now. A
+        frame to which the caller does not advance comes with the next call.
 
         Raises:
-            FrameError: the stream is not one of frames, and must not be trusted any more.
+            FrameError: Raised by the iterator, after the frames before: the next bytes are not a
+                frame. The rest of the stream must not be read.
         """
         self._buffer += data
-        frames: list[Frame] = []
-        start = 0
+        return self._take_frames()
+
+    def _take_frames(self) -> Iterator[Frame]:
+        """Yield the complete frames, and remove each from the buffer before. Raises `FrameError`."""
         head_bytes = _LENGTH.size + len(self._token)
-        while len(self._buffer) - start >= head_bytes:
-            (length,) = _LENGTH.unpack_from(self._buffer, start)
-            if length > self._limit:
-                raise FrameError(f"a frame of {length:,} bytes was announced")
-            # Checked before the frame is complete: with a forged length, all later frames would be
-            # taken for a part of this one.
-            if self._buffer[start + _LENGTH.size : start + head_bytes] != self._token:
-                raise FrameError("a frame without the token")
-            end = start + head_bytes + length
-            if len(self._buffer) < end:
-                break
-            body = bytes(self._buffer[start + head_bytes : end])
-            if self._bare_limit is not None and length > self._bare_limit:
-                check_bare(body, self._bare_limit)
-            frames.append(_parse(body))
-            start = end
-        del self._buffer[:start]
-        return frames
+        while len(self._buffer) >= head_bytes:
+            (body_bytes,) = _LENGTH.unpack_from(self._buffer)
+            if body_bytes > self._max_body_bytes:
+                raise FrameError(f"a frame of {body_bytes:,} bytes was announced")
+            # Checked before the frame is complete: after a forged length, all later frames would be
+            # read as a part of the forged one.
+            if self._buffer[_LENGTH.size : head_bytes] != self._token:
+                raise FrameError("a frame does not have the expected token")
+            frame_bytes = head_bytes + body_bytes
+            if len(self._buffer) < frame_bytes:
+                return
+            # A view, because the body may be large and would be copied twice.
+            with memoryview(self._buffer) as buffer:
+                body = buffer[head_bytes:frame_bytes].tobytes()
+            del self._buffer[:frame_bytes]
+            yield self._parse(body)
 
-
-def check_bare(body: bytes, limit: int) -> None:
-    """Limit the bytes of a JSON text outside its strings. Linear in time for any bytes, unlike a
-    regular expression. Raises `FrameError`."""
-    # Each remaining quote starts or ends a string.
-    unescaped = body.replace(b"\\\\", b"").replace(b'\\"', b"")
-    bare_bytes = unescaped.count(b'"')
-    if bare_bytes <= limit:
-        bare_bytes += sum(map(len, unescaped.split(b'"')[::2]))
-    if bare_bytes > limit:
-        raise FrameError(f"a frame has more than {limit:,} bytes outside its strings")
-
-
-def _parse(body: bytes) -> Frame:
-    try:
-        frame = json.loads(body.decode("ascii"))
-    except (ValueError, RecursionError) as error:
-        raise FrameError(f"a frame does not parse: {error}") from None
-    if not isinstance(frame, dict) or not isinstance(frame.get("op"), str):
-        raise FrameError("a frame is not an object with an op")
-    return frame
+    def _parse(self, body: bytes) -> Frame:
+        """Return the object of a body. Raises `FrameError`."""
+        limit = self._max_structure_bytes
+        if limit is not None and exceeds_structure_limit(body, limit):
+            raise FrameError(f"a frame has more than {limit:,} bytes outside its strings")
+        try:
+            frame = json.loads(body.decode("ascii"))
+        except (ValueError, RecursionError) as error:
+            raise FrameError(f"a frame does not parse: {error}") from None
+        if not isinstance(frame, dict) or not isinstance(frame.get("op"), str):
+            raise FrameError('a frame is not an object with a text as its "op"')
+        return frame

@@ -186,15 +186,12 @@ class _Holder:
         try:
             data, channels, *_ = socket.recv_fds(visitor.connection, _MAX_MESSAGE_BYTES, 1)
             visitor.channels += channels
-            frames = visitor.reader.feed(data)
-            if (
-                not data
-                or len(visitor.channels) > 1
-                or (frames and not self._is_authentic(frames[0]))
-            ):
+            frame = next(visitor.reader.feed(data), None)
+            is_forged = frame is not None and not self._is_authentic(frame)
+            if not data or len(visitor.channels) > 1 or is_forged:
                 self._dismiss(number)
-            elif frames:
-                self._answer(number, frames[0])
+            elif frame is not None:
+                self._answer(number, frame)
         except BlockingIOError:
             return
         except (OSError, ValueError):
