@@ -133,7 +133,8 @@ def open_and_be_killed(project: Project, new_mode: int | None = None) -> None:
     """
     nodes = project.journal.nodes
     step = project.journal.steps[-1]
-    if os.fork() == 0:
+    pid = os.fork()
+    if pid == 0:
         try:
             with nodes.opening(step.places):
                 for node in step.nodes:
@@ -142,7 +143,7 @@ def open_and_be_killed(project: Project, new_mode: int | None = None) -> None:
                 os.kill(os.getpid(), signal.SIGKILL)
         finally:
             os._exit(1)
-    _, status = os.wait()
+    _, status = os.waitpid(pid, 0)
     assert os.waitstatus_to_exitcode(status) == -signal.SIGKILL
 
 
