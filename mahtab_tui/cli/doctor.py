@@ -144,7 +144,8 @@ def _list_model_servers(servers: Sequence[ModelServer]) -> str:
         return _format_line("models", nothing)
     descriptions: list[str] = []
     for server in servers:
-        models = ", ".join(server.specs[:5]) or f"{server.provider}: no model"
+        missing = "no model that answers questions" if server.listed_count else "no model"
+        models = ", ".join(server.specs[:5]) or f"{server.provider}: {missing}"
         descriptions.append(f"{models} at {server.address}")
     return _format_line("models", "; ".join(descriptions))
 

@@ -1,4 +1,4 @@
-"""Model servers on this machine, or at the address in their environment variable."""
+"""Finds the model servers on this machine, and those whose addresses the environment names."""
 
 from __future__ import annotations
 
@@ -10,86 +10,112 @@ from typing import NamedTuple, TypeGuard
 from urllib.parse import urlsplit
 
 from mahtab_tui.llm.base import ModelError
-from mahtab_tui.llm.names import SERVERS
+from mahtab_tui.llm.names import SERVERS, is_loopback
 from mahtab_tui.system import start_thread
 
 _DISCOVERY_TIMEOUT_S = 0.3
-"""Seconds in which a server must answer to be chosen without being named."""
+"""The time in which a server must answer to be chosen without being named."""
 _LIST_MODELS_TIMEOUT_S = 2.0
-"""Seconds in which a server that was named must answer."""
+"""The time in which a server that was named must answer."""
 _MAX_SERVER_MODELS = 200
-"""Models of one server."""
+"""The most models of a server that are offered."""
 _MAX_NAME_CHARS = 200
-"""Characters of a model's name."""
+"""A model with a longer name is not offered."""
+_MAX_EXAMPLES = 5
+"""The most models that an error names."""
+_HTTPS_PORT = 443
+
+# The tables of sockets in `/proc/net`
 _ADDRESS_COLUMN = 1
 _STATE_COLUMN = 3
 _UID_COLUMN = 7
-"""Columns of the tables of sockets in ``/proc/net``."""
 _LISTENING = "0A"
-"""State of a listening socket in the tables of Linux, in ``/proc/net``."""
+"""The state of a socket that listens."""
 _SYSTEM_UIDS = range(1_000)
 """Ids of the system's own users, whose services may serve everyone."""
 
 
 class _ModelListFormat(NamedTuple):
-    """How a server lists its models, as JSON."""
+    """The JSON document in which a server lists its models."""
 
     path: str
     list_key: str
-    """Key of the list in the answer."""
+    """The key of the list in the answer."""
     name_key: str
-    """Key of the name in each of its models."""
+    """The key of the name in each item of the list."""
 
 
 _OPENAI_FORMAT = _ModelListFormat("/v1/models", "data", "id")
 _OTHER_FORMATS = {"ollama": _ModelListFormat("/api/tags", "models", "name")}
-"""Formats by provider; the other servers use that of OpenAI's protocol."""
+"""The formats of providers whose servers do not list their models as OpenAI's protocol does."""
 
 
 class ModelServer(NamedTuple):
-    """A server that has answered, and its models."""
+    """A server that has answered with a list of its models."""
 
     provider: str
     address: str
-    """A URL without the path of a protocol, such as ``http://127.0.0.1:11434``."""
+    """The server's URL without the path of a protocol, such as ``http://127.0.0.1:11434``."""
     models: tuple[str, ...]
+    """The names of the first models that can be offered."""
+    usable_count: int
+    """The number of models that can be offered, also of those that `models` leaves out."""
+    listed_count: int
+    """The number of models in the server's list, including embedding models."""
 
     @property
     def specs(self) -> list[str]:
-        """The full names of its models, such as ``ollama:llama3.2``."""
+        """The full names of `models`, such as ``ollama:llama3.2``."""
         return [f"{self.provider}:{model}" for model in self.models]
 
 
 def server_address(provider: str) -> str:
-    """Return the URL of a provider's server: on this machine, or as its environment variable says
-    (such as OLLAMA_HOST). Without a port, it gets that of the provider, except for https."""
-    value = os.environ.get(f"{provider.upper()}_HOST", "").strip() or "127.0.0.1"
+    """Return the URL of a provider's server: on this machine, or as the provider's environment
+    variable says (such as OLLAMA_HOST). A URL without a port gets the provider's port, unless its
+    scheme is https.
+
+    Raises:
+        ModelError: The variable contains a user name or a password, which the server would not get.
+    """
+    variable = _address_variable(provider)
+    value = os.environ.get(variable, "").strip() or "127.0.0.1"
     scheme, _, location = value.rpartition("://")
-    server, slash, path = location.rstrip("/").partition("/")
-    is_bare_ipv6 = server.count(":") > 1 and not server.startswith("[")
+    host_and_port, slash, path = location.rstrip("/").partition("/")
+    if "@" in host_and_port:
+        raise ModelError(
+            f"{variable} contains a user name or a password, which are not supported. Remove them;"
+            f" if the server needs a key, set {provider.upper()}_API_KEY."
+        )
+    is_bare_ipv6 = host_and_port.count(":") > 1 and not host_and_port.startswith("[")
     if is_bare_ipv6:
-        server = f"[{server}]"
-    host, colon, port = server.rpartition(":")
+        host_and_port = f"[{host_and_port}]"
+    host, colon, port = host_and_port.rpartition(":")
     if not colon or port.endswith("]"):
-        host = server
+        host = host_and_port
         port = "" if scheme == "https" else str(SERVERS[provider])
-    # The variable is also the server's own: these make it listen at all addresses.
+    # The variable also configures the server itself. These values make the server listen at all
+    # addresses.
     if host in ("", "0.0.0.0", "[::]"):
         host = "127.0.0.1"
-    address = f"{host}:{port}" if port else host
-    # The paths of the protocols are added later.
-    return f"{scheme or 'http'}://{address}{(slash + path).removesuffix('/v1')}"
+    host_and_port = f"{host}:{port}" if port else host
+    # The client adds the paths of the protocols.
+    return f"{scheme or 'http'}://{host_and_port}{(slash + path).removesuffix('/v1')}"
 
 
-def find_server(provider: str, seconds: float) -> ModelServer | None:
-    """Ask a provider's server for its models; None if it does not answer within `seconds`, or its
-    answer is not a list of models."""
+def _address_variable(provider: str) -> str:
+    """Return the name of the environment variable with the address of a provider's server."""
+    return f"{provider.upper()}_HOST"
+
+
+def find_server(provider: str, timeout_s: float) -> ModelServer | None:
+    """Ask a provider's server for its models. Return None if the server does not answer in time, or
+    the answer is not a list of models. Raises `ModelError` as `server_address` does."""
     from mahtab_tui.llm.http_exchange import HttpService, fetch_json
 
     address = server_address(provider)
     list_format = _OTHER_FORMATS.get(provider, _OPENAI_FORMAT)
     try:
-        answer = fetch_json(HttpService(address), list_format.path, seconds)
+        answer = fetch_json(HttpService(address), list_format.path, timeout_s)
     except (ModelError, ValueError):
         return None
 
@@ -102,27 +128,33 @@ def find_server(provider: str, seconds: float) -> ModelServer | None:
         return None
 
     usable_names = tuple(filter(_is_usable_name, names))
-    return ModelServer(provider, address, usable_names[:_MAX_SERVER_MODELS])
+    return ModelServer(
+        provider=provider,
+        address=address,
+        models=usable_names[:_MAX_SERVER_MODELS],
+        usable_count=len(usable_names),
+        listed_count=len(models),
+    )
 
 
-def find_servers(seconds: float) -> list[ModelServer]:
-    """Ask all servers at once, and return those that answer within `seconds`, in the order of
-    `SERVERS`."""
+def find_servers(timeout_s: float) -> list[ModelServer]:
+    """Ask all servers at once. Return the servers that answer in time, in the order of `SERVERS`."""
     servers: dict[str, ModelServer] = {}
 
     def ask(provider: str) -> None:
         try:
             url = urlsplit(server_address(provider))
-            address = (url.hostname or "", url.port or 443)
-            socket.create_connection(address, timeout=seconds).close()
-        except (OSError, ValueError):  # nobody listens
+            # Most servers do not run. Trying the port first avoids loading the HTTP client for them.
+            endpoint = (url.hostname or "", url.port or _HTTPS_PORT)
+            socket.create_connection(endpoint, timeout_s).close()
+            server = find_server(provider, timeout_s)
+        except (OSError, ValueError, ModelError):  # nobody listens, or the variable is wrong
             return
-        server = find_server(provider, seconds)
         if server is not None:
             servers[provider] = server
 
     threads = [start_thread("servers", ask, provider) for provider in SERVERS]
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + timeout_s
     for thread in threads:
         thread.join(max(0.0, deadline - time.monotonic()))
     return [servers[provider] for provider in SERVERS if provider in servers]
@@ -130,9 +162,9 @@ def find_servers(seconds: float) -> list[ModelServer]:
 
 def first_model() -> str:
     """Return the full name of the first model of the first server that has one; empty if there is
-    none. Servers of other users are skipped."""
+    none. Servers of other users of this machine are skipped."""
     for server in find_servers(_DISCOVERY_TIMEOUT_S):
-        if server.models and not _is_of_another_user(urlsplit(server.address).port):
+        if server.models and not _is_of_another_user(server.address):
             return server.specs[0]
     return ""
 
@@ -141,54 +173,63 @@ def only_model(provider: str) -> str:
     """Return the name of the only model of a provider's server.
 
     Raises:
-        ModelError: No server answers, or it has no model or several.
+        ModelError: No server answers, or the server has several models, or none that can be used.
     """
     server = find_server(provider, _LIST_MODELS_TIMEOUT_S)
     if server is None:
-        variable = f"{provider.upper()}_HOST"
         raise ModelError(
-            f"No {provider} server answers at {server_address(provider)}. Start it, or set {variable} to its address."
+            f"No {provider} server answers at {server_address(provider)}. Start it, or set {_address_variable(provider)} to its address."
         )
-    if len(server.models) == 1:
+    if server.usable_count == 1:
         return server.models[0]
-    if not server.models:
+    if server.listed_count == 0:
         raise ModelError(f"The server at {server.address} has no model yet.")
-    examples = ", ".join(server.specs[:5])
+    if server.usable_count == 0:
+        raise ModelError(
+            f"The server at {server.address} has no model that answers questions. Embedding models"
+            " and models with unprintable names are left out."
+        )
+    examples = ", ".join(server.specs[:_MAX_EXAMPLES])
     raise ModelError(
-        f"The server at {server.address} has {len(server.models):,} models. Name one, as in {examples}."
+        f"The server at {server.address} has {server.usable_count:,} models. Name one, as in {examples}."
     )
 
 
-def _is_of_another_user(port: int | None) -> bool:
-    """Return whether another user of this machine listens at a port. Only Linux tells; elsewhere,
-    nobody does. The system's own users do not count."""
+def _is_of_another_user(address: str) -> bool:
+    """Return whether another user of this machine listens at a URL. The system's own users do not
+    count. Known only on Linux; elsewhere returns False."""
+    url = urlsplit(address)
+    # A server on another machine has nothing to do with the sockets of this one.
+    if not is_loopback(url.hostname or ""):
+        return False
     for table in ("tcp", "tcp6"):
         try:
             lines = Path(f"/proc/net/{table}").read_text().splitlines()[1:]
         except OSError:
             continue
         for line in lines:
-            user_socket = _parse_socket(line)
-            if not user_socket.is_listening or user_socket.port != port:
+            tcp_socket = _parse_socket(line)
+            if not tcp_socket.is_listening or tcp_socket.port != url.port:
                 continue
-            if user_socket.uid != os.getuid() and user_socket.uid not in _SYSTEM_UIDS:
+            if tcp_socket.uid != os.getuid() and tcp_socket.uid not in _SYSTEM_UIDS:
                 return True
     return False
 
 
-class _UserSocket(NamedTuple):
-    """A socket of a user of this machine."""
+class _TcpSocket(NamedTuple):
+    """A TCP socket of this machine."""
 
     port: int
     is_listening: bool
     uid: int
+    """The id of the user whose process has opened the socket."""
 
 
-def _parse_socket(line: str) -> _UserSocket:
+def _parse_socket(line: str) -> _TcpSocket:
     """Parse a line of a table of sockets in ``/proc/net``."""
     columns = line.split()
     port = columns[_ADDRESS_COLUMN].rpartition(":")[2]
-    return _UserSocket(
+    return _TcpSocket(
         port=int(port, 16),
         is_listening=columns[_STATE_COLUMN] == _LISTENING,
         uid=int(columns[_UID_COLUMN]),
@@ -196,8 +237,8 @@ def _parse_socket(line: str) -> _UserSocket:
 
 
 def _is_usable_name(name: object) -> TypeGuard[str]:
-    """Return whether a model's name can be displayed and typed, and is not that of an embedding
-    model."""
+    """Return whether a value is the name of a model that can be offered: the name can be displayed
+    and typed, and the model is not an embedding model."""
     return (
         isinstance(name, str)
         and 0 < len(name) <= _MAX_NAME_CHARS

@@ -244,6 +244,17 @@ def test_name_of_a_servers_only_model_is_optional(servers: dict[str, Service]) -
     servers["ollama"].documents = {"/api/tags": {"models": []}}
     with pytest.raises(ModelError, match="has no model yet"):
         get_llm("ollama")
+    servers["ollama"].documents = {"/api/tags": {"models": [{"name": "nomic-embed-text"}]}}
+    with pytest.raises(ModelError, match="has no model that answers questions"):
+        get_llm("ollama")
+    line = doctor._list_model_servers(find_servers(PATIENCE))
+    assert "ollama: no model that answers questions at" in line
+    models = [{"name": f"m{number}"} for number in range(1_234)]
+    servers["ollama"].documents = {"/api/tags": {"models": models}}
+    with pytest.raises(
+        ModelError, match=r"has 1,234 models\. Name one, as in ollama:m0, ollama:m1,"
+    ):
+        get_llm("ollama")
 
 
 def first_name(**settings: str) -> str:
@@ -293,6 +304,12 @@ def test_another_users_server_is_not_chosen_automatically(
     monkeypatch.setattr(os, "getuid", lambda: 54_321)
     assert first_model() == ""
 
+    # Another machine has other sockets. This form of 127.0.0.1 counts as another machine.
+    monkeypatch.setenv("no_proxy", "*")
+    port = servers["vllm"].url.rpartition(":")[2]
+    monkeypatch.setenv("VLLM_HOST", f"0x7f.1:{port}")
+    assert first_model() == "vllm:org/a:b"
+
 
 def test_doctor_lists_local_servers(servers: dict[str, Service]) -> None:
     llamacpp = servers["llamacpp"]
@@ -337,6 +354,17 @@ def test_server_addresses_come_from_the_environment(
 ) -> None:
     monkeypatch.setenv(f"{provider.upper()}_HOST", host)
     assert server_address(provider) == address
+
+
+@pytest.mark.parametrize("host", ["u:p@gpu:8080", "http://u:p@gpu:8080/v1", "u@gpu"])
+def test_login_in_a_servers_address_is_refused(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VLLM_HOST", host)
+    sentence = "VLLM_HOST contains a user name or a password, which are not supported"
+    for spec in ("vllm", "vllm:org/a:b"):
+        with pytest.raises(ModelError, match=sentence) as error:
+            get_llm(spec)
+        assert "u:p" not in str(error.value)
+    assert find_servers(PATIENCE) == []
 
 
 # Errors of a provider's code become a sentence.
