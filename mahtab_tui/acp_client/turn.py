@@ -144,7 +144,8 @@ class AgentTurn:
                 self._follow_tool(update)
             case PlanNews(steps):
                 lines = [f"{_PLAN_MARKS.get(state, '·')} {step}" for step, state in steps]
-                self._log_tool(f"{self.number}.plan", "plan", "ok", "", "\n".join(lines))
+                plan = self._tool_record(f"{self.number}.plan", "plan", "ok", "\n".join(lines))
+                emit(self._host.log, plan.changed(is_plan=True))
             case UsageNews():
                 window = Window(tokens=update.used_tokens, size=update.context_tokens)
                 emit(self._host.log, window)
@@ -184,31 +185,23 @@ class AgentTurn:
             self._report("thinking")
 
     def _show_tool(self, tool: Tool, state: str) -> None:
-        seconds = None if state == "running" else round(time.monotonic() - tool.started, 3)
         title = tool.title.strip() or tool.kind or "a tool"
-        self._log_tool(tool.call, title, state, tool.arguments, tool.details, seconds)
+        record = self._tool_record(tool.call, title, state, tool.details)
+        if state != "running":
+            record = record.changed(duration=round(time.monotonic() - tool.started, 3))
+        arguments = make_encodable(tool.arguments[:MAX_ARGUMENTS_CHARS])
+        emit(self._host.log, record.changed(arguments=arguments))
 
-    def _log_tool(
-        self,
-        call: str,
-        title: str,
-        state: str,
-        arguments: str,
-        text: str,
-        seconds: float | None = None,
-    ) -> None:
-        record = AssistantTool(
+    def _tool_record(self, call: str, title: str, state: str, text: str) -> AssistantTool:
+        return AssistantTool(
             make_encodable(text),
             call=call,
             turn=self.number,
             step=self._step,
             party=self._party,
             name=make_encodable(title),
-            arguments=make_encodable(arguments[:MAX_ARGUMENTS_CHARS]),
             state=state,
-            duration=seconds,
         )
-        emit(self._host.log, record)
 
     def _end_thoughts(self) -> None:
         if self._thoughts:

@@ -354,7 +354,7 @@ class Conversation:
                 author=answer_author(record),
                 turn=record.turn,
                 key=key,
-                collapsed=True,
+                collapsed=not record.is_plan,
                 joined=True,
             )
             self._tools[key] = use

@@ -15,12 +15,15 @@ from mahtab_tui.bus.hidden_characters import visible
 from mahtab_tui.cli.options import echo, ensure_folder
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.launch import find_interpreter
+from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.claude_login import login_hint, login_status
 from mahtab_tui.llm.local_servers import ModelServer, find_servers
+from mahtab_tui.llm.providers import installed_agent
 from mahtab_tui.sandbox.base import CallRefusedError, SandboxError
 from mahtab_tui.sandbox.process import find_missing_support, open_sandboxes
 from mahtab_tui.sandbox.searched_text import SearchedText
 from mahtab_tui.session.checking.project_copy import remove_abandoned_copies
+from mahtab_tui.settings.acp_agents import KNOWN_AGENTS, AcpAgent
 from mahtab_tui.settings.mcp_servers import McpServer
 from mahtab_tui.settings.model import (
     Settings,
@@ -73,6 +76,7 @@ def report() -> Iterator[str]:
 
     if settings is not None:
         yield from _check_mcp_servers(settings.mcp)
+        yield _list_agents(settings.acp)
     yield _check_home()
     removed_count = collect_file_copies()
     if removed_count:
@@ -161,6 +165,23 @@ def _check_mcp_servers(servers: Mapping[str, McpServer]) -> Iterator[str]:
         except LookupError as error:
             advice = error.args[0]
         yield _format_line("mcp", f"{visible(name)}: {visible(str(server))}", advice)
+
+
+def _list_agents(configured: Mapping[str, AcpAgent]) -> str:
+    """Report the agents that can answer questions, and what those of the settings lack."""
+    installed: list[str] = []
+    problems: list[str] = []
+    for name in dict.fromkeys((*KNOWN_AGENTS, *configured)):
+        try:
+            agent = installed_agent(name, configured)
+        except ModelError as error:
+            if name in configured:
+                problems.append(str(error))
+        else:
+            installed.append(f"acp:{visible(name)} ({visible(agent.command[0])})")
+    names = ", ".join(KNOWN_AGENTS)
+    status = "; ".join(installed) or f"no agent that could answer in a session ({names})"
+    return _format_line("agents", status, " ".join(map(visible, problems)))
 
 
 def _check_home() -> str:

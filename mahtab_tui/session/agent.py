@@ -16,6 +16,7 @@ from mahtab_tui.agent.host import (
     ExecutionResult,
     StoredMessage,
 )
+from mahtab_tui.bus.escaping import shorten_line
 from mahtab_tui.bus.prompt import PromptHandler
 from mahtab_tui.bus.records import (
     Agent,
@@ -289,11 +290,28 @@ class SessionAgent:
                 return self._outside_agent
         return self.agent
 
-    @property
-    def outside_agent(self) -> OutsideAgent | None:
-        """The agent of another program that answers; None if a model does. Raises `ModelError`."""
-        answerer = self._answerer()
-        return answerer if answerer is self._outside_agent else None
+    def change_options(self, words: str) -> str:
+        """Set an option of the agent that answers, such as its mode, and return all of them as
+        sentences. Waits.
+
+        Args:
+            words: The option and its value; empty to change nothing.
+        """
+        option_id, _, value = words.partition(" ")
+        try:
+            self._answerer()
+            agent = self._outside_agent
+            if agent is None:
+                return f"{self.info.model} has no such options. /model acp:NAME chooses an agent."
+            if option_id:
+                agent.set_option(option_id, value.strip())
+            options = agent.options()
+        except ModelError as error:
+            return str(error)
+        rows = [
+            f"{option.id} is {option.value} (of {', '.join(option.choices)})" for option in options
+        ]
+        return "\n".join(map(shorten_line, rows)) or f"{agent.name} has no options."
 
     @property
     def agent(self) -> ReplAgent:
@@ -525,7 +543,9 @@ class SessionAgent:
             return Decision("skip")
         if self.info.approval == "auto":
             return Decision("run")
-        approval = Approval(text, request=request, party=self.party, is_code=False)
+        approval = Approval(
+            text, request=request, party=self.party, is_code=False, answers=tuple(answers)
+        )
         approvals = self._runtime.approvals
         decision = ask_approval(self.log, approvals, approval, self.cancelled.is_set)
         return decision or Decision("stop")

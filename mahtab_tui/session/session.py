@@ -300,6 +300,11 @@ class Session:
         else:
             self.agent.compact(focus)
 
+    def change_agent_options(self, words: str) -> None:
+        """Set an option of the agent that answers, on a thread; a notice reports all of them. words:
+        As for `SessionAgent.change_options`."""
+        start_thread("agent-options", lambda: self.notice(self.agent.change_options(words)))
+
     @property
     def log(self) -> logging.Logger:
         """The bus."""

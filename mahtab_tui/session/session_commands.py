@@ -156,6 +156,10 @@ def _context(session: Session, _: str) -> str:
     return "\n".join([total, *parts])
 
 
+def _change_options(session: Session, words: str) -> str:
+    return session.agent.change_options(words)
+
+
 def _list_agents(session: Session, _: str) -> str:
     return session.joined_agents.describe()
 
@@ -189,6 +193,11 @@ SESSION_COMMANDS: Mapping[str, SessionCommand] = {
     "kernel": SessionCommand("Choose where the kernel runs", _kernel, "ADDRESS"),
     "rename": SessionCommand("Change the title of this session", _rename, "TITLE"),
     "save": SessionCommand("Write the notebook back to its file", _save),
+    "agent": SessionCommand(
+        "Show or set the mode, the model and other options of the agent that answers",
+        _change_options,
+        "OPTION VALUE",
+    ),
     "agents": SessionCommand("List the agents in the session", _list_agents),
     "disconnect": SessionCommand("Disconnect an agent from the session", _disconnect, "NAME"),
     "usage": SessionCommand("Show what was used and what it cost", _usage),

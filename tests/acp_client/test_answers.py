@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from mahtab_tui.bus.entries import AnswerText, Cell, ToolUse
 from mahtab_tui.bus.records import AssistantChatStream, Record, RecordHandler
 from tests import tags
 from tests.acp_client.conftest import Answering, OpenAnswering
+from tests.servers.plain import PIXEL
 from tests.waiting import wait_for
 
 
@@ -165,3 +167,96 @@ def test_an_agent_gets_no_keys_that_are_not_named_for_it(
     # It has the one that is named, which nobody else sees.
     assert '"MY_TOKEN": "••••••••"' in answer
     assert os.environ["CLAUDECODE"]
+
+
+def test_a_plan_is_shown_whole_and_changes_in_place(answering: OpenAnswering) -> None:
+    it = answering()
+    it.ask("plan Look,Write,Test")
+    plan, words = entries(it)
+    assert isinstance(plan, ToolUse)
+    assert (plan.text, plan.collapsed) == ("✓ Look\n✓ Write\n✓ Test", False)
+    assert isinstance(words, AnswerText)
+
+
+def test_thoughts_stand_apart_from_the_answer(answering: OpenAnswering) -> None:
+    it = answering()
+    assert it.ask("think Hm") == "I have thought."
+    assert it.store.wait(tags.ASSISTANT_THOUGHT).text == "Hm"
+
+
+def test_the_answer_of_an_agent_counts_what_it_cost(answering: OpenAnswering) -> None:
+    it = answering(max_usd=1.0)
+    it.ask("spend 0.25")
+    it.ask("spend 0.5")
+    usages = it.store.of(tags.USAGE)
+    assert [usage.cost for usage in usages] == [0.25, 0.5]
+    assert (usages[0].input_tokens, usages[0].output_tokens) == (10, 5)
+    assert it.session.spending.total.cost == 0.75
+    turn = it.begin_question("spend 0.5")
+    # It would have gone on.
+    assert it.wait_end(turn) == "failed"
+    limit = "because the session's limit of $1.00 (max_usd) is reached."
+    assert f"other was stopped, {limit}" in it.notices
+    turn = it.begin_question("say nothing")
+    assert it.wait_end(turn) == "failed"
+    assert it.notices[-1] == (
+        "other was not asked: the session's limit of $1.00 (max_usd) is reached."
+    )
+
+
+def test_without_a_price_a_limit_cannot_be_kept(answering: OpenAnswering) -> None:
+    it = answering(max_usd=1.0)
+    it.ask("say hello")
+    turn = it.begin_question("say hello")
+    assert it.wait_end(turn) == "failed"
+    assert "did not report its price" in it.notices[-1]
+
+
+def test_the_user_sets_the_options_of_an_agent(answering: OpenAnswering) -> None:
+    it = answering(agent={"options": {"mode": "default", "colour": "red"}})
+    assert it.ask("recall").endswith("mode default")
+    assert "other has no option colour. Options: model, mode." in it.notices
+    agent = it.session.agent
+    rows = "model is small (of small, large)\nmode is {} (of default, bold)"
+    assert agent.change_options("") == rows.format("default")
+    assert agent.change_options("mode bold") == rows.format("bold")
+    assert (
+        agent.change_options("mode loud") == "mode of other cannot be loud. Values: default, bold."
+    )
+    assert agent.change_options("model large").startswith("model is large ")
+    assert it.ask("recall").endswith("mode bold")
+    # What was set stays when it is started again.
+    it.wait_end(it.begin_question("die"))
+    assert it.ask("recall").endswith("mode bold")
+    assert agent.change_options("").startswith("model is large ")
+
+
+def test_an_agent_that_sets_no_option_answers_all_the_same(answering: OpenAnswering) -> None:
+    it = answering("stubborn", agent={"options": {"model": "large"}})
+    assert it.ask("say hello") == "hello "
+    assert "other did not set model: Internal error: not on this plan." in it.notices
+
+
+def test_a_picture_goes_along_if_the_agent_sees_it(answering: OpenAnswering, project: Path) -> None:
+    (project / "dot.png").write_bytes(base64.b64decode(PIXEL))
+    for abilities, count in ((("pictures",), 1), ((), 0)):
+        it = answering(*abilities)
+        it.session.submit("ask", "Look at @dot.png\necho")
+        it.wait_end(1)
+        assert it.answer(1).endswith(f"and {count} pictures")
+
+
+def test_an_agent_is_told_of_the_users_variables(answering: OpenAnswering) -> None:
+    it = answering()
+    it.run("prices = {'apple': 3}")
+    told = it.ask("echo")
+    assert "The tools of the MCP server mahtab run Python" in told
+    assert "prices" in told
+    # Once.
+    assert "The tools of the MCP server mahtab" not in it.ask("echo")
+
+
+def test_a_private_key_of_the_settings_reaches_no_agent(answering: OpenAnswering) -> None:
+    it = answering(api_keys={"openai": "sk-very-private-key"})
+    it.run("key = 'sk-very-private-key'")
+    assert "sk-very" not in it.ask("echo say sk-very-private-key")

@@ -129,6 +129,8 @@ class AssistantTool(
     """First "running", then "ok", "error", "refused" or "stopped"."""
     duration: float | None = None
     """In seconds; None until it has ended."""
+    is_plan: Flag = False
+    """Whether it is no tool, but what an agent plans, which changes as it goes on."""
 
     @property
     def entry_name(self) -> str:

@@ -324,6 +324,14 @@ def change_directory(context: CommandContext, path: str) -> None:
     context.with_value(path, "Working directory", change, current)
 
 
+@_session(
+    "agent /agent [OPTION VALUE]",
+    "Agent's options: Show or set the mode, the model and other options of the agent that answers",
+)
+def agent(context: CommandContext, words: str) -> None:
+    context.session.change_agent_options(words)
+
+
 @_session("agents /agents", "Agents: List the agents in the session")
 def agents(context: CommandContext) -> None:
     context.session.notice(context.session.joined_agents.describe())

@@ -32,6 +32,8 @@ RESERVED_LINES = 9
 """Rows besides the code: header, question, answers, input and keys."""
 MAX_EDITED_LINES = 2_000
 _TITLE_CHARS = 40
+MAX_LABEL_CHARS = 30
+"""Characters of an agent's own word for an answer."""
 _CHIPS = (
     Chip("run", "y", "bold $background on $good", " y run "),
     Chip("edit", "e", "$background on $person", " e edit "),
@@ -212,7 +214,12 @@ class ApprovalRow(PromptRow[Approval]):
         for role in AGENT_COLOURS:
             self.set_class(role == _role(record), role)
         is_code = record.is_code is not False
-        self._chips.offer([chip for chip in _CHIPS if is_code or chip.answer not in _CODE_ONLY])
+        chips = [chip for chip in _CHIPS if is_code or chip.answer not in _CODE_ONLY]
+        labels = dict(zip(("run", "skip"), map(one_line, record.answers), strict=False))
+        for index, chip in enumerate(chips):
+            if label := labels.get(chip.answer, "").strip()[:MAX_LABEL_CHARS]:
+                chips[index] = chip._replace(text=f" {chip.key} {label} ", short=chip.text)
+        self._chips.offer(chips)
         self._has_code = False
         self._unconfirmed = None
         self._is_code_loaded = False

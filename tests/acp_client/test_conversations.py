@@ -1,0 +1,88 @@
+"""What an agent knows of the conversation: its own session goes on, or it is told."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from mahtab_tui.bus.entry_names import question_entry
+from tests.acp_client.conftest import Answering, OpenAnswering
+
+
+def continued(answering: OpenAnswering, *abilities: str) -> Answering:
+    """Return the next session after one with a question and an answer."""
+    it = answering(*abilities)
+    it.ask("say The word is plum.")
+    it.session.close()
+    return answering(*abilities, past=it.store.records)
+
+
+@pytest.mark.parametrize("ability", ["resume", "load"])
+def test_an_agents_session_goes_on_when_ours_is_continued(
+    answering: OpenAnswering, ability: str
+) -> None:
+    again = continued(answering, ability)
+    # Nothing that it repeats while it is loaded is shown.
+    assert again.ask("recall") == "I remember ['The word is plum.']; mode bold"
+    assert "plum" not in again.ask("echo")
+
+
+def test_an_agent_that_cannot_go_on_is_told_the_conversation(answering: OpenAnswering) -> None:
+    again = continued(answering)
+    told = again.ask("echo")
+    assert "user: say The word is plum." in told
+    assert "assistant: The word is plum. " in told
+    # Only once.
+    assert "plum" not in again.ask("echo")
+
+
+def test_an_agent_that_has_forgotten_its_session_is_told(answering: OpenAnswering) -> None:
+    again = continued(answering, "resume")
+    Path(".outside-sessions.json").unlink()
+    assert "assistant: The word is plum. " in again.ask("echo")
+
+
+def test_an_agent_that_was_started_again_is_told(answering: OpenAnswering) -> None:
+    it = answering()
+    it.ask("say The word is plum.")
+    it.wait_end(it.begin_question("die"))
+    assert "assistant: The word is plum. " in it.ask("echo")
+
+
+def test_what_the_user_takes_out_is_forgotten(answering: OpenAnswering) -> None:
+    it = answering("resume")
+    it.ask("say The word is plum.")
+    it.ask("say The number is 7.")
+    it.session.entries.hide(question_entry(1), hidden=True)
+    told = it.ask("echo")
+    assert "The number is 7." in told
+    assert "say The word is plum" not in told
+    assert it.ask("recall").startswith("I remember ['']")
+
+
+def test_a_model_and_an_agent_hand_over_the_conversation(answering: OpenAnswering) -> None:
+    it = answering()
+    it.ask("say The word is plum.")
+    answers = Path("answers.jsonl")
+    answers.write_text('{"text": "The colour is blue."}\n')
+    it.session.set_model(f"replay:{answers}")
+    assert it.ask("And the colour?") == "The colour is blue."
+    messages = it.model_messages()
+    assert messages.count("The word is plum.") == 2
+    assert messages.count("And the colour?") == 1
+    it.session.set_model("acp:other")
+    told = it.ask("echo")
+    assert "assistant: The colour is blue." in told
+    assert "assistant: The word is plum." in told
+
+
+def test_one_agent_follows_another(answering: OpenAnswering) -> None:
+    it = answering(agent={})
+    it.ask("say The word is plum.")
+    agents = it.session.settings.acp
+    it.session.settings.acp = {**agents, "next": agents["other"]}
+    it.session.set_model("acp:next")
+    assert "assistant: The word is plum." in it.ask("echo")
+    assert sys.executable in it.session.settings.acp["next"].command
