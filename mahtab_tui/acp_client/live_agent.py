@@ -140,6 +140,9 @@ class LiveAgent:
     def stop(self) -> None:
         """Stop the answer."""
         self._stopping.set()
+        self._withdraw_permissions()
+
+    def _withdraw_permissions(self) -> None:
         for request in self._open_permissions:
             self._host.withdraw_permission(request)
 
@@ -179,6 +182,7 @@ class LiveAgent:
                 ) from None
         finally:
             self._turn = None
+            self._withdraw_permissions()
             stopping.cancel()
             asking.cancel()
             self._count_usage(turn.number, end)
@@ -294,7 +298,7 @@ class LiveAgent:
 
         answers = [approvals[0].name, refusals[0].name if refusals else ""]
         async with self._permission_slots:
-            if self._stopping.is_set():
+            if self._turn is not turn or self._stopping.is_set():
                 return ""
             request = f"{turn.number}.permission-{next(self._permission_numbers)}"
             self._open_permissions.add(request)

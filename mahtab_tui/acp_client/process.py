@@ -30,6 +30,8 @@ MAX_ERROR_CHARS = 300
 """Characters of these in a sentence for the user."""
 EXIT_GRACE_S = 0.5
 """Seconds that an agent has to end by itself, and again after each signal."""
+EXIT_CHECK_S = 1.0
+"""Seconds without a message after which it is checked whether the agent still runs."""
 _POLL_INTERVAL_S = 0.01
 _READ_BYTES = 65_536
 
@@ -99,7 +101,9 @@ class AgentProcess:
 
     async def send(self, message: Message) -> None:
         """Send a message; does nothing if the agent has ended, as `receive` tells."""
-        with contextlib.suppress(ConnectionError, RuntimeError):
+        if self._stdin.is_closing():
+            return
+        with contextlib.suppress(ConnectionError):
             self._stdin.write(json.dumps(message).encode() + b"\n")
             await self._stdin.drain()
 
@@ -107,7 +111,13 @@ class AgentProcess:
         """Return the next request or answer; None if there will be none."""
         while not self._problem:
             try:
-                line = await self._stdout.readline()
+                async with asyncio.timeout(EXIT_CHECK_S):
+                    line = await self._stdout.readline()
+            except TimeoutError:
+                # A child of the agent may keep its pipes open.
+                if self._process.returncode is None:
+                    continue
+                break
             except (ValueError, ConnectionError):
                 self._problem = "has sent a message that is too long"
                 break

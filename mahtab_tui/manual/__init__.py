@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 TOPICS = tuple(
-    "start keys commands linear python asking rules transcript inspector models local search agents skills"
+    "start keys commands linear python asking rules transcript inspector models local search agents acp skills"
     " tools mcp sessions checking kernels configuration secrets editors scripting embedding trouble".split()
 )
 """The topics in the order in which they are listed."""

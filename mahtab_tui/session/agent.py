@@ -336,9 +336,12 @@ class SessionAgent:
 
     @property
     def model(self) -> str | BaseChatModel:
-        """The model that answers, or its full name."""
+        """The model of a search, or its full name: the one that answers, or the one for parts of
+        searches if an agent answers."""
         if self._runtime.by_program and self._agent is not None:
             return self._agent.model
+        if agent_name(self.info.model):
+            return self._runtime.settings.sub_model or self.info.model
         return self.info.model
 
     def stop(self) -> None:

@@ -30,7 +30,7 @@ class ConversationLog(RecordHandler):
     def __init__(self, past: Iterable[Record]) -> None:
         """past: The records of the resumed session."""
         super().__init__()
-        self._records = [record for record in past if isinstance(record, self.kinds)]
+        self._records: list[Record] = [record for record in past if isinstance(record, self.kinds)]
 
     def fold(self, record: Record) -> None:
         self._records.append(record)

@@ -307,7 +307,7 @@ class Settings(BaseSettings):
     )
     acp: dict[str, AcpAgent] = Field(
         default_factory=dict,
-        description="Agents that can answer your questions, by name: model acp:NAME; help agents says more",
+        description="Agents that can answer your questions, by name, for the model acp:NAME; `mahtab-tui help acp` says more",
     )
 
     @field_validator("approval_rules", mode="before")

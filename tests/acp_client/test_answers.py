@@ -260,3 +260,11 @@ def test_a_private_key_of_the_settings_reaches_no_agent(answering: OpenAnswering
     it = answering(api_keys={"openai": "sk-very-private-key"})
     it.run("key = 'sk-very-private-key'")
     assert "sk-very" not in it.ask("echo say sk-very-private-key")
+
+
+def test_a_search_needs_a_model(answering: OpenAnswering) -> None:
+    it = answering()
+    search = "print(rlm('Which lines have errors?', 'one\\ntwo error'))"
+    assert "acp:other is an agent, which only answers questions." in it.run(search).text
+    it.session.change_setting("sub_model", "demo")
+    assert "acp:other" not in it.run(search).text

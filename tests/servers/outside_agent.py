@@ -117,7 +117,7 @@ class OutsideAgent:
         if not work.done():
             work.cancel()
             return schema.PromptResponse(stop_reason="cancelled")
-        reason = work.result() or "end_turn"
+        reason: Any = work.result() or "end_turn"
         usage = schema.Usage(total_tokens=15, input_tokens=10, output_tokens=5)
         return schema.PromptResponse(stop_reason=reason, usage=usage)
 
@@ -161,7 +161,11 @@ class OutsideAgent:
         await self._say("I have thought.", session_id)
 
     async def _do_eval(self, code: str, session_id: str, prompt: list[Any]) -> None:
-        call = {"tool_call_id": "ours", "title": "mcp__mahtab__eval", "raw_input": {"code": code}}
+        call: dict[str, Any] = {
+            "tool_call_id": "ours",
+            "title": "mcp__mahtab__eval",
+            "raw_input": {"code": code},
+        }
         await self._tool(session_id, start=True, kind="other", status="pending", **call)
         options = [schema.PermissionOption(option_id="yes", name="Yes", kind="allow_once")]
         answer = await self._client.request_permission(
@@ -190,14 +194,14 @@ class OutsideAgent:
         return self._session
 
     async def _do_write(self, name: str, session_id: str, prompt: list[Any]) -> None:
-        content = [
+        content: list[Any] = [
             schema.FileEditToolCallContent(
                 type="diff", path=name, old_text="one\n", new_text="one\ntwo\n"
             )
         ]
         call: dict[str, Any] = {"tool_call_id": f"write-{name}", "title": f"Write {name}"}
         await self._tool(session_id, start=True, kind="edit", status="pending", **call)
-        kinds = ("allow_always", "allow_once", "reject_once")
+        kinds: tuple[Any, ...] = ("allow_always", "allow_once", "reject_once")
         answer = await self._client.request_permission(
             session_id,
             schema.ToolCallUpdate(content=content, raw_input={"path": name}, **call),
@@ -246,4 +250,5 @@ class OutsideAgent:
         os._exit(3)
 
 
-asyncio.run(run_agent(OutsideAgent(*sys.argv[1:]), use_unstable_protocol=True))
+agent: Any = OutsideAgent(*sys.argv[1:])
+asyncio.run(run_agent(agent, use_unstable_protocol=True))

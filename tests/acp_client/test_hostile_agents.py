@@ -1,0 +1,196 @@
+"""Agents that break the protocol: a clear sentence, nothing lost, and the next question works."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from mahtab_tui.acp_client import live_agent
+from mahtab_tui.bus.sanitize import plain
+from tests import tags
+from tests.acp_client.conftest import ROOT, Answering, OpenAnswering
+from tests.waiting import wait_for
+
+END_OF_SENTENCE = " The next question starts it again."
+
+
+@pytest.fixture
+def hostile(answering: OpenAnswering) -> OpenAnswering:
+    """Open a session in which an agent of `hostile_agent.py` answers."""
+
+    def open_it(how: str, **options: object) -> Answering:
+        command = [sys.executable, str(ROOT / "tests/servers/hostile_agent.py"), how]
+        return answering(command=command, **options)
+
+    return open_it
+
+
+def test_what_is_no_message_is_ignored(hostile: OpenAnswering) -> None:
+    it = hostile("garbage")
+    assert it.ask("Hello?") == "Still here."
+    assert it.ask("Again?") == "Still here."
+    assert it.notices == []
+
+
+def test_no_files_and_no_terminals_are_served(hostile: OpenAnswering) -> None:
+    it = hostile("unknown")
+    assert it.ask("Hello?") == "refused " * 6
+    assert it.notices == []
+
+
+def test_escape_sequences_are_not_drawn(hostile: OpenAnswering) -> None:
+    it = hostile("escapes")
+    it.ask("Hello?")
+    assert {record.state for record in it.store.of(tags.ASSISTANT_TOOL)} == {"ok"}
+    for record in it.store.of(tags.ASSISTANT_TOOL):
+        assert "\x1b" not in plain(record.text + record.name + record.arguments)
+
+
+def test_only_some_permissions_are_asked_at_once(
+    hostile: OpenAnswering, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live_agent, "CANCEL_TIMEOUT_S", 0.2)
+    it = hostile("permissions")
+    turn = it.begin_question("Hello?")
+    limit = live_agent.MAX_OPEN_PERMISSIONS
+    wait_for(lambda: len(it.session.approvals.waiting) == limit)
+    for request in it.store.of(tags.APPROVAL, state="waiting"):
+        assert "\x1b" not in request.text + "".join(map(plain, request.answers))
+    assert len(it.store.of(tags.APPROVAL, state="waiting")) == limit
+    it.session.stop()
+    it.wait_end(turn)
+    assert it.session.approvals.waiting == ()
+
+
+def test_a_permission_ends_with_the_answer(hostile: OpenAnswering) -> None:
+    it = hostile("forgotten_permission")
+    it.ask("Hello?")
+    assert it.store.wait(tags.APPROVAL, state="stopped")
+    assert it.session.approvals.waiting == ()
+
+
+def test_a_permission_for_good_is_refused(hostile: OpenAnswering) -> None:
+    it = hostile("standing_permission")
+    assert it.ask("Hello?") == '{"outcome": {"outcome": "cancelled"}}'
+    refusal = "other was refused what it asked for: it could only have been allowed for good."
+    assert it.notices == [refusal]
+
+
+def test_the_name_of_our_tool_in_a_title_allows_nothing(hostile: OpenAnswering) -> None:
+    it = hostile("disguise")
+    turn = it.begin_question("Hello?")
+    for number in range(1, 4):
+        request = f"{turn}.permission-{number}"
+        it.wait_approval(request=request)
+        it.decide("skip", request)
+    assert it.wait_end(turn) == "done"
+
+
+@pytest.mark.parametrize(
+    ("how", "sentence"),
+    [
+        ("flood", "other has sent more than 2,000 messages, and was ended."),
+        ("endless_line", "other has sent a message that is too long, and was ended."),
+        ("crowd", "other has ended with exit code 5."),
+    ],
+)
+def test_a_flood_ends_the_agent(
+    hostile: OpenAnswering, monkeypatch: pytest.MonkeyPatch, how: str, sentence: str
+) -> None:
+    monkeypatch.setattr("mahtab_tui.acp_client.process.MAX_MESSAGES", 2_000)
+    it = hostile(how)
+    for _ in range(2):
+        assert it.wait_end(it.begin_question("Hello?")) == "failed"
+    assert it.notices == [sentence + END_OF_SENTENCE] * 2
+
+
+def test_an_answer_may_not_be_too_long(hostile: OpenAnswering) -> None:
+    it = hostile("words", max_answer_chars=10_000)
+    assert it.wait_end(it.begin_question("Hello?")) == "failed"
+    sentence = "other was stopped: its answer has more than 10,000 characters (max_answer_chars)."
+    assert sentence in it.notices
+    assert 10_000 < len(it.answer(1)) < 20_000
+
+
+def test_an_agent_that_does_not_stop_is_ended(
+    hostile: OpenAnswering, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live_agent, "CANCEL_TIMEOUT_S", 0.2)
+    it = hostile("deaf")
+    for turn in (1, 2):
+        it.begin_question("Hello?")
+        it.store.wait(tags.AGENT_SESSION, turn=turn)
+        it.session.stop()
+        assert it.wait_end(turn) == "stopped"
+    assert it.notices == ["other did not stop, and was ended." + END_OF_SENTENCE] * 2
+
+
+@pytest.mark.parametrize(
+    ("how", "sentence"),
+    [
+        ("dead", "other has ended with exit code 4: cannot start "),
+        ("bad-initialize", "other could not be started: its answer cannot be read."),
+        ("old", "other speaks version 0 of the protocol, and not 1."),
+        ("bad-session", "other could not begin a session: its answer cannot be read."),
+        ("bad-end", "other could not answer: its answer cannot be read."),
+        ("no-end", "other could not answer: its answer cannot be read."),
+    ],
+)
+def test_a_bad_answer_fails_the_question(hostile: OpenAnswering, how: str, sentence: str) -> None:
+    it = hostile(how)
+    for _ in range(2):
+        assert it.wait_end(it.begin_question("Hello?")) == "failed"
+    assert len(it.notices) == 2
+    for notice in it.notices:
+        assert notice.startswith(sentence)
+        assert "\x1b" not in notice
+
+
+def test_an_agent_that_hangs_at_its_start_is_ended(
+    answering: OpenAnswering, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live_agent, "START_TIMEOUT_S", 1.0)
+    it = answering("hang")
+    assert it.wait_end(it.begin_question("say hello")) == "failed"
+    assert it.notices == ["other did not start within 1 seconds, and was ended."]
+
+
+def test_a_start_can_be_stopped(answering: OpenAnswering) -> None:
+    it = answering("hang")
+    turn = it.begin_question("say hello")
+    wait_for(lambda: it.session.agent._outside_agent is not None)
+    it.session.stop()
+    assert it.wait_end(turn) == "stopped"
+
+
+def test_an_agent_without_a_login_says_what_to_do(answering: OpenAnswering) -> None:
+    it = answering("login")
+    assert it.wait_end(it.begin_question("say hello")) == "failed"
+    assert it.notices == ["other needs a login. It says: Run outside login."]
+
+
+def test_an_agent_that_is_missing_is_named(answering: OpenAnswering) -> None:
+    it = answering(command=["no-such-agent"])
+    turn = it.begin_question("say hello")
+    assert it.wait_end(turn) == "failed"
+    wait_for(lambda: it.notices)
+    needed = "The agent other needs the program no-such-agent, which is not on the PATH."
+    assert it.notices == [f"{needed} /model chooses another one."]
+
+
+def test_a_variable_that_is_not_set_is_named(answering: OpenAnswering) -> None:
+    it = answering(agent={"env": {"KEY": "${NO_SUCH_VARIABLE}"}})
+    assert it.wait_end(it.begin_question("say hello")) == "failed"
+    reason = "The variable NO_SUCH_VARIABLE is not set in the environment."
+    assert it.notices == [f"other could not be started: {reason}"]
+
+
+def test_an_agent_that_fails_says_why(answering: OpenAnswering) -> None:
+    it = answering()
+    assert it.wait_end(it.begin_question("fail for want of money")) == "failed"
+    assert it.notices == ["other could not answer: Internal error: for want of money."]
+    it.ask("refuse")
+    assert it.notices[1:] == ["other does not answer this question."]
+    assert Path.cwd().exists()

@@ -1,0 +1,183 @@
+"""An agent of another program that breaks the protocol. Its argument says how."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from typing import Any
+
+HOW = sys.argv[1]
+OUTSIDE = "\x1b]0;title\x07\x1b[2J\u202eevil\x9b31m"
+
+
+def send(message: object) -> None:
+    sys.stdout.write(json.dumps(message) + "\n")
+    sys.stdout.flush()
+
+
+def write(text: str) -> None:
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+def update(**fields: Any) -> dict[str, Any]:
+    params = {"sessionId": "s", "update": fields}
+    return {"jsonrpc": "2.0", "method": "session/update", "params": params}
+
+
+def say(text: str) -> None:
+    content = {"type": "text", "text": text}
+    send(update(sessionUpdate="agent_message_chunk", content=content))
+
+
+def answer(request: dict[str, Any], result: object) -> None:
+    send({"jsonrpc": "2.0", "id": request["id"], "result": result})
+
+
+def garbage() -> None:
+    for line in (
+        "hello",
+        "[1, 2]",
+        "null",
+        "7",
+        '"text"',
+        "{",
+        '{"jsonrpc": "2.0"}',
+        "[" * 100_000,
+    ):
+        write(line)
+    send({"jsonrpc": "2.0", "method": ["list"], "params": {}})
+    send({"jsonrpc": "2.0", "id": {"a": 1}, "result": {}})
+    send({"jsonrpc": "2.0", "id": 999, "result": {}})
+    send({"jsonrpc": "2.0", "id": 998, "error": "text"})
+    sys.stdout.buffer.write(b"\xff\xfe\x00\n")
+    say("Still here.")
+
+
+def unknown() -> None:
+    for fields in ({"sessionUpdate": "dance"}, {}, {"sessionUpdate": "tool_call"}):
+        send(update(**fields))
+    send({"jsonrpc": "2.0", "method": "session/update", "params": []})
+    send({"jsonrpc": "2.0", "method": "dance/now", "params": {}})
+    for number, method in enumerate(
+        (
+            "fs/read_text_file",
+            "fs/write_text_file",
+            "terminal/create",
+            "dance/now",
+            "elicitation/create",
+        )
+    ):
+        params = {"sessionId": "s", "path": "/etc/passwd", "content": "x", "command": "id"}
+        send({"jsonrpc": "2.0", "id": 100 + number, "method": method, "params": params})
+        reply = json.loads(sys.stdin.readline())
+        say("refused " if "error" in reply else "served ")
+    send({"jsonrpc": "2.0", "id": 200, "method": "session/request_permission", "params": {}})
+    say("refused " if "error" in json.loads(sys.stdin.readline()) else "served ")
+
+
+def escapes() -> None:
+    say(f"Words {OUTSIDE}")
+    call = {"toolCallId": OUTSIDE, "title": f"Tool {OUTSIDE}", "rawInput": {OUTSIDE: OUTSIDE}}
+    content = [{"type": "content", "content": {"type": "text", "text": f"Result {OUTSIDE}"}}]
+    send(update(sessionUpdate="tool_call", status="completed", content=content, **call))
+    entries = [{"content": OUTSIDE, "priority": "high", "status": "pending"}]
+    send(update(sessionUpdate="plan", entries=entries))
+
+
+def permissions() -> None:
+    options = [{"optionId": "yes", "name": f"Yes {OUTSIDE}", "kind": "allow_once"}]
+    for number in range(200):
+        call = {"toolCallId": f"t{number}", "title": f"Tool {OUTSIDE}"}
+        params = {"sessionId": "s", "toolCall": call, "options": options}
+        send(
+            {
+                "jsonrpc": "2.0",
+                "id": number,
+                "method": "session/request_permission",
+                "params": params,
+            }
+        )
+
+    time.sleep(1_000)
+
+
+def forgotten_permission() -> None:
+    """Ask for a permission, and end the answer."""
+    options = [{"optionId": "yes", "name": "Yes", "kind": "allow_once"}]
+    params = {"sessionId": "s", "toolCall": {"toolCallId": "t", "title": "x"}, "options": options}
+    send({"jsonrpc": "2.0", "id": 7, "method": "session/request_permission", "params": params})
+    time.sleep(0.5)
+
+
+def standing_permission() -> None:
+    options = [
+        {"optionId": kind, "name": kind, "kind": kind} for kind in ("allow_always", "reject_always")
+    ]
+    params = {"sessionId": "s", "toolCall": {"toolCallId": "t", "title": "x"}, "options": options}
+    send({"jsonrpc": "2.0", "id": 7, "method": "session/request_permission", "params": params})
+    say(json.dumps(json.loads(sys.stdin.readline())["result"]))
+
+
+def disguise() -> None:
+    """Ask for a permission whose title has the name of our own tool in it."""
+    for title in ("rm -rf / # mcp__mahtab__eval", "mcp__mahtab__eval; rm -rf /", "mahtab.eval\nrm"):
+        options = [{"optionId": "yes", "name": "Yes", "kind": "allow_once"}]
+        call = {"toolCallId": title, "title": title}
+        params = {"sessionId": "s", "toolCall": call, "options": options}
+        send({"jsonrpc": "2.0", "id": 7, "method": "session/request_permission", "params": params})
+        sys.stdin.readline()
+
+
+def flood() -> None:
+    while True:
+        send(update(sessionUpdate="dance"))
+
+
+def words() -> None:
+    while True:
+        say("word " * 1_000)
+
+
+def endless_line() -> None:
+    while True:
+        sys.stdout.write("x" * 1_000_000)
+
+
+def deaf() -> None:
+    say("I do not listen.")
+    time.sleep(1_000)
+
+
+def crowd() -> None:
+    """Leave a child that keeps the pipes open, and end."""
+    if os.fork() == 0:
+        time.sleep(1_000)
+    os._exit(5)
+
+
+BAD_RESULTS: dict[str, dict[str, object]] = {
+    "bad-initialize": {"initialize": [1]},
+    "old": {"initialize": {"protocolVersion": 0}},
+    "bad-session": {"session/new": {"session": 1}},
+    "bad-end": {"session/prompt": {"stopReason": "tired"}},
+    "no-end": {"session/prompt": None},
+}
+RESULTS = {
+    "initialize": {"protocolVersion": 1},
+    "session/new": {"sessionId": "s"},
+    "session/prompt": {"stopReason": "end_turn"},
+    **BAD_RESULTS.get(HOW, {}),
+}
+
+if HOW == "dead":
+    print(f"cannot start {OUTSIDE}", file=sys.stderr)
+    sys.exit(4)
+for line in sys.stdin:
+    request = json.loads(line)
+    if request.get("method") == "session/prompt" and HOW in globals():
+        globals()[HOW]()
+    if "id" in request and "method" in request:
+        answer(request, RESULTS[request["method"]])
