@@ -11,10 +11,10 @@ from os.path import basename
 from typing import NamedTuple
 
 from mahtab_tui.worker.magic.syntax import (
-    HELP,
-    LINES,
-    MAGIC,
-    SHELL,
+    HELP_BUILTIN,
+    MAGIC_BUILTIN,
+    SHELL_BUILTIN,
+    SHELL_OUTPUT_BUILTIN,
     complete_command,
     parse_python,
     transform,
@@ -31,13 +31,15 @@ SHELL_MAGICS = frozenset(
 )
 """Magic commands that are commands of a shell together with the rest of their line, here or in kernels
 of Jupyter."""
-_MAGIC_FUNCTIONS = frozenset((MAGIC, "run_line_magic", "run_cell_magic"))
+_MAGIC_FUNCTIONS = frozenset((MAGIC_BUILTIN, "run_line_magic", "run_cell_magic"))
 """Functions whose texts are the name of a magic command and what follows it."""
 _SHELL_MAGIC_METHOD = "magic"
 """The method of IPython's shell whose one text is the name of a magic command and what follows it."""
 _CODE_FUNCTIONS = frozenset("compile eval ev ex exec repeat run_cell run_code timeit Timer".split())
 """Functions whose first text is code."""
-_EXPANDING_FUNCTIONS = frozenset((SHELL, LINES, "system", "getoutput", *_MAGIC_FUNCTIONS))
+_EXPANDING_FUNCTIONS = frozenset(
+    (SHELL_BUILTIN, SHELL_OUTPUT_BUILTIN, "system", "getoutput", *_MAGIC_FUNCTIONS)
+)
 """Functions that evaluate what stands between braces in their texts."""
 _BRACES = re.compile(r"\{([^{}]+)\}")
 _CONVERSION = re.compile(r"![rsa]\Z")
@@ -108,7 +110,7 @@ class _MagicText(NamedTuple):
 
 def read_code(code: str) -> Iterator[CodePart]:
     """Yield code, and the code in its magic commands and in texts that it runs (`exec`). `!` lines are
-    calls of `syntax.SHELL` and `syntax.LINES` in the trees."""
+    calls of `syntax.SHELL_BUILTIN` and `syntax.SHELL_OUTPUT_BUILTIN` in the trees."""
     pending = deque([CodePart(code, None, 0)])
     while pending:
         part = pending.popleft()
@@ -161,12 +163,12 @@ def _expressions(calls: Iterable[ast.Call]) -> Iterator[str]:
     and what help is asked about."""
     for call in calls:
         name = function_name(call)
-        if name == HELP:
+        if name == HELP_BUILTIN:
             yield from (shown_text(argument) for argument in call.args[:1])
         if name not in _EXPANDING_FUNCTIONS:
             continue
         texts = [shown_text(argument) for argument in call.args]
-        if name in (SHELL, LINES, "system", "getoutput"):
+        if name in (SHELL_BUILTIN, SHELL_OUTPUT_BUILTIN, "system", "getoutput"):
             expanded = "\n".join(texts)
         else:
             magic = "".join(texts[:1]).lstrip("%")

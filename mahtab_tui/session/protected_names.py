@@ -24,7 +24,7 @@ from mahtab_tui.worker.guard.protected_commands import (
 )
 from mahtab_tui.worker.guard.protected_places import MAX_PATH_CHARS
 from mahtab_tui.worker.guard.shell_words import join_words
-from mahtab_tui.worker.magic.syntax import LINES, SHELL
+from mahtab_tui.worker.magic.syntax import SHELL_BUILTIN, SHELL_OUTPUT_BUILTIN
 
 _PATH_FUNCTIONS = frozenset(
     (
@@ -41,7 +41,7 @@ _READING_FUNCTIONS = frozenset(
     ).split()
 )
 _SHELL_ONLY_FUNCTIONS = frozenset(
-    f"system popen getoutput getstatusoutput create_subprocess_shell spawn {SHELL} {LINES}".split()
+    f"system popen getoutput getstatusoutput create_subprocess_shell spawn {SHELL_BUILTIN} {SHELL_OUTPUT_BUILTIN}".split()
 )
 """Functions that start a shell with their first text."""
 _COMMAND_FUNCTIONS = _SHELL_ONLY_FUNCTIONS.union("Popen run call check_call check_output".split())

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.kernels import Cells
+from mahtab_tui.kernel.inprocess import InProcessKernel
+from tests.integration.kernels import Cells, running
 
 WITHOUT_IPYTHON = (
     "import sys\nsys.path[:] = [folder for folder in sys.path if 'site-packages' not in folder]"
@@ -86,6 +87,32 @@ def test_get_ipython_runs_what_exported_notebooks_call(cells: Cells, project: Pa
     )
     cells.expect("shell.run_cell('y = 3\\n!echo in\\ny + 1')", "in\n4\n")
     cells.expect("shell.push({'z': 5})\nshell.ex('z += 1')\nz, shell.config", "(6, {})\n")
+
+
+def test_the_shell_takes_what_that_of_ipython_takes(cells: Cells, project: Path) -> None:
+    cells.run("shell = get_ipython()\none = 1")
+    cells.expect("shell.magic(' %pwd')", f"{str(project)!r}\n")
+    cells.expect(
+        "def push():\n    a = 1\n    b = 2\n    shell.push('a b')\n    shell.push(['b'])\n"
+        "push()\na, b",
+        "(1, 2)\n",
+    )
+    assert "NameError: name 'missing' is not defined" in cells.run("shell.push('missing')").output
+    cells.expect("shell.run_cell('one', store_history=False, silent=True)", "1\n")
+    assert "TypeError" in cells.run("shell.run_cell('one', slient=True)").output
+    number = cells.number
+    cells.expect("shell.execution_count", f"{number + 1}\n")
+    cells.expect("shell.events.register('pre_execute', print)", "")
+
+
+def test_each_kernel_of_a_process_has_its_own_shell() -> None:
+    for number in range(2):
+        with running(InProcessKernel({"number": number})) as cells:
+            cells.expect("get_ipython().user_ns['number']", f"{number}\n")
+            cells.expect(
+                "import asyncio\nget_ipython().run_cell('await asyncio.sleep(0, number)')",
+                f"{number}\n",
+            )
 
 
 def test_libraries_do_not_see_a_notebook(cells: Cells) -> None:

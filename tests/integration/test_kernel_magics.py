@@ -520,7 +520,7 @@ def test_help_and_source_magics_work(cells: Cells) -> None:
     assert output.startswith("f(a, b: int = 3) -> str\n\nSay it.")
     assert "return str(a)" not in output
     assert "return str(a)" in cells.text("f??")
-    assert cells.text("nothing?").startswith("There is no nothing")
+    assert cells.text("nothing?").startswith("Cannot show help for `nothing`")
     assert cells.text("x = {'a': 1}\nx['a']?").startswith("x['a']: int  1")
 
 

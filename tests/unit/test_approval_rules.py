@@ -29,7 +29,7 @@ from mahtab_tui.settings.model import SettingsError, load_settings
 from mahtab_tui.settings.values import add_rules, parse_assignments
 from mahtab_tui.worker.guard.protected_places import resolve_path
 from mahtab_tui.worker.magic.commands import CELL_COMMANDS, LINE_COMMANDS, SHELL_COMMANDS
-from mahtab_tui.worker.magic.syntax import MAGIC
+from mahtab_tui.worker.magic.syntax import MAGIC_BUILTIN
 
 WRONG = {
     "read_only": "is not like",
@@ -359,7 +359,7 @@ def test_code_that_cannot_be_read_is_asked_about_if_a_rule_may_forbid_it(
 
 def test_all_magic_commands_are_known_to_the_rules() -> None:
     text_magics = {*LINE_COMMANDS, *CELL_COMMANDS}
-    calls_by_name = {name: f"{MAGIC}('{name}', 'x')" for name in text_magics}
+    calls_by_name = {name: f"{MAGIC_BUILTIN}('{name}', 'x')" for name in text_magics}
     unread_names = {name for name, code in calls_by_name.items() if unread_part(code)}
     assert unread_names == {"alias_magic", "macro", "rerun"}
     assert text_magics >= TEXT_MAGICS
@@ -367,7 +367,7 @@ def test_all_magic_commands_are_known_to_the_rules() -> None:
 
 def test_magic_commands_that_a_shell_carries_out_are_known_to_be_commands_of_a_shell() -> None:
     names = (SHELL_COMMANDS | {"pip"}) - {"alias_command"}
-    calls_by_name = {name: f"{MAGIC}('{name}', '; cp a $x')" for name in names}
+    calls_by_name = {name: f"{MAGIC_BUILTIN}('{name}', '; cp a $x')" for name in names}
     commands_by_name = {
         name: [command for part in read_code(code) for command in part.commands]
         for name, code in calls_by_name.items()

@@ -5,11 +5,13 @@ from __future__ import annotations
 import ast
 import builtins
 import contextlib
+import gettext
 import io
 import itertools
 import json
 import os
 import warnings
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import cast
@@ -133,6 +135,9 @@ def test_raising_exception_text_is_replaced() -> None:
         ("obj?", "__mahtab_help__('obj', 1)"),
         ("df.head??", "__mahtab_help__('df.head', 2)"),
         ("?df['a']", "__mahtab_help__(\"df['a']\", 1)"),
+        ("?\\\nx", "__mahtab_help__('x', 1)\n"),
+        (",f a b", "f('a', 'b')"),
+        ("/f a b", "f(a, b)"),
         ("%%time\nx = 1\nx", "__mahtab_magic__('%time', '\\nx = 1\\nx')\n\n"),
         ("!!ls", "__mahtab_lines__('ls')"),
         ("t = %timeit -o f()", "t = __mahtab_magic__('timeit', '-o f()')"),
@@ -157,6 +162,8 @@ def test_shortcut_lines_become_calls(source: str, becomes: str) -> None:
         "x = (7\n%time)\nf(",
         "'''\n!ls",
         "x = 7 \\\n%time",
+        "?x\\\ny",
+        "x?\\\ny = 5",
         "what is this?",
         "f(x)?",
     ],
@@ -176,20 +183,61 @@ def test_durations(seconds: float, text: str) -> None:
     assert duration(seconds) == text
 
 
-def test_out_contains_the_newest_values(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def history() -> Iterator[cell_history.CellHistory]:
+    """The history of a kernel in which no cell has run. Its names are gone after the test."""
+    builtins_before = dict(builtins.__dict__)
     for name in ("_", "__", "___"):
-        monkeypatch.setitem(builtins.__dict__, name, None)
+        builtins.__dict__.pop(name, None)
+    yield cell_history.CellHistory()
+    for name in builtins.__dict__.keys() - builtins_before.keys():
+        del builtins.__dict__[name]
+    builtins.__dict__.update(builtins_before)
+
+
+def test_out_contains_the_newest_values(
+    history: cell_history.CellHistory, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(cell_history, "MAX_REMEMBERED_VALUES", 2)
-    history = cell_history.CellHistory()
     for cell, value in enumerate("abc", 1):
         history.add_result(cell, value)
     assert history.outputs == {2: "b", 3: "c"}
     history.add_result(4, history.outputs)
     assert history.outputs == {2: "b", 3: "c"}
+    assert builtins.__dict__["_"] == "c", "as in IPython"
+
+
+def test_the_underscore_of_gettext_is_not_replaced(history: cell_history.CellHistory) -> None:
+    history.add_result(1, "a")
+    assert builtins.__dict__["_"] == "a"
+    gettext.install("domain")
+    translate = builtins.__dict__["_"]
+    history.add_result(2, "b")
+    assert builtins.__dict__["_"] is translate
+    assert builtins.__dict__["_2"] == "b"
+    del builtins.__dict__["_"]
+    history.add_result(3, "c")
+    assert builtins.__dict__["_"] == "c"
+    assert builtins.__dict__["__"] == "b"
+
+
+def test_the_underscore_goes_on_after_an_undo(history: cell_history.CellHistory) -> None:
+    for cell, value in enumerate("abc", 1):
+        history.add_result(cell, value)
+    builtins.__dict__["_"] = history.outputs[1]
+    history.add_result(4, "d")
+    assert builtins.__dict__["_"] == "d"
 
 
 COMPLETE += ["%time f()", "%matplotlib inline"]
-INCOMPLETE += ["%%writefile x.txt\n", "%%time", "%%bash\necho", "!ls \\", "%pip install \\"]
+INCOMPLETE += [
+    "%%writefile x.txt\n",
+    "%%time",
+    "%%bash\necho",
+    "!ls \\",
+    "%pip install \\",
+    "?x \\",
+]
 
 
 @pytest.mark.parametrize("source", COMPLETE + INCOMPLETE)

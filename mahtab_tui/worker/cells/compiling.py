@@ -79,7 +79,7 @@ def compile_parts(
 
 
 def compile_callable(
-    source: str, filename: str, namespace: dict[str, object], await_: Callable[[Any], object]
+    source: str, filename: str, namespace: dict[str, object], run_awaitable: Callable[[Any], object]
 ) -> Callable[[], object]:
     """Return a function that runs code and returns its last value.
 
@@ -87,7 +87,7 @@ def compile_callable(
         source: The code.
         filename: The name for tracebacks.
         namespace: The namespace in which it runs.
-        await_: Waits for an awaitable value, and returns its result.
+        run_awaitable: Waits for an awaitable value, and returns its result.
 
     Raises:
         SyntaxError: It is not Python.
@@ -101,7 +101,7 @@ def compile_callable(
         for code in filter(None, parts):
             value = eval(code, namespace)
             if code.co_flags & CO_COROUTINE:
-                value = await_(value)
+                value = run_awaitable(value)
         return value
 
     return run

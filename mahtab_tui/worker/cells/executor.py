@@ -165,7 +165,7 @@ class Executor:
         self._environment = environment
         self._interrupts = interrupts
         self._history = CellHistory()
-        install_magics(namespace, lambda coroutine: self.loop.run(coroutine))
+        install_magics(namespace, lambda coroutine: self.loop.run(coroutine), self._history)
         self._flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
         self._cells: list[_RunningCell] = []
         self._fork_names: set[str] = set()

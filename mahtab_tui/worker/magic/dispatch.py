@@ -3,82 +3,119 @@
 from __future__ import annotations
 
 import builtins
-import sys
-from typing import Any, Callable
+from typing import TYPE_CHECKING, Any, Callable
 
 from ..stdlib import own_module
+from ..tools.shell_commands import read_shell_line, run_shell_line
 from .expansion import Names, expand_arguments, expand_command
 from .state import Aliases, MagicContext
-from .syntax import HELP, MAGIC
+from .syntax import HELP_BUILTIN, MAGIC_BUILTIN, SHELL_BUILTIN, SHELL_OUTPUT_BUILTIN
+
+if TYPE_CHECKING:
+    from .cell_history import CellHistory
 
 
 class UnknownMagicError(Exception):
-    __module__ = "builtins"
+    """There is no magic command of this name."""
+
+    __module__ = "builtins"  # so that tracebacks name it as code does
 
 
-def _show_help(expression: str, level: int) -> None:
-    show_help_about(expression, level, Names.of_frame(sys._getframe(1)))
+def install_magics(
+    namespace: dict[str, object], run_awaitable: Callable[[Any], object], history: CellHistory
+) -> None:
+    """Put the functions that replace lines of IPython's syntax into builtins, and `get_ipython`.
 
+    Args:
+        namespace: The kernel's namespace.
+        run_awaitable: Waits for an awaitable value, and returns its result.
+        history: The kernel's earlier inputs.
+    """
+    shell: Any = None
 
-def show_help_about(expression: str, level: int, names: Names) -> None:
-    """Show help about a value. level: 1, or 2 with its source."""
-    try:
-        value = names.evaluate(expression)
-    except (NameError, AttributeError, LookupError) as error:
-        print(f"There is no {expression}: {error}")
-        return
-    about = own_module("completion.explanations").explain(value, expression)
-    parts = [about["signature"], about["doc"] or "It has no docstring.", about["where"]]
-    if level > 1:
-        parts.append(about["source"] or "Its source is unknown.")
-    own_module("values.displays").show_help("\n\n".join(part.rstrip() for part in parts if part))
-
-
-def install_magics(namespace: dict[str, object], await_: Callable[[Any], object]) -> None:
-    def magic(command: str, text: str) -> Any:
-        return run_magic(command, text, Names.of_frame(sys._getframe(1)), await_)
+    def run_magic_line(magic: str, text: str) -> object:
+        return run_magic(magic, text, Names.of_caller(), run_awaitable)
 
     def get_ipython() -> Any:
         """Return an object with the methods of IPython's shell that cells call."""
-        return own_module("magic.ipython_shell").get_shell(namespace, await_)
+        nonlocal shell
+        if shell is None:
+            shell_module = own_module("magic.ipython_shell")
+            shell = shell_module.InteractiveShell(namespace, run_awaitable, history)
+        return shell
 
-    builtins.__dict__.update({MAGIC: magic, HELP: _show_help, "get_ipython": get_ipython})
+    builtins.__dict__.update(
+        {
+            SHELL_BUILTIN: run_shell_line,
+            SHELL_OUTPUT_BUILTIN: read_shell_line,
+            MAGIC_BUILTIN: run_magic_line,
+            HELP_BUILTIN: _show_help,
+            "get_ipython": get_ipython,
+        }
+    )
 
 
-def run_magic(command: str, text: str, names: Names, await_: Callable[[Any], object]) -> object:
-    """Run a magic, and return its value.
+def _show_help(expression: str, level: int) -> None:
+    show_help_about(expression, level, Names.of_caller())
+
+
+def show_help_about(expression: str, level: int, names: Names) -> None:
+    """Show help about a value.
 
     Args:
-        command: its name; with a percent sign before it if it is one for a whole cell.
-        text: its arguments, and the lines below it, if any.
-        names: the names that its caller sees.
-        await_: waits for an awaitable value, and returns its result.
+        expression: An expression, whose value is explained.
+        level: 1 for the signature and the docstring, 2 to add the source.
+        names: The names that the expression may use.
+    """
+    try:
+        value = names.evaluate(expression)
+    except (NameError, AttributeError, LookupError) as error:
+        print(f"Cannot show help for `{expression}`: {error}")
+        return
+    explanation = own_module("completion.explanations").explain(value, expression)
+    paragraphs = [
+        explanation["signature"],
+        explanation["doc"] or "It has no docstring.",
+        explanation["where"],
+    ]
+    if level > 1:
+        paragraphs.append(explanation["source"] or "Its source is unknown.")
+    text = "\n\n".join(paragraph.rstrip() for paragraph in paragraphs if paragraph)
+    own_module("values.displays").show_help(text)
+
+
+def run_magic(
+    magic: str, text: str, names: Names, run_awaitable: Callable[[Any], object]
+) -> object:
+    """Run a magic command, and return its value.
+
+    Args:
+        magic: The name of the command; with a percent sign before it if it is one for a whole cell.
+        text: The arguments, and the lines below them, if any.
+        names: The names that the caller sees.
+        run_awaitable: Waits for an awaitable value, and returns its result.
 
     Raises:
-        UnknownMagicError: there is no such magic.
-        UnknownNameError: a `$name` in the arguments is not a name that anything sets.
+        UnknownMagicError: There is no such command.
+        UnknownNameError: A `$name` in the arguments is not a name that anything sets.
     """
     commands = own_module("magic.commands")
-    if command.startswith("%"):
-        table = commands.CELL_COMMANDS
-    else:
-        table = commands.LINE_COMMANDS
-    name = command.lstrip("%")
+    is_for_cell = magic.startswith("%")
+    functions = commands.CELL_COMMANDS if is_for_cell else commands.LINE_COMMANDS
+    name = magic.lstrip("%")
     name = Aliases.magics.get(name, name)
-    if name in Aliases.commands and table is commands.LINE_COMMANDS:
+    if name in Aliases.commands and not is_for_cell:
         text = own_module("magic.aliases").fill_alias(name, text)
         name = "alias_command"
-    run = table.get(name)
-    if run is None:
-        tables = commands.LINE_COMMANDS, commands.CELL_COMMANDS
+    function = functions.get(name)
+    if function is None:
         raise UnknownMagicError(
-            own_module("magic.session_commands").unknown_magic(command, *tables)
+            own_module("magic.session_commands").unknown_magic(
+                magic, commands.LINE_COMMANDS, commands.CELL_COMMANDS
+            )
         )
     if name not in commands.TAKES_CODE:
         arguments, line_break, body = text.partition("\n")
-        if name in commands.SHELL_COMMANDS:
-            expanded = expand_command(arguments, names)
-        else:
-            expanded = expand_arguments(arguments, names)
-        text = f"{expanded}{line_break}{body}"
-    return run(text, MagicContext(names.namespace, await_))
+        expand = expand_command if name in commands.SHELL_COMMANDS else expand_arguments
+        text = f"{expand(arguments, names)}{line_break}{body}"
+    return function(text, MagicContext(names.namespace, run_awaitable))

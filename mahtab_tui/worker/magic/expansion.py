@@ -6,6 +6,7 @@ import ast
 import builtins
 import os
 import re
+import sys
 from collections.abc import Mapping
 from types import FrameType
 from typing import Any, Callable
@@ -63,6 +64,18 @@ class Names:
     def of_frame(cls, frame: FrameType) -> Names:
         """Return the names that the code of a frame sees."""
         return cls(frame.f_globals, frame.f_locals)
+
+    @classmethod
+    def of_caller(cls) -> Names:
+        """Return the names that the code sees which has called the calling function."""
+        return cls.of_frame(sys._getframe(2))
+
+    def find(self, name: str) -> object:
+        """Return a variable's value. Raises `NameError` if there is no such variable."""
+        value = self.value(name)
+        if value is _MISSING:
+            raise NameError(f"name {name!r} is not defined")
+        return value
 
     def value(self, name: str) -> Any:
         """Return a variable's value, or `_MISSING`. Builtins are not variables."""

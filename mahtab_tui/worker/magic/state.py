@@ -9,7 +9,7 @@ class MagicContext(NamedTuple):
     """What a magic command needs of the cell that calls it."""
 
     namespace: dict[str, Any]
-    await_: Callable[[Any], Any]
+    run_awaitable: Callable[[Any], Any]
     """Waits for an awaitable value, and returns its result."""
 
 

@@ -1,4 +1,4 @@
-"""IPython's syntax and names at the prompt."""
+"""Rewrites IPython's syntax, such as `!ls`, `%time` and `name?`, as calls in Python."""
 
 from __future__ import annotations
 
@@ -8,33 +8,52 @@ import re
 import warnings
 from collections.abc import Mapping
 
+from ..stdlib import own_module
+
 # Pickles of earlier versions look for `Macro` here, and the guard for all three.
-from .state import Aliases, Macro
+from .state import Aliases as Aliases
+from .state import Macro as Macro
 from .state import Reloading as Reloading
 
-SHELL = "__mahtab_shell__"
-LINES = "__mahtab_lines__"
-MAGIC = "__mahtab_magic__"
-HELP = "__mahtab_help__"
-"""Builtins that replace lines that are not Python."""
+SHELL_BUILTIN = "__mahtab_shell__"
+"""The builtin that replaces `!command`."""
+SHELL_OUTPUT_BUILTIN = "__mahtab_lines__"
+"""The builtin that replaces `!!command` and `name = !command`: it returns the lines of the output."""
+MAGIC_BUILTIN = "__mahtab_magic__"
+"""The builtin that replaces `%name` and `%%name`."""
+HELP_BUILTIN = "__mahtab_help__"
+"""The builtin that replaces `name?` and `name??`."""
 
-_MAY_BE_OURS = re.compile(r"[!%?]|^[ \t]*[,;/]", re.MULTILINE)
-"""What is in every cell with a line that `transform` replaces, and in many others."""
+_MAY_NEED_REWRITE = re.compile(r"[!%?]|^[ \t]*[,;/]", re.MULTILINE)
+"""A cheap test: cells without a match never need rewriting."""
 
-_SHELL = re.compile(r"^([ \t]*)!(?![!=])[ \t]*(\S.*)$")
-_SHELL_LINES = re.compile(r"^([ \t]*)!!(?!=)[ \t]*(\S.*)$")
-_TARGETS = r"^([ \t]*[^\W\d][\w.]*(?:[ \t]*,[ \t]*[^\W\d][\w.]*)*[ \t]*=[ \t]*)"
-_ASSIGNED = re.compile(_TARGETS + r"!!?(?!=)[ \t]*(\S.*)$")
-_ASSIGNED_MAGIC = re.compile(_TARGETS + r"%([^\W\d]\w*)[ \t]*(.*)$")
-_MAGIC = re.compile(r"^([ \t]*)%(%?[^\W\d]\w*|%!)[ \t]*(.*)$")
-_HELP = re.compile(r"^([ \t]*)([^\W\d][\w.]*(?:\[[^\]]*\])*)[ \t]*(\?\??)[ \t]*$")
-_HELP_BEFORE = re.compile(r"^([ \t]*)(\?\??)[ \t]*([^\W\d][\w.]*(?:\[[^\]]*\])*)[ \t]*$")
-_HELP_FOR_MAGIC = re.compile(r"^([ \t]*)(?:\?\??[ \t]*(%%?\w+)|(%%?\w+)[ \t]*\?\??)[ \t]*$")
-_GENERAL_HELP = re.compile(r"^([ \t]*)\?\??[ \t]*$")
-_WILDCARDS = re.compile(r"^([ \t]*)(?:\?\??[ \t]*([\w.*]+)|([\w.*]+)[ \t]*\?\??)[ \t]*$")
-"""Help for names that contain `*`. The others are those of `_HELP`."""
-_QUOTED_CALL = re.compile(r"^([ \t]*)([,;/])[ \t]*([^\W\d][\w.]*)[ \t]*(.*)$")
-"""IPython's calls without parentheses: `,f a b`, `;f a b` and `/f a, b`."""
+_INDENT = r"^(?P<prefix>[ \t]*)"
+_TARGETS = r"^(?P<prefix>[ \t]*[^\W\d][\w.]*(?:[ \t]*,[ \t]*[^\W\d][\w.]*)*[ \t]*=[ \t]*)"
+"""The names to which a line assigns, with the equals sign."""
+_EXPRESSION = r"(?P<expression>[^\W\d][\w.]*(?:\[[^\]]*\])*)"
+
+_SHELL_LINE = re.compile(_INDENT + r"!(?![!=])[ \t]*(?P<command>\S.*)$")
+_SHELL_OUTPUT_LINE = re.compile(_INDENT + r"!!(?!=)[ \t]*(?P<command>\S.*)$")
+_ASSIGNED_SHELL_LINE = re.compile(_TARGETS + r"!!?(?!=)[ \t]*(?P<command>\S.*)$")
+_MAGIC_LINE = re.compile(_INDENT + r"%(?P<name>%?[^\W\d]\w*|%!)[ \t]*(?P<text>.*)$")
+_ASSIGNED_MAGIC_LINE = re.compile(_TARGETS + r"%(?P<name>[^\W\d]\w*)[ \t]*(?P<text>.*)$")
+_HELP_LINE = re.compile(_INDENT + _EXPRESSION + r"[ \t]*(?P<marks>\?\??)[ \t]*$")
+"""`name?`"""
+_HELP_FIRST_LINE = re.compile(_INDENT + r"(?P<marks>\?\??)[ \t]*" + _EXPRESSION + r"[ \t]*$")
+"""`?name`"""
+_MAGIC_HELP_LINE = re.compile(
+    _INDENT + r"(?:\?\??[ \t]*(?P<second>%%?\w+)|(?P<first>%%?\w+)[ \t]*\?\??)[ \t]*$"
+)
+"""`?%name` or `%name?`"""
+_GENERAL_HELP_LINE = re.compile(_INDENT + r"\?\??[ \t]*$")
+_WILDCARD_HELP_LINE = re.compile(
+    _INDENT + r"(?:\?\??[ \t]*(?P<second>[\w.*]+)|(?P<first>[\w.*]+)[ \t]*\?\??)[ \t]*$"
+)
+"""`?pattern` or `pattern?`. A pattern without `*` is an expression, and is matched before."""
+_CALL_LINE = re.compile(
+    _INDENT + r"(?P<sign>[,;/])[ \t]*(?P<function>[^\W\d][\w.]*)[ \t]*(?P<text>.*)$"
+)
+"""IPython's calls without parentheses: `,f a b`, `;f a b` and `/f a b`."""
 
 BARE_COMMANDS = frozenset(
     (
@@ -44,32 +63,23 @@ BARE_COMMANDS = frozenset(
         " rmdir run save tb time timeit unalias uv who who_ls whos xdel xmode"
     ).split()
 )
-"""They work without ``%`` unless a variable has their name, as in IPython."""
+"""Magic commands that work without ``%`` unless a variable has their name, as in IPython."""
 
 LEAVING_NAMES = ("exit", "quit")
-"""A cell that is one of these calls it."""
+"""A cell consisting only of one of these names calls it."""
 
-_BARE = re.compile(r"([^\W\d]\w*)(?:[ \t]+([^=(\[,:\s].*))?")
+_BARE_COMMAND = re.compile(r"(?P<name>[^\W\d]\w*)(?:[ \t]+(?P<arguments>[^=(\[,:\s].*))?")
 _LIKE_A_PATH = re.compile(r"[-/~*.]\S")
 """Arguments that Python would read as an operator and a name: ``ls -l``, ``cat /etc/hosts``."""
 
 
 def transform(source: str) -> str:
-    """Replace lines that are not Python by calls, keeping the number of lines."""
+    """Replace the lines of IPython's syntax by calls. The number of lines stays the same."""
     source = dedent(source)
-    if not _MAY_BE_OURS.search(source) or parse_python(source):
+    if not _MAY_NEED_REWRITE.search(source) or parse_python(source):
         return source
     lines = source.split("\n")
-    first_index = next((index for index, line in enumerate(lines) if line.strip()), 0)
-    magic = _MAGIC.match(lines[first_index])
-    is_help = _HELP_FOR_MAGIC.match(lines[first_index])
-    if magic is not None and magic[2].startswith("%") and not is_help:
-        body = "\n".join([magic[3], *lines[first_index + 1 :]])
-        lines[first_index:] = [
-            f"{MAGIC}({magic[2]!r}, {body!r})",
-            *[""] * (len(lines) - first_index - 1),
-        ]
-    else:
+    if not _replace_cell_magic(lines):
         _replace_lines(source, lines)
     return "\n".join(lines)
 
@@ -79,7 +89,7 @@ def dedent(source: str) -> str:
     if source[:1] not in (" ", "\t", "\n"):
         return source
     lines = source.split("\n")
-    # Not a comment: Python lets those stand anywhere.
+    # Comments may have any indentation, so they do not count.
     code_lines = (line for line in lines if line.strip() and line.lstrip()[0] != "#")
     first_line = next(code_lines, "")
     indent = first_line[: len(first_line) - len(first_line.lstrip(" \t"))]
@@ -88,25 +98,41 @@ def dedent(source: str) -> str:
     return "\n".join(line.removeprefix(indent) for line in lines)
 
 
-def _replace_lines(source: str, lines: list[str]) -> None:
-    """Replace those of a cell's lines that are not Python, in place."""
-    from ..completion.tokens import next_line_start
+def _replace_cell_magic(lines: list[str]) -> bool:
+    """Replace the lines of a cell that begins with `%%name` by a call, in place. Return whether the
+    cell begins so."""
+    first_index = next((index for index, line in enumerate(lines) if line.strip()), None)
+    if first_index is None:
+        return False
+    magic = _MAGIC_LINE.match(lines[first_index])
+    if magic is None or not magic["name"].startswith("%"):
+        return False
+    if _MAGIC_HELP_LINE.match(lines[first_index]):
+        return False
+    text = "\n".join([magic["text"], *lines[first_index + 1 :]])
+    blank_lines = [""] * (len(lines) - first_index - 1)
+    lines[first_index:] = [f"{MAGIC_BUILTIN}({magic['name']!r}, {text!r})", *blank_lines]
+    return True
 
+
+def _replace_lines(source: str, lines: list[str]) -> None:
+    """Replace the lines of a cell that are not Python, in place."""
+    tokens = own_module("completion.tokens")
     index = 0
     start: int | None = 0
     while start is not None:
-        call = _call(lines[index])
-        if call is None:
-            # What is inside a string or brackets is not looked at.
-            next_start = next_line_start(source, start)
+        if _rewrite_line(lines[index]) is None:
+            # Lines inside strings or brackets are skipped.
+            next_start = tokens.next_line_start(source, start)
             index += source.count("\n", start, next_start)
             start = next_start
             continue
 
         end = _last_continued_line(lines, index) + 1
         continued_lines = lines[index:end]
-        blank_lines = [""] * (len(continued_lines) - 1)
-        lines[index:end] = [_call(_join_continued(continued_lines)) or call, *blank_lines]
+        call = _rewrite_line(_join_continued(continued_lines))
+        if call is not None:
+            lines[index:end] = [call, *[""] * (len(continued_lines) - 1)]
         start += sum(len(line) + 1 for line in continued_lines)
         index = end
         if index == len(lines):
@@ -125,53 +151,63 @@ def _join_continued(lines: list[str]) -> str:
     return " ".join([*(line[:-1].rstrip() for line in lines[:-1]), lines[-1]])
 
 
-def _call(line: str) -> str | None:
+def _rewrite_line(line: str) -> str | None:
     """Return the call that replaces a line; None if the line may be Python."""
     # A backslash at the end is kept: Python then reports that the input is incomplete.
     unfinished = " \\" if line.endswith("\\") else ""
     line = line.removesuffix("\\")
-    for pattern, function in ((_SHELL, SHELL), (_SHELL_LINES, LINES), (_ASSIGNED, LINES)):
+    for pattern, function in (
+        (_SHELL_LINE, SHELL_BUILTIN),
+        (_SHELL_OUTPUT_LINE, SHELL_OUTPUT_BUILTIN),
+        (_ASSIGNED_SHELL_LINE, SHELL_OUTPUT_BUILTIN),
+    ):
         if match := pattern.match(line):
-            return f"{match[1]}{function}({match[2].rstrip()!r}){unfinished}"
-    if help_call := _help_call(line):
-        return help_call
-    for pattern in (_MAGIC, _ASSIGNED_MAGIC):
+            return f"{match['prefix']}{function}({match['command'].rstrip()!r}){unfinished}"
+    help_call = _rewrite_help(line)
+    if help_call is not None:
+        return help_call + unfinished
+    for pattern in (_MAGIC_LINE, _ASSIGNED_MAGIC_LINE):
         if match := pattern.match(line):
-            return f"{match[1]}{MAGIC}({match[2]!r}, {match[3].rstrip()!r}){unfinished}"
-    if match := _QUOTED_CALL.match(line):
-        return f"{match[1]}{match[3]}({_quoted_arguments(match[2], match[4])}){unfinished}"
+            arguments = f"{match['name']!r}, {match['text'].rstrip()!r}"
+            return f"{match['prefix']}{MAGIC_BUILTIN}({arguments}){unfinished}"
+    if match := _CALL_LINE.match(line):
+        arguments = _call_arguments(match["sign"], match["text"])
+        return f"{match['prefix']}{match['function']}({arguments}){unfinished}"
     return None
 
 
-def _help_call(line: str) -> str | None:
-    """Return the call for a line that asks for help, as in `name?`; None if it does not."""
+def _rewrite_help(line: str) -> str | None:
+    """Return the call for a line that asks for help, as in `name?`; None for other lines."""
     if "?" not in line:
         return None
-    if match := _HELP.match(line):
-        return f"{match[1]}{HELP}({match[2]!r}, {len(match[3])})"
-    if match := _HELP_BEFORE.match(line):
-        return f"{match[1]}{HELP}({match[3]!r}, {len(match[2])})"
-    if match := _HELP_FOR_MAGIC.match(line):
-        return f"{match[1]}{MAGIC}('lsmagic', {match[2] or match[3]!r})"
-    if match := _GENERAL_HELP.match(line):
-        return f"{match[1]}{MAGIC}('quickref', '')"
-    match = _WILDCARDS.match(line)
+    for pattern in (_HELP_LINE, _HELP_FIRST_LINE):
+        if match := pattern.match(line):
+            level = len(match["marks"])
+            return f"{match['prefix']}{HELP_BUILTIN}({match['expression']!r}, {level})"
+    if match := _MAGIC_HELP_LINE.match(line):
+        name = match["first"] or match["second"]
+        return f"{match['prefix']}{MAGIC_BUILTIN}('lsmagic', {name!r})"
+    if match := _GENERAL_HELP_LINE.match(line):
+        return f"{match['prefix']}{MAGIC_BUILTIN}('quickref', '')"
+    match = _WILDCARD_HELP_LINE.match(line)
     if match is None or "*" not in line:
         return None
-    return f"{match[1]}{MAGIC}('psearch', {match[2] or match[3]!r})"
+    name_pattern = match["first"] or match["second"]
+    return f"{match['prefix']}{MAGIC_BUILTIN}('psearch', {name_pattern!r})"
 
 
-def _quoted_arguments(mark: str, text: str) -> str:
-    """Return the arguments of a call without parentheses.
+def _call_arguments(sign: str, text: str) -> str:
+    """Return the arguments of a call without parentheses, as IPython splits them.
 
     Args:
-        mark: `,` if each word is a string, `;` if the whole text is one, `/` if they are Python's.
-        text: what is after the function's name.
+        sign: `,` if each word is a string, `;` if the whole text is one string, `/` if each word is
+            an expression.
+        text: What follows the function's name.
     """
-    if mark == ";":
+    if sign == ";":
         return repr(text.strip())
     words = text.split()
-    return ", ".join(map(repr, words) if mark == "," else words)
+    return ", ".join(map(repr, words) if sign == "," else words)
 
 
 def parse_python(source: str) -> ast.Module | None:
@@ -185,19 +221,21 @@ def parse_python(source: str) -> ast.Module | None:
 
 
 def complete_command(source: str, names: Mapping[str, object]) -> str:
-    """Add the ``%`` to a cell of one line that is a magic command without it, and the parentheses
-    to `exit` and `quit`, as IPython does.
+    """Complete a cell of one line as IPython does.
+
+    A magic command without ``%`` gets the sign. `exit` and `quit` get parentheses. The name of a
+    macro becomes the command that runs the macro's inputs.
 
     Args:
-        source: the cell's code.
-        names: the namespace, whose names hide magic commands.
+        source: The cell's code.
+        names: The namespace, whose names hide magic commands.
     """
     line = source.strip()
-    match = _BARE.fullmatch(line)
+    match = _BARE_COMMAND.fullmatch(line)
     if match is None:
         return source
-    command = match[1]
-    arguments = match[2] or ""
+    command = match["name"]
+    arguments = match["arguments"] or ""
     if type(names.get(line)) is Macro:
         return f"%rerun {line}"
     if line in LEAVING_NAMES and line not in names:

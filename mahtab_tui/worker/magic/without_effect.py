@@ -8,7 +8,7 @@ from .state import MagicContext, Reloading
 
 INSTEAD = {
     "autoawait": "await works in every cell",
-    "autocall": "write the parentheses, or /f a, b in a cell of several lines",
+    "autocall": "write the parentheses, or /f a b in a cell of several lines",
     "automagic": "magic commands work without % in a cell of one line",
     "autosave": "the session is saved continuously",
     "bookmark": "keep a folder in a variable (here = %pwd) and return with %cd $here",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import builtins
 import os
 import re
-import sys
 
 from ..link.host import Host
 from ..magic.expansion import Names, expand_command
@@ -137,12 +136,12 @@ def read_command(command: str) -> list[str]:
 
 def run_shell_line(command: str) -> None:
     """Run a `!` line of the calling code."""
-    run_command(expand_command(command, Names.of_frame(sys._getframe(1))))
+    run_command(expand_command(command, Names.of_caller()))
 
 
 def read_shell_line(command: str) -> list[str]:
     """Run a command of the calling code, and return the lines of its output."""
-    return read_command(expand_command(command, Names.of_frame(sys._getframe(1))))
+    return read_command(expand_command(command, Names.of_caller()))
 
 
 def report_exit(code: int) -> None:

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from ..link.host import Host
 from ..link.host_functions import make_host_function
-from ..magic.syntax import LINES, SHELL
 from ..rlm.search import SearchFailed, arlm, rlm
 from ..stdlib import own_module
 from .claude_sessions import load_claude_sessions
 from .files import create, edit, read
-from .shell_commands import open_in_editor, read_shell_line, run_shell_line
+from .shell_commands import open_in_editor
 from .text_tools import grep, mark_as_text, partition, peek
 
 if TYPE_CHECKING:
@@ -89,9 +88,7 @@ def install(call_host: CallHost) -> None:
     for function in _FUNCTIONS:
         setattr(builtins, function.__name__, function)
     SearchFailed.__module__ = "builtins"  # so that tracebacks name it as code does
-    builtins.__dict__.update(
-        {"SearchFailed": SearchFailed, SHELL: run_shell_line, LINES: read_shell_line}
-    )
+    builtins.__dict__["SearchFailed"] = SearchFailed
 
 
 def add_servers(servers: list[dict[str, Any]], origins: Any) -> dict[str, Any]:
