@@ -105,10 +105,12 @@ def test_the_shell_takes_what_that_of_ipython_takes(cells: Cells, project: Path)
     cells.expect("shell.events.register('pre_execute', print)", "")
 
 
-def test_each_kernel_of_a_process_has_its_own_shell() -> None:
+def test_each_kernel_of_a_process_has_its_own_shell_and_aliases() -> None:
     for number in range(2):
         with running(InProcessKernel({"number": number})) as cells:
             cells.expect("get_ipython().user_ns['number']", f"{number}\n")
+            cells.expect("%alias", "")
+            cells.run("%alias greet echo hello")
             cells.expect(
                 "import asyncio\nget_ipython().run_cell('await asyncio.sleep(0, number)')",
                 f"{number}\n",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Callable
 from ..stdlib import own_module
 from ..tools.shell_commands import read_shell_line, run_shell_line
 from .expansion import Names, expand_arguments, expand_command
-from .state import Aliases, MagicContext
+from .state import Aliases, MagicContext, Reloading
 from .syntax import HELP_BUILTIN, MAGIC_BUILTIN, SHELL_BUILTIN, SHELL_OUTPUT_BUILTIN
 
 if TYPE_CHECKING:
@@ -31,6 +31,10 @@ def install_magics(
         run_awaitable: Waits for an awaitable value, and returns its result.
         history: The kernel's earlier inputs.
     """
+    # An earlier kernel of this process may have left its own.
+    Aliases.commands.clear()
+    Aliases.magics.clear()
+    Reloading.reloader = None
     shell: Any = None
 
     def run_magic_line(magic: str, text: str) -> object:
