@@ -21,9 +21,12 @@ _BUILTIN_METHOD = re.compile(
     r"<built-in method (\w{1,200}) of [\w.]{1,200} object at 0x[0-9a-f]{6,16}>"
 )
 """Some programs write a method of the library's own as a function."""
+_MAX_PATTERN_CHARS = 200
+"""Python shows a longer pattern up to this character, as it is in code, and without the second quote."""
 _PATTERN = re.compile(
-    r"re\.compile\(r?(b?)('(?:[^'\\\n]|\\.){0,1000}'|\"(?:[^\"\\\n]|\\.){0,1000}\")"
-    r"((?:,\s{1,100}re\.[A-Z|re.]{1,100})?)\)"
+    r"re\.compile\((?P<raw>r?)(?P<text>b?"
+    r"(?:'(?:[^'\\\n]|\\.){0,10000}'|\"(?:[^\"\\\n]|\\.){0,10000}\"|(?=b?['\"])[^\n]{199,200}))"
+    r"(?P<flags>(?:,\s{1,100}re\.[A-Z|re.]{1,100})?)\)"
 )
 """A compiled pattern, which some programs write as a raw text, with all its flags."""
 
@@ -62,10 +65,15 @@ def shared_form(text: str, mime: str) -> str:
 
 
 def _pattern_form(match: re.Match[str]) -> str:
-    """Return a compiled pattern with single backslashes, and without the flag that each text has."""
-    text = match[2].replace("\\\\", "\\")
-    flags = sorted(set(re.findall(r"re\.([A-Z]{1,50})", match[3])) - {"UNICODE"})
-    return f"re.compile({match[1]}{text}{''.join(f', {flag}' for flag in flags)})"
+    """Return a compiled pattern with single backslashes, and without the flag that each text has. Of one
+    that Python cuts, return only what it shows in any case."""
+    text = match["text"]
+    if not match["raw"]:
+        text = text.replace("\\\\", "\\")
+    if len(text) + text.count("\\") > _MAX_PATTERN_CHARS or text[-1] != text.lstrip("b")[0]:
+        text = f"{text[: _MAX_PATTERN_CHARS // 2]}…"
+    flags = sorted(set(re.findall(r"re\.([A-Z]{1,50})", match["flags"])) - {"UNICODE"})
+    return f"re.compile({text}{''.join(f', {flag}' for flag in flags)})"
 
 
 def incomparable_reason(code: str, outputs: list[OutputPart]) -> str:
