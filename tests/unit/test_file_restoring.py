@@ -7,6 +7,7 @@ import inspect
 import os
 import resource
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -26,7 +27,7 @@ from mahtab_tui.worker.witness.journal import FileStep
 from mahtab_tui.worker.witness.nodes import Node
 from mahtab_tui.worker.witness.process_files import descendants, read_memory, shares_files
 from mahtab_tui.worker.witness.restoring import Restorer
-from mahtab_tui.worker.witness.states import read_state
+from mahtab_tui.worker.witness.states import FILE, FOLDER, read_state
 from tests.unit.file_project import Project, reasons
 from tests.waiting import run_python
 
@@ -833,10 +834,10 @@ def test_a_redo_takes_away_what_an_undo_made_again_of_a_file_that_somebody_has_m
     assert project.files() == {"a": b"new", "moved": b"written"}
 
 
-def test_a_file_that_cannot_be_kept_for_a_redo_stays_and_is_named(project: Project) -> None:
+def test_a_file_whose_copy_somebody_has_removed_stays_and_is_named(project: Project) -> None:
     (project.folder / "a").write_bytes(b"old")
     cell = project.write("a", b"written")
-    project.copies.folder = str(project.folder / "missing")
+    shutil.rmtree(project.copies.folder)
 
     preview = project.preview(cell)
     plan = project.stack.undo(cell)
@@ -844,7 +845,7 @@ def test_a_file_that_cannot_be_kept_for_a_redo_stays_and_is_named(project: Proje
 
     assert project.files() == {"a": b"written"}
     assert plan.files == {}
-    assert reasons(plan)["a"].startswith("it could not be copied (")
+    assert reasons(plan)["a"] == "its copy was changed by something outside the cells"
 
 
 def test_a_preview_promises_nothing_for_which_the_disk_has_no_room(tmp_path: Path) -> None:
@@ -1062,3 +1063,84 @@ def test_copies_are_made_whatever_goes_wrong_when_those_of_others_are_removed(
     code = f"{_ABANDONED_COPIES}\nCopies('copies/own', 1, 1)"
     done = run_python("-c", code, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def _fill_and_rewrite(project: Project, count: int) -> int:
+    """Let one cell rewrite many files, remove others and make new ones; return its number."""
+    names = [f"f{index}" for index in range(count)]
+    for name in names:
+        (project.folder / name).write_bytes(b"old")
+
+    def change() -> None:
+        for index, name in enumerate(names):
+            if index % 3 == 0:
+                (project.folder / name).write_bytes(b"written")
+            elif index % 3 == 1:
+                os.unlink(project.path(name))
+            else:
+                os.rename(project.path(name), project.path(f"new-{name}"))
+
+    moved = " ".join(f"{name} new-{name}" for name in names[2::3])
+    removed = f"{' '.join(names[1::3])} {moved}"
+    return project.cell(change, removed=removed, written=" ".join(names[::3]))
+
+
+def test_what_many_files_were_is_packed_and_comes_back_by_an_undo(project: Project) -> None:
+    cell = _fill_and_rewrite(project, 900)
+    after = project.files()
+    project.journal.pack()
+    step = project.journal.steps[0]
+    assert not step.names
+    assert all(node.kind == FOLDER for node in step.nodes)
+
+    assert len(project.preview(cell).files) == 900
+    project.journal.pack()
+    plan = project.stack.undo(cell)
+    assert plan.unrestored == []
+    assert project.files() == {f"f{index}": b"old" for index in range(900)}
+    project.stack.redo()
+    assert project.files() == after
+
+
+def test_a_file_that_is_packed_is_known_again_when_a_later_cell_changes_it(
+    project: Project,
+) -> None:
+    cell = _fill_and_rewrite(project, 900)
+    project.journal.pack()
+    later_cell = project.write("f3", b"later")
+    project.journal.pack()
+    step = project.journal.steps[0]
+    # It is packed again, but for the file that both cells know.
+    assert [node.path for node in step.nodes if node.kind == FILE] == [project.path("f3")]
+    project.stack.undo(later_cell)
+    assert (project.folder / "f3").read_bytes() == b"written"
+    assert project.stack.undo(cell).unrestored == []
+    assert project.files() == {f"f{index}": b"old" for index in range(900)}
+
+
+def test_somebody_elses_change_of_a_packed_file_stays(project: Project) -> None:
+    cell = _fill_and_rewrite(project, 300)
+    project.journal.pack()
+    (project.folder / "f3").write_bytes(b"somebody else's")
+    plan = project.stack.undo(cell)
+    assert set(reasons(plan)) == {"f3"}
+    assert (project.folder / "f3").read_bytes() == b"somebody else's"
+
+
+def test_copies_of_packed_files_go_with_their_step_and_by_the_limit(project: Project) -> None:
+    cell = _fill_and_rewrite(project, 300)
+    copy_count = len(os.listdir(project.copies.folder))
+    project.journal.pack()
+    assert len(os.listdir(project.copies.folder)) == copy_count
+
+    project.copies.max_bytes = 4096
+    project.write("other", b"1")
+    project.write("other", b"2")  # its copy needs the room of all others
+    reason = "its copy was removed, because all copies need more than"
+    texts = reasons(project.preview(cell)).values()
+    # 100 have been rewritten, and 100 removed.
+    assert sum(text.startswith(reason) for text in texts) == 200
+
+    project.journal.pack()
+    project.journal.forget_before(cell + 100)
+    assert not [name for name in os.listdir(project.copies.folder) if name.isdigit()]

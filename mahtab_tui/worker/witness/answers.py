@@ -47,6 +47,8 @@ class ChangeAnswers:
             reported.append({"change": "more", "path": f"{omitted_count:,}", "old_path": ""})
         if step.is_empty:
             journal.steps.remove(step)
+        if self._recorder.redo.is_empty:
+            journal.pack()
         return reported
 
     def _describe(self, change: PathChange) -> Message:

@@ -7,7 +7,7 @@ import fcntl
 import os
 import stat
 import time
-import weakref
+from array import array
 from contextlib import suppress
 
 from .drafts import Drafts, remove_drafts
@@ -17,6 +17,7 @@ from .states import FileState, read_state, unpack_state
 _FICLONE = 0x40049409
 """The request of Linux to let one file share the blocks of another until either is written."""
 _COPY_BYTES = 2**20
+_NO_COPY = -1
 _LOCK_NAME = "in-use"
 _DRAFTS_NAME = "drafts"
 _OPENED_FOLDERS_NAME = "opened-folders"
@@ -25,20 +26,28 @@ _OPENED_FOLDERS_NAME = "opened-folders"
 class Copy:
     """A file in the folder of copies, which goes with the last object that needs it."""
 
-    __slots__ = ("__weakref__", "_copies", "_packed_state", "is_name", "path", "reason")
+    __slots__ = ("_copies", "_packed_state", "is_name", "serial")
 
-    def __init__(self, copies: Copies, path: str, *, is_name: bool) -> None:
+    def __init__(self, copies: Copies, serial: int, *, is_name: bool) -> None:
         self._copies = copies
-        self.path = path
-        """Empty when it was removed because of the limit."""
+        self.serial = serial
+        """Its name in the folder; 0 once another object has taken its place."""
         self.is_name = is_name
         """Whether it is the file itself, under another name."""
-        self.reason = ""
-        """Why it was removed, as a clause."""
-        self._packed_state = read_state(path).pack()
+        self._packed_state = read_state(copies.path_of(serial)).pack()
 
     def __del__(self) -> None:
-        self._copies.remove(self)
+        self._copies.remove(self.serial)
+
+    @property
+    def path(self) -> str:
+        """Where it is; empty when it was removed because of the limit."""
+        return self._copies.path_of(self.serial) if self._copies.has(self.serial) else ""
+
+    @property
+    def reason(self) -> str:
+        """Why it was removed, as a clause; empty if it was not."""
+        return "" if self._copies.has(self.serial) else self._copies.removal_reason
 
     @property
     def state(self) -> FileState:
@@ -76,15 +85,16 @@ class Copies:
         self.max_cell_bytes = max_cell_bytes
         self.max_bytes = max_bytes
         self._cell_bytes = 0
-        self._used: dict[str, int] = {}
-        """Bytes by copy, the oldest first."""
+        self._sizes = array("q")
+        """Bytes of the copies by their numbers, from the first one that is there; `_NO_COPY` for those
+        that are not. (A dictionary would need ten times the memory.)"""
+        self._first_serial = 1
+        """The number of the first one."""
+        self._count = 0
         self._used_bytes = 0
         """Of all copies."""
-        self._copies: weakref.WeakValueDictionary[str, Copy] = weakref.WeakValueDictionary()
-        """By path."""
         self._is_undoing = False
         """Whether an undo is in progress, which may need each copy, and has seen that there is room."""
-        self._serial = 0
         self._lock = os.open(
             os.path.join(folder, _LOCK_NAME), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
         )
@@ -96,6 +106,12 @@ class Copies:
 
     def begin_cell(self) -> None:
         self._cell_bytes = 0
+        removed_count = 0
+        for size in self._sizes:
+            if size != _NO_COPY:
+                break
+            removed_count += 1
+        self._forget_numbers(removed_count)
 
     def begin_undo(self) -> None:
         self._is_undoing = True
@@ -113,9 +129,9 @@ class Copies:
         """Give a file another name here. Raises `OSError`."""
         if too_large := self._describe_size(state):
             raise OSError(0, too_large)
-        copy_path = self._new_path()
-        os.link(path, copy_path, follow_symlinks=False)
-        return self._add(copy_path, state, is_name=True)
+        serial = self._new_serial()
+        os.link(path, self.path_of(serial), follow_symlinks=False)
+        return self._add(serial, state, is_name=True)
 
     def copy(self, path: str, state: FileState) -> Copy:
         """Copy the content of a file. Raises `OSError`, whose text says why there is no copy."""
@@ -129,7 +145,8 @@ class Copies:
                 0,
                 f"it was not copied, because the cell changed more than {megabytes} MB (file_undo_mb)",
             )
-        copy_path = self._new_path()
+        serial = self._new_serial()
+        copy_path = self.path_of(serial)
         try:
             copy_content(path, copy_path)
         except OSError as error:
@@ -137,7 +154,7 @@ class Copies:
                 os.unlink(copy_path)
             raise OSError(error.errno, _describe_failure(error.errno)) from None
         self._cell_bytes += 0 if self._is_undoing else size
-        return self._add(copy_path, state, is_name=False)
+        return self._add(serial, state, is_name=False)
 
     def find_obstacle(self, path: str, state: FileState, other_bytes: int = 0) -> str:
         """Return why a file cannot be copied, as far as this is known before, as a clause; empty if it
@@ -164,7 +181,7 @@ class Copies:
     def can_share_blocks(self, path: str) -> bool:
         """Return whether a file and its copy share their blocks, so that neither the copy nor giving the
         file back what it held takes room. This tries it with a copy that it removes again."""
-        trial_path = self._new_path()
+        trial_path = self.path_of(self._new_serial())
         try:
             with open(path, "rb") as reader, open(trial_path, "xb") as writer:
                 return _try_to_share_blocks(reader.fileno(), writer.fileno())
@@ -180,35 +197,53 @@ class Copies:
             return ""
         return f"it was not copied, because it is larger than {self.max_bytes / 2**30:g} GB"
 
-    def _new_path(self) -> str:
-        self._serial += 1
-        return os.path.join(self.folder, str(self._serial))
+    def _new_serial(self) -> int:
+        self._sizes.append(_NO_COPY)
+        return self._first_serial + len(self._sizes) - 1
 
-    def _add(self, path: str, state: FileState, *, is_name: bool) -> Copy:
-        copy = Copy(self, path, is_name=is_name)
-        self._used[path] = state.used_bytes
+    def path_of(self, serial: int) -> str:
+        """Return the path of a copy, also of one that was removed."""
+        return os.path.join(self.folder, str(serial))
+
+    def has(self, serial: int) -> bool:
+        """Return whether a copy is there."""
+        index = serial - self._first_serial
+        return 0 <= index < len(self._sizes) and self._sizes[index] != _NO_COPY
+
+    def _add(self, serial: int, state: FileState, *, is_name: bool) -> Copy:
+        self._sizes[serial - self._first_serial] = state.used_bytes
         self._used_bytes += state.used_bytes
-        self._copies[path] = copy
+        self._count += 1
+        copy = Copy(self, serial, is_name=is_name)
         if not self._is_undoing:
             self._evict()
         return copy
 
     def _evict(self) -> None:
         """Remove the oldest copies, until the others are within the limit."""
-        while self._used_bytes > self.max_bytes and len(self._used) > 1:
-            copy = self._copies[next(iter(self._used))]
-            self.remove(copy)
-            gigabytes = self.max_bytes / 2**30
-            copy.reason = (
-                f"its copy was removed, because all copies need more than {gigabytes:g} GB"
-            )
+        while self._used_bytes > self.max_bytes and self._count > 1:
+            self.remove(self._first_serial)
+            self._forget_numbers(1)
 
-    def remove(self, copy: Copy) -> None:
-        if copy.path:
-            self._used_bytes -= self._used.pop(copy.path, 0)
+    def _forget_numbers(self, count: int) -> None:
+        """Forget the first numbers, of which there are no copies."""
+        del self._sizes[:count]
+        self._first_serial += count
+
+    @property
+    def removal_reason(self) -> str:
+        """Why the oldest copies were removed, as a clause."""
+        gigabytes = self.max_bytes / 2**30
+        return f"its copy was removed, because all copies need more than {gigabytes:g} GB"
+
+    def remove(self, serial: int) -> None:
+        """Remove a copy, if it is there."""
+        if self.has(serial):
+            self._count -= 1
+            self._used_bytes -= self._sizes[serial - self._first_serial]
+            self._sizes[serial - self._first_serial] = _NO_COPY
             with suppress(OSError):
-                os.unlink(copy.path)
-            copy.path = ""
+                os.unlink(self.path_of(serial))
 
 
 def _describe_failure(number: int | None) -> str:

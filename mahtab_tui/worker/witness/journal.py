@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Set
 from functools import partial
+from itertools import islice
 from typing import NamedTuple
 
+from .archive import Archive, release_memory
 from .copies import Copies
 from .nodes import Content, Name, Node, NodeTable, Version
 from .states import FOLDER, MISSING_KIND, FileState, read_state
 
+MIN_PACKED_FILES = 50
+"""A step with fewer files is not packed."""
+MAX_ARCHIVED_NAMES = 250
+"""Names that are packed together. If one of their files is asked for, all are unpacked."""
 MAX_CELL_PATHS = 10_000
 """Paths of a cell that are noted; memory for them is limited."""
 
@@ -22,6 +29,11 @@ class NameChange:
     def __init__(self, before: Node | None) -> None:
         self.before = before
         self.after = before
+
+    @property
+    def nodes(self) -> set[Node]:
+        """What it leads to before or after the cell."""
+        return {node for node in (self.before, self.after) if node is not None}
 
 
 class NodeChange:
@@ -62,6 +74,8 @@ class FileStep:
         """Numbers of what it has touched beyond the limit."""
         self.problems: dict[str, None] = {}
         """What was done and could not be seen, or is left alone on purpose, as sentences."""
+        self.archive: Archive | None = None
+        """Names, and what is known of files that nothing else knows, if they are packed."""
 
     @property
     def places(self) -> Iterator[Name]:
@@ -73,7 +87,73 @@ class FileStep:
 
     @property
     def is_empty(self) -> bool:
-        return not (self.names or self.nodes or self.problems)
+        return not (self.names or self.nodes or self.problems or self.archive)
+
+    def all_nodes(self) -> set[Node]:
+        """Return the files and folders of which it says what they were, or where, if that is not
+        packed."""
+        nodes = set(self.nodes)
+        for change in self.names.values():
+            nodes |= change.nodes
+        if self.archive is not None:
+            nodes.update(self.archive.outer_nodes)
+        return nodes
+
+    def pack(self, used_nodes: Set[Node], copies: Copies) -> None:
+        """Pack all but what is known of folders, and of files that others use. used_nodes: these."""
+        part_of_node: dict[Node, int] = {}
+        if self.archive is None:
+            self.archive = Archive(copies)
+        outer_nodes = {*used_nodes, *self.archive.outer_nodes}
+        for index, change in enumerate(self.names.values()):
+            part = index // MAX_ARCHIVED_NAMES
+            for node in change.nodes:
+                if node.kind == FOLDER or part_of_node.setdefault(node, part) != part:
+                    outer_nodes.add(node)
+        for index, node in enumerate(self.nodes):
+            part_of_node.setdefault(node, index // MAX_ARCHIVED_NAMES)
+            if node.kind == FOLDER:
+                outer_nodes.add(node)
+
+        self.archive.pack(self._pop_parts(part_of_node, outer_nodes))
+        self.names = {}
+        self.nodes = dict(self.nodes)
+        self.folders.clear()
+        self.unnoted.clear()
+
+    def _pop_parts(
+        self, part_of_node: Mapping[Node, int], outer_nodes: Set[Node]
+    ) -> Iterator[tuple[object, Set[Node]]]:
+        """Yield what is packed together, with the files that are packed with it, and forget it."""
+        nodes_of_part: defaultdict[int, set[Node]] = defaultdict(set)
+        for node in part_of_node.keys() - outer_nodes:
+            nodes_of_part[part_of_node[node]].add(node)
+        part_count = max(len(self.names), len(self.nodes)) // MAX_ARCHIVED_NAMES + 1
+        for part in range(part_count):
+            part_names = list(islice(self.names, MAX_ARCHIVED_NAMES))
+            name_changes = {name: self.names.pop(name) for name in part_names}
+            nodes = nodes_of_part.pop(part, set())
+            node_changes = {node: self.nodes.pop(node) for node in nodes & self.nodes.keys()}
+            yield (name_changes, node_changes), nodes
+
+    def unpack(self, nodes: NodeTable, number: int | None = None) -> None:
+        """Have names and nodes at hand again.
+
+        Args:
+            nodes: Gets to know them.
+            number: That of a file, if only what is packed with it is needed.
+        """
+        if self.archive is None or not (number is None or self.archive.has_number(number)):
+            return
+        for name_changes, node_changes in self.archive.unpack(number):
+            self.names.update(name_changes)
+            self.nodes.update(node_changes)
+            for node in set(node_changes).union(
+                *(change.nodes for change in name_changes.values())
+            ):
+                nodes.register(node)
+        if number is None:
+            self.archive = None
 
 
 class PathChange(NamedTuple):
@@ -92,6 +172,7 @@ class FileJournal:
     def __init__(self, copies: Copies) -> None:
         self.copies = copies
         self.nodes = NodeTable(copies)
+        self.nodes.unpack_number = self._unpack_number
         self.steps: list[FileStep] = []
         self.open_nodes: set[Node] = set()
         """Files that a process of the kernel has open for writing, as far as it is known."""
@@ -116,7 +197,33 @@ class FileJournal:
     def forget_before(self, cell: int) -> None:
         """Forget the steps before a cell."""
         while self.steps and self.steps[0].cell < cell:
+            self.steps[0].unpack(self.nodes)  # its copies go with it
             del self.steps[0]
+
+    # Memory
+
+    def pack(self) -> None:
+        """Pack what the steps know of many files, but for those that several of them know. There must be
+        no steps that can be redone, which know them, too."""
+        steps = [step for step in self.steps if self._can_be_packed(step)]
+        for step in steps:
+            step.pack(self.open_nodes.union(self._nodes_of_others(step)), self.copies)
+        if steps:
+            release_memory()
+
+    def _can_be_packed(self, step: FileStep) -> bool:
+        may_grow = not step.is_closed or (step.is_background and step is self.steps[-1])
+        return len(step.nodes) >= MIN_PACKED_FILES and not may_grow
+
+    def _nodes_of_others(self, step: FileStep) -> Iterator[Node]:
+        """Yield the files and folders that other steps know, as far as they are not packed."""
+        for other in self.steps:
+            if other is not step:
+                yield from other.all_nodes()
+
+    def _unpack_number(self, number: int) -> None:
+        for step in self.steps:
+            step.unpack(self.nodes, number)
 
     # Before a call goes on
 

@@ -156,6 +156,8 @@ class NodeTable:
         self._nodes: weakref.WeakValueDictionary[tuple[int, int], Node] = (
             weakref.WeakValueDictionary()
         )
+        self.unpack_number: Callable[[int], None] = lambda number: None
+        """Unpacks the nodes with a number, if there are any that are packed."""
         state = read_state("/")
         self._root = Node(state, Version(state, Content()), 0)
         self.count = 0
@@ -186,10 +188,20 @@ class NodeTable:
             folder = self.identify(Name(folder, text), state)
         return folder
 
+    def _with_inode(self, inode: tuple[int, int]) -> Node | None:
+        _device, number = inode
+        self.unpack_number(number)
+        return self._nodes.get(inode)
+
+    def register(self, node: Node) -> None:
+        """Note the number of a node that was unpacked."""
+        if node.inode is not None:
+            self._nodes[node.inode] = node
+
     def known(self, state: FileState) -> Node | None:
         """Return the node with a state, if there is one. A link that leads elsewhere is another one, whose
         number was used again."""
-        node = self._nodes.get(state.inode)
+        node = self._with_inode(state.inode)
         if node is None or (node.kind, node.version.state.target) != (state.kind, state.target):
             return None
         return node
@@ -208,7 +220,7 @@ class NodeTable:
 
     def add(self, state: FileState) -> Node:
         """Return a new node, in place of one whose number was used again."""
-        old = self._nodes.get(state.inode)
+        old = self._with_inode(state.inode)
         if old is not None:
             old.inode = None
         node = Node(state, Version(state, Content()), self.count)
@@ -219,7 +231,7 @@ class NodeTable:
     def assign(self, node: Node, state: FileState) -> None:
         """Note that a node was made again."""
         self.drop(node)
-        old = self._nodes.get(state.inode)
+        old = self._with_inode(state.inode)
         if old is not None and old is not node:
             old.inode = None
         node.inode = state.inode

@@ -29,17 +29,28 @@ class RedoStack:
         self._refused: list[FileStep] = []
         """What redoes could not restore, and the redo of another undo can."""
 
+    @property
+    def is_empty(self) -> bool:
+        return not self._undone
+
+    def _steps_from(self, cell: int) -> list[FileStep]:
+        """Return the steps of a cell and of those after it, with all that they know."""
+        steps = [step for step in self._journal.steps if step.cell >= cell]
+        for step in steps:
+            step.unpack(self._journal.nodes)
+        return steps
+
     def plan(self, cell: int) -> UndoPlan:
         """Return what taking back the steps from a cell on would do. It changes nothing, but folders that
         their owner may not enter are open meanwhile, because nothing else shows what is in them."""
-        steps = [step for step in self._journal.steps if step.cell >= cell]
+        steps = self._steps_from(cell)
         with self._journal.nodes.opening(place for step in steps for place in step.places):
             return UndoPlan(self._journal, steps)
 
     def undo(self, cell: int) -> UndoPlan:
         """Take back the steps from a cell on."""
         journal = self._journal
-        steps = [step for step in journal.steps if step.cell >= cell]
+        steps = self._steps_from(cell)
         record = FileStep(cell, journal.nodes.count)
         plan = self._restore(steps, record)
         journal.steps = [step for step in journal.steps if step.cell < cell]

@@ -128,7 +128,8 @@ def read_state(path: str, *, follows: bool = False) -> FileState:
 def read_digest(path: str) -> bytes:
     """Return the digest of a small file's content; empty for others."""
     try:
-        import hashlib  # late, because it takes long
+        # Not `hashlib`, which would load OpenSSL.
+        from _blake2 import blake2b
 
         with open(path, "rb") as file:
             data = file.read(MAX_HASHED_BYTES + 1)
@@ -136,4 +137,4 @@ def read_digest(path: str) -> bytes:
         return b""
     if len(data) > MAX_HASHED_BYTES:
         return b""
-    return hashlib.blake2b(data, digest_size=16).digest()
+    return blake2b(data, digest_size=16).digest()
