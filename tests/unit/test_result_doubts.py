@@ -57,6 +57,27 @@ def test_a_text_that_matches_nothing_is_told(code: str, note: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("code", "note"),
+    [
+        (
+            "cars[cars.Year.dt.month == '01']",
+            "dt.month is a number, which is never equal to the text '01'. Compare it with 1.",
+        ),
+        (
+            "cars[pandas.to_datetime(cars['Year']).dt.year != '1980']",
+            "dt.year is a number, which is never equal to the text '1980'. Compare it with 1980.",
+        ),
+        ("cars[cars.Year.dt.month == 1]", ""),
+        ("cars[cars.Year.dt.day_name() == '1']", ""),
+        ("cars[cars.Year.year == '1980']", ""),
+        (f"cars[cars.Year.dt.year == '{'1' * 5_000}']", ""),
+    ],
+)
+def test_a_part_of_a_date_that_is_compared_with_a_text_is_told(code: str, note: str) -> None:
+    assert notes_about(code) == note
+
+
+@pytest.mark.parametrize(
     "code",
     [
         "cars[cars.Origin == 'USA']",

@@ -19,6 +19,11 @@ _LABEL_USERS = frozenset(("at", "groupby", "iloc", "loc", "set_index", "value_co
 """With these, code looks up a row by its label, or has given the rows labels that say something."""
 _COUNTING_METHODS = frozenset(("mean", "sum"))
 """Methods that count the rows of a condition."""
+_DATE_PARTS = frozenset(
+    ("year", "quarter", "month", "day", "hour", "minute", "second", "dayofweek", "weekday")
+)
+"""Attributes of pandas' `dt` that are numbers."""
+_MAX_DATE_PART_DIGITS = 4
 
 
 def result_doubts(
@@ -42,6 +47,7 @@ def result_doubts(
     return (
         *_misread_labels(nodes, tables),
         *_partial_counts(nodes),
+        *_dates_compared_with_texts(nodes),
         *unmatched_texts(tables, nodes),
     )
 
@@ -97,6 +103,26 @@ def _partial_counts(nodes: Sequence[ast.AST]) -> Iterator[str]:
                     f" For all: ({condition}).{method}()."
                 )
             return
+
+
+def _dates_compared_with_texts(nodes: Sequence[ast.AST]) -> Iterator[str]:
+    """Yield a sentence for each part of a date that code compares with a text of digits, as in
+    `dates.dt.year == "2014"`."""
+    for node in nodes:
+        if not isinstance(node, ast.Compare) or not isinstance(node.ops[0], (ast.Eq, ast.NotEq)):
+            continue
+        part = node.left
+        text = node.comparators[0]
+        if not isinstance(part, ast.Attribute) or not isinstance(text, ast.Constant):
+            continue
+        is_date_part = part.attr in _DATE_PARTS and getattr(part.value, "attr", "") == "dt"
+        if not is_date_part or type(text.value) is not str:
+            continue
+        if text.value.isdecimal() and len(text.value) <= _MAX_DATE_PART_DIGITS:
+            yield (
+                f"dt.{part.attr} is a number, which is never equal to the text {text.value!r}."
+                f" Compare it with {int(text.value)}."
+            )
 
 
 def _unparse(node: ast.AST) -> str:
