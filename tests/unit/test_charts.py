@@ -155,6 +155,38 @@ def test_legends_that_were_added_as_artists_are_not_lost() -> None:
     assert "second" in text
 
 
+def test_words_of_several_lines_are_not_lost() -> None:
+    figure = Figure()
+    axes = figure.subplots()
+    axes.plot([1, 2, 3])
+    axes.set_title("rain\nin Berlin")
+    axes.set_xlabel("day\nof June")
+    axes.set_xticks([0, 1, 2], ["Mon\n1st", "Tue\n2nd", "Wed\n3rd"])
+    axes.annotate("wet\nday", (1, 2))
+    text = "\n".join(texts(figure_picture(figure), 80, 20))
+    for words in ("rain in Berlin", "day of June", "Mon 1st", "wet day"):
+        assert text.count(words) == 1
+
+
+def test_words_of_a_table_stand_in_its_axes() -> None:
+    figure = Figure()
+    figure.subplots().table([["wet", "5 mm"]], loc="center")
+    row = next(row for row in texts(figure_picture(figure), 80, 20) if "wet" in row)
+    assert "5 mm" in row
+
+
+def test_words_of_a_figure_beside_its_axes_stand_above_them() -> None:
+    figure = Figure()
+    figure.suptitle("rain")
+    figure.supxlabel("day")
+    figure.text(0.1, 0.1, "source: DWD")
+    part = figure.subfigures(1, 2)[0]
+    part.suptitle("Berlin")
+    part.subplots().plot([1, 2])
+    rows = texts(figure_picture(figure), 80, 20)
+    assert rows[0].strip() == "rain · day · source: DWD · Berlin"
+
+
 def test_words_with_characters_of_two_columns_are_drawn_whole() -> None:
     panel = {**PANEL, "title": "上海 price", "notes": [[0.5, 0.5, "峰", "center"]]}
     image = described(panel)

@@ -1,4 +1,4 @@
-"""Parts of a `Table`: rows sorted and filtered, a page of them, and the headings of its columns."""
+"""Sorts and filters the rows of a `Table`, and returns pages of them, and headings of columns."""
 
 from __future__ import annotations
 
@@ -18,8 +18,11 @@ Filters = Sequence[Sequence[Any]]
 
 
 def arrange(table: Table, sort: Sort, filters: Filters, deadline: Deadline) -> Sequence[int]:
-    """Return the numbers of the rows that fulfil all conditions, in order. Raises `InspectionError`
-    for conditions and orders that a column does not have."""
+    """Return the numbers of the rows that fulfil all conditions, in order.
+
+    Raises:
+        InspectionError: A column cannot be sorted, or cannot be compared with its condition.
+    """
     rows: Sequence[int] | None = None
     for column, condition in filters:
         fitting_rows = table.column(column).matching(parse_condition(condition), deadline)
@@ -53,8 +56,9 @@ def page(
         deadline: When reading has to end.
 
     Returns:
-        The number of rows in order (`rows`) and in all (`of`), the number of columns, the numbers
-        and labels of the rows of this page, and the texts of each column.
+        `rows`: how many rows `rows` has. `of`: how many rows the table has. `columns`: how many
+        columns the table has. `positions` and `labels`: the numbers and the labels of the rows on
+        this page. `cells`: for each column, the texts of these rows.
     """
     ordered_rows = range(table.rows) if rows is None else rows
     page_rows: Sequence[int] = ordered_rows[start:stop]
@@ -79,9 +83,9 @@ def page(
 
 
 def headings(table: Table, columns: Sequence[int]) -> list[dict[str, object]]:
-    """Return names and types of columns, and whether their values stand at the right. Columns that do
-    not exist are left out."""
-    rows: list[dict[str, object]] = []
+    """Return names and types of columns, and whether their values are right-aligned. Columns that
+    do not exist are left out."""
+    column_headings: list[dict[str, object]] = []
     for number in columns:
         if not 0 <= number < table.columns:
             continue
@@ -91,14 +95,14 @@ def headings(table: Table, columns: Sequence[int]) -> list[dict[str, object]]:
             heading.update(type=column.type, right=column.right)
         except InspectionError:
             pass  # the type is unknown
-        rows.append(heading)
-    return rows
+        column_headings.append(heading)
+    return column_headings
 
 
 def rows_of(
     value: Any, sort: int | str | None, descending: bool, filters: Mapping[int | str, str]
 ) -> Any:
-    """Return a table with some rows only, as an object of the same library.
+    """Return a table with the rows that fulfil all conditions, as an object of the same library.
 
     Args:
         value: The table.

@@ -22,6 +22,7 @@ ROW_PIXELS = 16
 DOTS_PER_INCH = 86
 """The dpi at which a line of text is as high as a cell."""
 MIN_LINE_PIXELS = 5.0
+"""Lines are drawn at least this thick, because thinner ones could not be seen in cells."""
 MANY_LINES = 3
 """At least this many lines in the same axes are thinner, because they would hide each other."""
 MIN_PIXELS_OF_MANY_LINES = 3.0
@@ -37,7 +38,7 @@ picture in fewer cells, and the edges of bars count as full."""
 MIN_PITCH_CELLS = 0.6
 """The least distance at which bars can be told apart."""
 MIN_BAR_SHARE = 0.4
-"""Thickness of a bar, as a share of the distance between bars, which the gap leaves."""
+"""A wider gap leaves a bar at least this share of the distance between two bars."""
 
 MAX_CHART_CHARS = 150_000
 MAX_COLUMNS = 100
@@ -56,9 +57,9 @@ RIGHT_LEGEND_PLACES = (1, 4, 5, 7)
 MAX_NOTES = 80
 MAX_WORD_CHARS = 80
 MAX_WORD_DISTANCE = 10
-"""Widths or heights of its panel up to which a word may be away from it."""
+"""A word is left out if it is further away from its panel, in widths or heights of the panel."""
 EDGE_TOLERANCE_PIXELS = 2.0
-"""Pixels by which axes that are inside others may stand out."""
+"""Axes count as inside others even if they stand out by this many pixels."""
 SCALES = (1.0, 0.5)
 """Scales of the picture; the second if the description is too long."""
 
@@ -93,12 +94,11 @@ def _describe(figure: Any, scale: float) -> str:
             renderer.min_line_pixels = MIN_PIXELS_OF_MANY_LINES
         figure.draw(renderer)
         panels = _panels(figure, height)
-        _place_words(figure, renderer.words, panels, height)
-    title = getattr(figure, "_suptitle", None)
+        _place_words(renderer.words, panels, height)
     chart = {
         "size": [width, height],
         "png": _encode_png(renderer),
-        "title": "" if title is None else _clean(title.get_text()),
+        "title": _figure_title(figure, renderer.words),
         "legend": _legend_entries(figure.legends),
         "legend_side": "right" if any(map(_is_at_right_edge, figure.legends)) else "top",
         "panels": [panel for panel, _ in panels],
@@ -224,6 +224,12 @@ class _WordlessDrawing:
         artist = named.get("mtext") or (args[3] if len(args) > 3 else None)
         if artist is not None:
             self.words.append((artist, text))
+            return
+        # matplotlib draws a text of several lines line by line, and does not say whose they are.
+        artist = sys._getframe(1).f_locals.get("self")
+        is_first_line = not self.words or self.words[-1][0] is not artist
+        if hasattr(artist, "get_text") and is_first_line:
+            self.words.append((artist, artist.get_text()))
 
     draw_tex = draw_text
 
@@ -326,8 +332,22 @@ def _is_inside(box: Any, outer: list[float], height: int) -> bool:
     )
 
 
+def _figure_title(figure: Any, words: list[tuple[Any, str]]) -> str:
+    """Return the words that belong to no axes: the title first, then labels and notes."""
+    title = getattr(figure, "_suptitle", None)
+    pending = [figure]
+    artists: list[Any] = []
+    for part in pending:  # the list grows meanwhile
+        artists += part.texts
+        pending += getattr(part, "subfigs", [])
+    text_by_artist = {id(artist): _clean(text) for artist, text in words}
+    artists.sort(key=lambda artist: artist is not title)
+    texts = [text_by_artist.get(id(artist), "") for artist in artists]
+    return " · ".join(filter(None, texts))
+
+
 def _place_words(
-    figure: object, words: list[tuple[Any, str]], panels: list[tuple[Panel, Any]], height: int
+    words: list[tuple[Any, str]], panels: list[tuple[Panel, Any]], height: int
 ) -> None:
     """Add each word that was drawn to its panel, by what it is in its axes."""
     placers: dict[int, WordPlacer] = {}
@@ -338,12 +358,23 @@ def _place_words(
             panel["legend_side"] = "right"
         placers |= _word_placers(panel, axes, height)
 
-    figure_title = getattr(figure, "_suptitle", None)
+    panel_of_axes = {id(axes): panel for panel, axes in reversed(panels)}
+    # The texts of a table do not know their axes.
+    panel_of_cell = {
+        id(cell.get_text()): panel
+        for panel, axes in panels
+        for table in axes.tables
+        for cell in table.get_celld().values()
+    }
     for artist, text in words:
         if id(artist) in placers:
             placers[id(artist)](artist, _clean(text))
-        elif artist is not figure_title:
-            _add_note(artist, _clean(text), panels, height)
+            continue
+        panel = panel_of_cell.get(id(artist)) or panel_of_axes.get(
+            id(getattr(artist, "axes", None))
+        )
+        if panel is not None:
+            _add_note(artist, _clean(text), panel, height)
 
 
 def _word_placers(panel: Panel, axes: Any, height: int) -> dict[int, WordPlacer]:
@@ -401,10 +432,8 @@ def _position_in_panel(artist: Any, panel: Panel, height: int) -> tuple[float, f
     return round(float(across), 4), round(float(down), 4)
 
 
-def _add_note(artist: Any, text: str, panels: list[tuple[Panel, Any]], height: int) -> None:
-    artist_axes = getattr(artist, "axes", None)
-    panel = next((panel for panel, axes in panels if axes is artist_axes), None)
-    if panel is None or not text or len(panel["notes"]) >= MAX_NOTES:
+def _add_note(artist: Any, text: str, panel: Panel, height: int) -> None:
+    if not text or len(panel["notes"]) >= MAX_NOTES:
         return
     position = _position_in_panel(artist, panel, height)
     if position is not None:
