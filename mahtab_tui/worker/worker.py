@@ -13,10 +13,10 @@ import os
 import sys
 import time
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from functools import partial
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .cells.awaiting import EventLoop, warn_about_unawaited_coroutines
 from .cells.console import Console
@@ -109,6 +109,8 @@ class Worker:
         self._executor = Executor(namespace, self.environment, self._interrupts, self._loop)
         self._protected_files = protected.ProtectedFiles(self._executor.attribution)
         self._protected_files.protect_from_programs = self._protect_files
+        self._left_running: Any = None
+        """Watches cells without approval, once there is one."""
         self.environment.add_audit_handler(protected.EVENTS, self._protected_files.check)
 
         self._interrupter = CellInterrupter(
@@ -126,6 +128,7 @@ class Worker:
                 "undo_steps": self._list_undo_steps,
                 "saved_namespace": self._save_jobs.index,
             },
+            outlived_cell=self._outlived_cell,
             handlers={
                 **dict.fromkeys(_JOBS, self.on_message),
                 "stored": self._on_stored,
@@ -258,7 +261,10 @@ class Worker:
         elif cell:  # cell 0 is the session's own code
             self._release_files()
         try:
-            return self._executor.run(cell, code, refusal)
+            if not is_guarded:
+                return self._executor.run(cell, code, refusal)
+            with self._watch_left_running(cell):
+                return self._executor.run(cell, code, refusal)
         finally:
             # A nested cell may have had other rights than the one that goes on now.
             if outer_cell is not None:
@@ -266,6 +272,18 @@ class Worker:
                     self._protect_files()
                 else:
                     self._release_files()
+
+    def _watch_left_running(self, cell: int) -> AbstractContextManager[None]:
+        """Note whether a cell without approval leaves code running."""
+        if self._left_running is None:
+            left_running = own_module("guard.left_running").LeftRunning
+            self._left_running = left_running(self._loop.list_scheduled)
+        watching: AbstractContextManager[None] = self._left_running.watch(cell)
+        return watching
+
+    def _outlived_cell(self) -> int:
+        """Return the last cell without approval that has left code running; 0 if there is none."""
+        return 0 if self._left_running is None else int(self._left_running.last_cell)
 
     def _protect_files(self) -> bool:
         """Let the witness refuse changes of protected files, for the cell that begins or for what one

@@ -418,6 +418,35 @@ def test_a_rule_does_not_allow_a_function_of_which_not_all_can_be_looked_at(
     assert permission(it, "summarize('x')") == ("ask", reason)
 
 
+LEFT_RUNNING = {
+    "thread": "import threading\nended = threading.Event()\nthreading.Thread(target=ended.wait, daemon=True).start()",
+    "timer": "import threading\ntimer = threading.Timer(1000, print)\ntimer.daemon = True\ntimer.start()",
+    "unnamed thread": "import _thread\nheld = _thread.allocate_lock()\nheld.acquire()\n_thread.start_new_thread(lambda lock: lock.acquire(), (held,))",
+    "task": "import asyncio\ntask = asyncio.create_task(asyncio.sleep(1000))",
+    "callback": "import asyncio\nhandle = asyncio.get_event_loop().call_later(1000, print)",
+    "signal handler": "import signal\nsignal.signal(signal.SIGUSR1, lambda *args: None)",
+}
+"""Code that leaves something running, which may change a function later."""
+
+
+@pytest.mark.sample(2)
+@pytest.mark.parametrize("code", LEFT_RUNNING.values(), ids=LEFT_RUNNING)
+def test_no_rule_for_a_function_holds_after_unapproved_code_has_left_something_running(
+    open_session: OpenSession, code: str
+) -> None:
+    it = open_session(approval_rules=("allow: summarize(*)",))
+    it.run(SUMMARIZE, code)
+    assert permission(it, "summarize('x')") == ("allow", "")
+    it.session.cells.run("x = 1", origin="assistant", party="demo", lock="guard")
+    assert permission(it, "summarize('x')") == ("allow", "")
+    it.session.cells.run(
+        code.replace("ended", "other"), origin="assistant", party="demo", lock="guard"
+    )
+    it.run(SUMMARIZE)
+    reason = "code that you have not approved (cell 4) went on after its cell, and may have changed what summarize does"
+    assert permission(it, "summarize('x')") == ("ask", reason)
+
+
 def test_the_question_says_why_a_rule_does_not_apply(open_session: OpenSession) -> None:
     rules = ("allow: summarize(*)",)
     replies = [code("summarize('x')"), "Done.", code("helper = print"), "Done."]

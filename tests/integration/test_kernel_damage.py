@@ -41,6 +41,14 @@ DAMAGE = {
     "runs out of memory": "x = [0] * (2 ** 60)",
 }
 
+BROKEN_LOOPS = (
+    *("_ready = None", "_scheduled = None", "_thread_id = 5", "_csock.close()", "_ssock.close()"),
+    *("_selector.unregister(loop._ssock)", "_selector = None", "call_soon = None"),
+    *("call_soon_threadsafe = None", "create_future = None", "is_closed = None"),
+    "_write_to_self = lambda: None",
+)
+"""What code may do to the event loop, so that it does not wake or fails."""
+
 REPLACED = """
     json.dumps json.loads json.JSONEncoder.encode json.decoder.JSONDecoder.decode
     json.encoder.c_make_encoder select.poll select.select struct.Struct struct.pack
@@ -137,6 +145,17 @@ def test_next_cell_works_after_a_damaging_one(cells: Cells, code: str) -> None:
     assert (result.output, result.status) == ("out\nerr\n6\n", Status.OK)
     assert cells.interrupt_after("go", "print('go')\nwhile True: pass").status is Status.INTERRUPTED
     assert cells.kernel.info().pid == pid
+
+
+@pytest.mark.sample(3)
+@pytest.mark.parametrize("damage", BROKEN_LOOPS)
+def test_the_next_cell_runs_after_one_that_has_broken_the_event_loop(
+    cells: Cells, damage: str
+) -> None:
+    cells.text("import asyncio\ntask = asyncio.create_task(asyncio.sleep(1000))")
+    cells.text(f"loop = asyncio.get_event_loop()\nloop.{damage}")
+    assert cells.text("1 + 1").endswith("2\n")
+    cells.expect("await asyncio.sleep(0, 5)", "5\n")
 
 
 @pytest.mark.timeout(240)

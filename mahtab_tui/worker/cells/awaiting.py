@@ -7,6 +7,7 @@ import os
 import sys
 import threading
 import warnings
+from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from types import CoroutineType
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..stdlib import late_import
 from ..undo.registries import opening_own_descriptors
+from ..values.objects import class_module
 from .tracebacks import OUR_FOLDER, format_safely
 
 if TYPE_CHECKING:
@@ -21,6 +23,13 @@ if TYPE_CHECKING:
 
     from ..link.frames import Frame
     from .jobs import JobQueue
+
+
+_LOOP_MODULE = "asyncio.unix_events"
+"""The module of Python's own event loops."""
+_BROKEN_LOOP = (
+    "The event loop of asyncio is broken: its tasks have ended. The next `await` makes a new one.\n"
+)
 
 
 class _LoopFunctions(NamedTuple):
@@ -176,10 +185,11 @@ class EventLoop:
     def wait(self, jobs: JobQueue) -> Frame | None:
         """Run background tasks until there is a job, and return it without removing it. Raises what a
         signal handler of the user's raises."""
-        while self._loop is not None and not self._loop.is_closed():
-            waiter = self._loop.create_future()
-            self._waiter = waiter
+        while self._can_run_tasks():
+            assert self._loop is not None
             try:
+                waiter = self._loop.create_future()
+                self._waiter = waiter
                 # A job that came before the waiter does not end it.
                 if jobs.empty():
                     self._loop.run_until_complete(waiter)
@@ -190,6 +200,21 @@ class EventLoop:
             finally:
                 self._waiter = None
         return jobs.get()
+
+    def _can_run_tasks(self) -> bool:
+        """Return whether there is a loop. One that a cell has broken, so that no job would wake it, is
+        left."""
+        loop = self._loop
+        if loop is None:
+            return False
+        try:
+            if _is_intact(loop):
+                return not loop.is_closed()
+        except Exception:  # of what a cell has put in place of the loop's parts
+            pass
+        sys.stderr.write(_BROKEN_LOOP)
+        self._loop = None
+        return False
 
     def list_scheduled(self) -> list[Any]:
         """Return the tasks that have not ended, and the callbacks that wait for their time."""
@@ -217,8 +242,13 @@ class EventLoop:
         """End `wait`, from any thread, because there is a job."""
         waiter = self._waiter
         loop = self._loop
-        if waiter is not None and loop is not None:
-            loop.call_soon_threadsafe(_finish, waiter)
+        if waiter is None or loop is None:
+            return
+        # A cell may have broken or replaced any part of the loop, which fails as soon as it wakes.
+        with suppress(Exception):
+            type(loop).call_soon_threadsafe(loop, _finish, waiter)
+        with suppress(Exception):
+            loop._csock.send(b"\0")  # type: ignore[attr-defined]
 
     def close(self) -> None:
         """Cancel all tasks, and end the loop."""
@@ -248,6 +278,21 @@ class EventLoop:
             self._current_task = asyncio.current_task
         asyncio.set_event_loop(self._loop)
         return self._loop
+
+
+def _is_intact(loop: asyncio.AbstractEventLoop) -> bool:
+    """Return whether a loop has all that it needs to be woken. May raise anything."""
+    cls = type(loop)
+    if class_module(cls) != _LOOP_MODULE:
+        return True  # of another library, which has other parts
+    parts: dict[str, Any] = vars(loop)
+    if parts["_thread_id"] is not None:  # which says that it runs
+        return False
+    if not all(callable(part) for name, part in parts.items() if hasattr(cls, name)):
+        return False
+    wakes = parts["_ssock"].fileno() in parts["_selector"].get_map()
+    queues = type(parts["_ready"]), type(parts["_scheduled"])
+    return wakes and queues == (deque, list) and parts["_csock"].fileno() >= 0
 
 
 def _forget_interrupted_import() -> None:

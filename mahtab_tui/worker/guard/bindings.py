@@ -61,13 +61,16 @@ class NamesReadReport(TypedDict):
     names: list[str]
     is_complete: bool
     """Whether all objects were looked at, so that there are no other names."""
+    outlived_cell: int
+    """The last cell without approval that has left code running; 0 if there is none."""
 
 
-def names_read(namespace: dict[str, Any], name: str) -> NamesReadReport:
+def names_read(namespace: dict[str, Any], name: str, outlived_cell: int = 0) -> NamesReadReport:
     """Return a name and those of the namespace that a call of it, or of its attributes, may read or
     reach. Names that code looks up by a string (`eval`, `globals`) are left out. Of modules, also
     of those in other modules that the user's functions name (`package.module`), only their own
-    functions and classes are looked at, for what the user's code has put there."""
+    functions and classes are looked at, for what the user's code has put there. outlived_cell: for the
+    report."""
     variables = {key: value for key, value in list(namespace.items()) if type(key) is str}
     # Not by tuples: Python shares empty ones, so that one may belong to anything.
     names_by_id = {
@@ -87,7 +90,11 @@ def names_read(namespace: dict[str, Any], name: str) -> NamesReadReport:
                 pending_names.append(names_by_id[id(value)])
             if type(value) is FunctionType and value.__globals__ is namespace:
                 pending_names += _global_names(value.__code__)
-    return {"names": list(names), "is_complete": walk.is_complete}
+    return {
+        "names": list(names),
+        "is_complete": walk.is_complete,
+        "outlived_cell": outlived_cell,
+    }
 
 
 class _NameWalk:

@@ -22,6 +22,7 @@ class Responder:
         answers: dict[str, Callable[[Frame], Any]],
         handlers: dict[str, Callable[[Frame], object]],
         version: Callable[[], int | None] = lambda: None,
+        outlived_cell: Callable[[], int] = lambda: 0,
     ) -> None:
         """
         Args:
@@ -30,7 +31,10 @@ class Responder:
             answers: Further requests, with what returns the reply immediately.
             handlers: Requests that get a reply later, or none.
             version: Returns that of the namespace, if descriptions may be kept (see `Describer`).
+            outlived_cell: Returns the last cell without approval that has left code running; 0 if there
+                is none.
         """
+        self._outlived_cell = outlived_cell
         self._send = send
         self._namespace = namespace
         self._version = version
@@ -139,7 +143,9 @@ class Responder:
         )
 
     def _names_read(self, frame: Frame) -> object:
-        return own_module("guard.bindings").names_read(self._namespace, frame["name"])
+        return own_module("guard.bindings").names_read(
+            self._namespace, frame["name"], self._outlived_cell()
+        )
 
     def _fingerprints(self, frame: Frame) -> object:
         return own_module("guard.fingerprints").take_fingerprints(self._namespace, frame["names"])

@@ -151,7 +151,7 @@ class SideState:
     def __init__(self, values: Iterable[Any]) -> None:
         """Note the state of those of the values that have such a state."""
         self._entries: list[_Entry] = []
-        self._threads = set(_running_threads())
+        self._threads = set(running_threads())
         addresses: list[int] = []
         kinds_by_type: dict[int, _Kind | None] = {}
         for value in values:
@@ -224,7 +224,7 @@ class SideState:
         """Name the user's threads that run now and did not run then."""
         return [
             Unrestored(thread.name, "this thread was started and is still running")
-            for number, thread in _running_threads().items()
+            for number, thread in running_threads().items()
             if number not in self._threads
         ]
 
@@ -270,7 +270,7 @@ def _find_kind(cls: type) -> _Kind | None:
     return None
 
 
-def _running_threads() -> dict[int, Any]:
+def running_threads() -> dict[int, Any]:
     """Return the running threads of the user's code and of libraries, by their number."""
     threading = sys.modules.get("threading")
     if threading is None:
