@@ -76,9 +76,13 @@ _PRESENT_NAMES = {
 }
 """Modules of the worker, by the names that they had."""
 
+_FORMER_PACKAGES = frozenset(name.rpartition(".")[0] for name in _PRESENT_NAMES if "." in name)
+"""Packages in which modules of the worker were. Some of them still exist."""
+
 
 def present_name(module: str) -> str:
-    """Return the present name of a module. Names that are not ours, or not old, stay as they are.
+    """Return the present name of a module. Other names than former ones of ours are returned as they
+    are.
 
     Args:
         module: a full name, such as ``mahtab_worker.spans``.
@@ -106,27 +110,32 @@ class FormerNameFinder:
         path: Sequence[str] | None = None,
         target: ModuleType | None = None,
     ) -> ModuleSpec | None:
-        """Return a spec for a former name; None for all others."""
-        if _own_part(name) not in _PRESENT_NAMES:
+        """Return a spec for a former name of a module or a package; None for all others."""
+        own_name = _own_part(name)
+        is_package = own_name in _FORMER_PACKAGES
+        if own_name not in _PRESENT_NAMES and not is_package:
             return None
-        return ModuleSpec(name, self)  # type: ignore[arg-type]
+        return ModuleSpec(name, self, is_package=is_package)  # type: ignore[arg-type]
 
     def create_module(self, spec: ModuleSpec) -> None:
         """Leave it to the import system to create the module."""
 
     def exec_module(self, module: ModuleType) -> None:
-        """Put the names of the present module into the former one."""
+        """Put the names of the present module into the former one. A former package stays empty."""
         # Not at the top: a program that loads no old pickle does not need it.
         from .stdlib import own_module
 
-        present_module = own_module(_PRESENT_NAMES[_own_part(module.__name__)])
+        own_name = _own_part(module.__name__)
+        if own_name not in _PRESENT_NAMES:
+            return
+        present_module = own_module(_PRESENT_NAMES[own_name])
         for name, value in vars(present_module).items():
             if not name.startswith("__"):
                 setattr(module, name, value)
 
 
 def install_finder() -> None:
-    """Find modules by their former names from now on, after all other finders. A second call does
-    nothing."""
+    """Let imports find modules by their former names, if no other finder finds them. A second call
+    does nothing."""
     if not any(type(finder) is FormerNameFinder for finder in sys.meta_path):
         sys.meta_path.append(FormerNameFinder())

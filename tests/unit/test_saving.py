@@ -141,6 +141,13 @@ def without_former_modules() -> Iterator[None]:
             del sys.modules[name]
 
 
+@pytest.mark.usefixtures("without_former_modules")
+@pytest.mark.parametrize("function", ["habits.capturing.CapturedOutput", "keeping.pickling._array"])
+def test_pickle_finds_modules_of_folders_that_are_gone(function: str) -> None:
+    module, _, name = f"mahtab_tui.worker.{function}".rpartition(".")
+    assert pickle.loads(f"c{module}\n{name}\n.".encode()).__name__ == name
+
+
 def check_old_values(values: dict[str, Any]) -> None:
     assert {name: str(values[name]) for name in TEXTS} == TEXTS
     assert values["answer"].spans == (search_log.Span(0, 4, "mails"),)
