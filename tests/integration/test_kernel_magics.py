@@ -170,6 +170,8 @@ def test_timeit_runs_the_code_many_times(cells: Cells) -> None:
     assert " per loop (of 2 runs with 3 loops each" in cells.text("%timeit -n 3 -r 2 f()")
     cells.expect("n", "6\n")
     assert "needs code" in cells.run("%timeit").output
+    cells.run("import time\nt = %timeit -qco -n 1 -r 1 time.sleep(0.2)")
+    cells.expect("t.best < 0.2", "True\n")  # sleeping takes no time of the processor
 
 
 def test_timed_code_keeps_its_strings_and_commands(cells: Cells) -> None:
@@ -486,6 +488,10 @@ def test_profiling_and_pylab_magics_work(cells: Cells) -> None:
     assert "function calls" in cells.text("%%prun\nx = 1\nsorted([x])")
     assert "Ordered by: cumulative time" in cells.text("%%prun -s cumtime\nx = 1\nsorted([x])")
     cells.expect("%prun -q sum([1, 2])", "3\n")
+    output = cells.run("ran = False\n%prun -s slowest exec('ran = True', globals())\nran").output
+    assert "ValueError: %prun -s does not know 'slowest', only " in output
+    assert ", cumtime," in output
+    cells.expect("ran", "False\n")
     cells.expect("stats = %prun -qr sum([1, 2])\ntype(stats).__name__", "'Stats'\n")
     cells.expect(
         "%pylab inline\nplt.__name__, np.pi == pi, sum([1, 2])", "('matplotlib.pyplot', True, 3)\n"

@@ -16,6 +16,7 @@ from .state import MagicContext
 from .syntax import transform
 
 MAX_PROFILE_LINES = 30
+"""Functions that `%prun` lists, unless `-l` says otherwise."""
 
 _PRUN_OPTION = re.compile(
     r"[ \t]*-(?:(?P<flags>[rq]+)|(?P<name>[slTD])[ \t]*(?P<value>\S+))(?:[ \t]+|$|(?=\n))"
@@ -94,13 +95,13 @@ def time_code(source: str, caller: MagicContext) -> object:
 
 
 class TimeitResult:
-    """What `%timeit -o` returns. Durations are in seconds, for one loop."""
+    """What `%timeit -o` returns. All durations are in seconds; those but `all_runs` are of one loop."""
 
     def __init__(self, loops: int, all_runs: list[float]) -> None:
         self.loops = loops
         self.repeat = len(all_runs)
         self.all_runs = all_runs
-        """Durations of all loops of a run."""
+        """The duration of each run, with all its loops."""
         self.timings = [run_s / loops for run_s in all_runs]
         self.best = min(self.timings)
         self.worst = max(self.timings)
@@ -123,9 +124,13 @@ class TimeitResult:
 
 
 class _TimeitOptions(NamedTuple):
+    """The options of `%timeit`. Its `-t` and `-p` are accepted, and have no effect."""
+
     loops: int
     """0 to choose a good number."""
     repeats: int
+    measures_cpu: bool
+    """Whether time is that of the processor."""
     returns_result: bool
     is_quiet: bool
 
@@ -142,6 +147,7 @@ def _split_timeit(line: str) -> tuple[_TimeitOptions, str]:
     options = _TimeitOptions(
         loops=numbers["n"],
         repeats=numbers["r"] or 1,
+        measures_cpu="c" in flags,
         returns_result="o" in flags,
         is_quiet="q" in flags,
     )
@@ -155,17 +161,20 @@ def time_line(line: str, caller: MagicContext) -> TimeitResult | None:
 
 
 def time_cell(source: str, caller: MagicContext) -> TimeitResult | None:
-    """Time the lines below the first one, which prepares each run and is not timed."""
+    """`%%timeit`: time the lines below the first one, which prepares each run and is not timed."""
     first, _, body = source.partition("\n")
     options, setup = _split_timeit(first)
     return _time_loops(options, setup or "pass", body, caller)
 
 
 def _compile_loops(setup: str, code: str, namespace: dict[str, object]) -> object:
-    """Return what `timeit.Timer` calls with an iterator and a timer: it runs `setup`, and times
-    `code`. Raises `SyntaxError`.
+    """Return the function that `timeit.Timer` calls with an iterator and a timer. It runs `setup`,
+    and times `code`.
 
-    Joined as trees, because indenting the source would change strings of several lines.
+    The syntax trees are joined, because indenting the source would change strings of several lines.
+
+    Raises:
+        SyntaxError: The setup or the code is not Python.
     """
     filename = "<%timeit>"
     cache_source(f"{setup}\n{code}", filename)
@@ -184,10 +193,12 @@ def _compile_loops(setup: str, code: str, namespace: dict[str, object]) -> objec
 def _time_loops(
     options: _TimeitOptions, setup: str, code: str, caller: MagicContext
 ) -> TimeitResult | None:
-    """Time code in loops. setup: runs before each series of loops, and is not timed."""
+    """Time code in loops. setup: code that runs before each series of loops, and is not timed."""
     if not code.strip():
         raise ValueError("%timeit needs code, as in %timeit -n LOOPS -r REPEATS sum(range(100))")
-    timer = late_import("timeit").Timer()
+    timer = late_import("timeit").Timer(
+        timer=process_time if options.measures_cpu else perf_counter
+    )
     timer.inner = _compile_loops(setup.strip(), code.strip("\n"), caller.namespace)
     loops = options.loops or timer.autorange()[0]
     result = TimeitResult(loops, timer.repeat(options.repeats, loops))
@@ -197,14 +208,18 @@ def _time_loops(
 
 
 class _PrunOptions(NamedTuple):
+    """The options of `%prun`."""
+
     sort_key: str
+    """A key of `pstats.Stats.sort_stats`."""
     limits: tuple[Any, ...]
+    """What is printed, as `pstats.Stats.print_stats` takes it."""
     returns_stats: bool
     is_quiet: bool
 
 
 def _split_prun(source: str) -> tuple[_PrunOptions, str]:
-    """Separate the options from the code after them. Raises `ValueError`."""
+    """Separate the options from the code after them. Raises `ValueError` for an unknown option."""
     sort_key = "tottime"
     limits: list[Any] = []
     flags = ""
@@ -212,6 +227,7 @@ def _split_prun(source: str) -> tuple[_PrunOptions, str]:
         name = option["name"]
         if name == "s":
             sort_key = option["value"]
+            _check_sort_key(sort_key)
         elif name == "l":
             limits.append(_parse_limit(option["value"]))
         elif name:
@@ -229,6 +245,15 @@ def _split_prun(source: str) -> tuple[_PrunOptions, str]:
     return options, source
 
 
+def _check_sort_key(sort_key: str) -> None:
+    """Raise `ValueError` if a profile cannot be sorted by a key."""
+    stats = late_import("pstats").Stats
+    # Their beginnings are keys, too.
+    if sort_key not in stats().get_sort_arg_defs():
+        keys = ", ".join(stats.sort_arg_dict_default)
+        raise ValueError(f"%prun -s does not know {sort_key!r}, only {keys}")
+
+
 def profile_code(source: str, caller: MagicContext) -> object:
     """`%prun`: run code, and print which functions took the time.
 
@@ -243,7 +268,7 @@ def profile_code(source: str, caller: MagicContext) -> object:
 
 
 def _parse_limit(text: str) -> int | float | str:
-    """Return a limit of pstats: a number of lines, a part of them, or a pattern of names."""
+    """Return a limit as pstats takes it: a number of lines, a share of them, or a pattern of names."""
     try:
         return float(text) if "." in text else int(text)
     except ValueError:
