@@ -450,6 +450,17 @@ def test_a_registration_is_undone_though_a_module_was_removed(cells: Cells) -> N
     assert cells.text("Registered in copyreg.dispatch_table") == "False\n"
 
 
+def test_a_logger_may_have_any_name(cells: Cells) -> None:
+    done = undone(
+        cells,
+        "import logging; logging.getLogger('disable').setLevel(10); v = [1]",
+        "v.append(2); logging.getLogger('disable').setLevel(20); logging.disable(30)",
+    )
+    assert done.exact, done.not_restored
+    look = "v, logging.getLogger('disable').level, logging.root.manager.disable"
+    assert cells.text(look) == "([1], 10, 0)\n"
+
+
 def test_an_entry_of_the_modules_that_has_no_name_is_removed(cells: Cells) -> None:
     done = undone(cells, "import sys; v = [1]", "v.append(2); sys.modules[5] = sys")
     assert done.exact, done.not_restored

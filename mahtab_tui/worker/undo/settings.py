@@ -36,8 +36,8 @@ _SIGNALS: tuple[int, ...] = tuple(
     for number in map(int, signal.valid_signals())
     if number not in (signal.SIGINT, signal.SIGKILL, signal.SIGSTOP)
 )
-"""The numbers of the signals whose handlers code can set. SIGINT, which interrupts a
-cell, is not among them."""
+"""The numbers of the signals whose handlers are compared. SIGINT is not among them, because it
+interrupts cells; SIGKILL and SIGSTOP have no handlers."""
 
 _LIMITS = tuple(
     sorted({getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")})
@@ -47,10 +47,11 @@ _LIMITS = tuple(
 _TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
 
 _NEW_LOGGER: tuple[int, list[Any], bool, bool] = (0, [], True, False)
-"""Level, handlers, whether it passes records on, whether it is disabled."""
+"""What a logger has that nobody has changed: its level, its handlers, whether it passes records on,
+and whether it is disabled."""
 
 _getsignal: Any = getattr(signal.getsignal, "__wrapped__", signal.getsignal)
-"""Quicker, because it does not create enum members."""
+"""The function behind `signal.getsignal`, which is quicker, because it creates no enum members."""
 
 
 class Setting(NamedTuple):
@@ -201,8 +202,9 @@ def _loggers() -> dict[str, Any]:
     return {"": logging.root, **named_loggers}
 
 
-def _read_logging() -> dict[str, object]:
-    """Return what code has set of each logger, by its name."""
+def _read_logging() -> tuple[dict[str, object], int]:
+    """Return what code has set of each logger, by its name, and the level up to which all are
+    disabled."""
     logging = loaded_module("logging")
     states: dict[str, Any] = {
         name: (logger.level, list(logger.handlers), logger.propagate, logger.disabled)
@@ -210,18 +212,19 @@ def _read_logging() -> dict[str, object]:
     }
     # A logger that was made and not changed since is as if nobody had made it.
     states = {name: state for name, state in states.items() if state != _NEW_LOGGER}
-    return {**states, "disable": logging.root.manager.disable}
+    return states, logging.root.manager.disable
 
 
-def _write_logging(states: dict[str, Any]) -> None:
+def _write_logging(state: tuple[dict[str, Any], int]) -> None:
+    logger_states, disabled_level = state
     manager = loaded_module("logging").root.manager
     for name, logger in _loggers().items():
-        level, handlers, propagates, is_disabled = states.get(name, _NEW_LOGGER)
+        level, handlers, propagates, is_disabled = logger_states.get(name, _NEW_LOGGER)
         logger.level = level
         logger.handlers[:] = handlers
         logger.propagate = propagates
         logger.disabled = is_disabled
-    manager.disable = states["disable"]
+    manager.disable = disabled_level
     manager._clear_cache()
 
 
