@@ -158,6 +158,16 @@ def test_the_next_cell_runs_after_one_that_has_broken_the_event_loop(
     cells.expect("await asyncio.sleep(0, 5)", "5\n")
 
 
+def test_an_event_loop_that_cannot_run_is_replaced_after_one_error(cells: Cells) -> None:
+    cells.text(
+        "import asyncio\nloop = asyncio.get_event_loop()\ncalls = []\n"
+        "def run(*args):\n    calls.append(args)\n    raise RuntimeError('broken')\n"
+        "loop.run_until_complete = run\ntask = loop.create_task(asyncio.sleep(1000))"
+    )
+    cells.expect("len(calls)", "1\n")
+    cells.expect("await asyncio.sleep(0, 5)", "5\n")
+
+
 @pytest.mark.timeout(240)
 def test_patched_library_affects_only_user_code(cells: Cells) -> None:
     pid = cells.kernel.info().pid

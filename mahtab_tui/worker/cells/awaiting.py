@@ -33,13 +33,13 @@ _BROKEN_LOOP = (
 
 
 class _LoopFunctions(NamedTuple):
-    """The functions of `asyncio.events` that know the running loop of this thread."""
+    """Two functions of `asyncio.events`, which read and set the running loop of this thread."""
 
     get_running: Callable[[], Any]
     set_running: Callable[[Any], None]
 
     def install(self, events: Any) -> None:
-        """Put them into `asyncio.events`."""
+        """Put both functions into `asyncio.events`."""
         events._get_running_loop = self.get_running
         events._set_running_loop = self.set_running
 
@@ -52,15 +52,15 @@ class EventLoop:
         self._task: asyncio.Task[object] | None = None
         """The cell's code, while it is awaited."""
         self._is_cancelled = False
-        """Whether `cancel` has cancelled this task."""
+        """Whether `cancel` has cancelled `_task`."""
         self._waiter: asyncio.Future[None] | None = None
         """Ends the background tasks between two cells; None while there is a cell."""
         self._current_task: Callable[[Any], object] = lambda loop: None
-        """asyncio's original function."""
+        """`asyncio.current_task`, as it was when the loop was made."""
         self._thread_id = 0
         """The thread on which the loop is current; 0 outside of cells."""
         self._original_functions: _LoopFunctions | None = None
-        """What `make_current` has replaced."""
+        """The functions that `make_current` has replaced; None outside of cells."""
         self.used = False
         """Whether a cell has left anything that may print later."""
 
@@ -83,8 +83,11 @@ class EventLoop:
             self._leave_current()
 
     def make_current(self) -> None:
-        """Make the loop current for the rest of the cell, on this thread. Meanwhile, replaced
-        functions of asyncio let `asyncio.run` work as without it."""
+        """Make the loop current for the rest of the cell, on this thread.
+
+        Functions of asyncio are replaced meanwhile, so that `asyncio.run` works although there is a
+        current loop.
+        """
         asyncio = late_import("asyncio")
         is_cells_thread = self._thread_id == threading.get_ident()
         if not is_cells_thread or self._original_functions is not None:
@@ -117,7 +120,7 @@ class EventLoop:
         original.set_running(loop)
 
     def _leave_current(self) -> None:
-        """Take back what `make_current` has done."""
+        """Put the replaced functions of asyncio back, and note whether the cell has left tasks."""
         if self._original_functions is None:
             return
         asyncio = late_import("asyncio")
@@ -129,8 +132,11 @@ class EventLoop:
             self.used = bool(asyncio.all_tasks(loop) or getattr(loop, "_scheduled", True))
 
     def run(self, coroutine: Coroutine[object, object, object]) -> object:
-        """Run a coroutine of a cell to its end, and return its result. What it sets in context
-        variables stays. Raises what it raises, and `KeyboardInterrupt` after `cancel`."""
+        """Run a coroutine of a cell to its end, and return its result.
+
+        Context variables keep the values that the coroutine sets. What it raises is raised, and
+        `KeyboardInterrupt` after `cancel`.
+        """
         asyncio = late_import("asyncio")
         if asyncio.events._get_running_loop() is not None:
             coroutine.close()
@@ -139,9 +145,11 @@ class EventLoop:
             )
         loop = self._get(asyncio)
         context = contextvars.copy_context()
+        has_run = False
 
         async def in_task() -> object:
-            nonlocal context
+            nonlocal context, has_run
+            has_run = True
             try:
                 return await coroutine
             finally:
@@ -159,7 +167,7 @@ class EventLoop:
             raise
         except Exception as error:
             if not task.done() or task.cancelled() or task.exception() is not error:
-                self._drop_broken(error)
+                self._drop_broken(error, has_run=has_run)
             raise
         finally:
             self._task = None
@@ -187,16 +195,18 @@ class EventLoop:
         signal handler of the user's raises."""
         while self._can_run_tasks():
             assert self._loop is not None
+            started: list[bool] = []
             try:
                 waiter = self._loop.create_future()
                 self._waiter = waiter
                 # A job that came before the waiter does not end it.
                 if jobs.empty():
+                    self._loop.call_soon(started.append, True)
                     self._loop.run_until_complete(waiter)
                 break
             except BaseException as error:  # the outermost frame of a background task
                 sys.stderr.write(format_safely(error))
-                self._drop_broken(error)
+                self._drop_broken(error, has_run=bool(started))
             finally:
                 self._waiter = None
         return jobs.get()
@@ -263,10 +273,16 @@ class EventLoop:
         loop.run_until_complete(loop.shutdown_asyncgens())
         loop.close()
 
-    def _drop_broken(self, error: BaseException) -> None:
-        """Use another loop from now on, if the error shows that this one is broken."""
-        # RuntimeError says that a task has stopped the loop; others, that a cell has broken it.
-        if isinstance(error, Exception) and not isinstance(error, RuntimeError):
+    def _drop_broken(self, error: BaseException, *, has_run: bool) -> None:
+        """Use another loop from now on, if an error of this one shows that a cell has broken it.
+
+        Args:
+            error: What the loop has raised.
+            has_run: Whether the loop ran before that. A `RuntimeError` then says that a task has
+                stopped the loop, which can run again.
+        """
+        is_stopped = has_run and isinstance(error, RuntimeError)
+        if isinstance(error, Exception) and not is_stopped:
             self._loop = None
 
     def _get(self, asyncio: Any) -> asyncio.AbstractEventLoop:
