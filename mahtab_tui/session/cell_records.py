@@ -1,4 +1,4 @@
-"""What the records of cells say: which have not ended, what they changed, and what they share."""
+"""Reads records of cells: which cells have not ended, what they changed, and whose output it is."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mahtab_tui.bus.records import Namespace, Record, ReplIn, ReplOut
 _CELL_FIELDS = tuple(
     field.name for field in fields(records.CellRecord) if field.name not in ("text", "time")
 )
-"""What the records of a cell's code and output share."""
+"""The fields that are equal in the records of a cell's code and of its output."""
 
 
 def unfinished_cells(past: Sequence[Record]) -> list[ReplIn]:
@@ -28,13 +28,20 @@ def unfinished_cells(past: Sequence[Record]) -> list[ReplIn]:
 
 
 def output_attrs(started: ReplIn) -> dict[str, Any]:
-    """Return the fields that the records of a cell's output and code share."""
+    """Return the fields that a record of a cell's output has in common with the record of its code.
+
+    Args:
+        started: The record of the cell's code.
+    """
     values = {name: getattr(started, name) for name in _CELL_FIELDS}
     return {name: value for name, value in values.items() if value is not None}
 
 
 def last_changes(past: Sequence[Record]) -> dict[str, Namespace]:
-    """Return the last cell's record for each name that a cell has set."""
+    """Return the record of the last change of each variable, if a cell has made that change.
+
+    Variables of an earlier kernel, and variables that were deleted, are left out.
+    """
     namespace_records = [record for record in past if isinstance(record, Namespace)]
     # The previous screen detached the kernel, so its names are not lost.
     if namespace_records and namespace_records[-1].fresh and namespace_records[-1].cell:
@@ -53,12 +60,12 @@ def last_changes(past: Sequence[Record]) -> dict[str, Namespace]:
 
 
 class OutputRecords(NamedTuple):
-    """The classes of records for the output of a cell, by whose cell it is."""
+    """The classes of the records for the output of a cell. They depend on the author of the cell."""
 
     piece: type[records.ReplOutStream]
-    """The type of the record of a piece of the output."""
+    """The class for a piece of the output."""
     whole: type[ReplOut]
-    """The type of the record of the whole output, at the end of the cell."""
+    """The class for the whole output, at the end of the cell."""
 
 
 _USER_OUTPUT = OutputRecords(records.UserReplOutStream, records.UserReplOut)
@@ -66,7 +73,7 @@ _ASSISTANT_OUTPUT = OutputRecords(records.AssistantReplOutStream, records.Assist
 
 
 def output_records(started: ReplIn) -> OutputRecords:
-    """Return the classes of records for a cell's output. started: the record of its start."""
+    """Return the classes of records for a cell's output. started: the record of the cell's code."""
     if isinstance(started, records.UserReplIn):
         return _USER_OUTPUT
     return _ASSISTANT_OUTPUT

@@ -35,7 +35,7 @@ OUTPUT_FUNCTION = HostFunction(
 
 
 class SessionKernelHost:
-    """The `kernel.host.KernelHost` of a session."""
+    """The `kernel.host.KernelHost` of a session: logs what its kernel reports, and serves its calls."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class SessionKernelHost:
         spending: SessionLedger,
         servers: ServerCalls | None,
     ) -> None:
-        """servers: None if the session has no MCP servers."""
+        """Serve a session with these parts. servers: None if the session has no MCP servers."""
         self._runtime = runtime
         self._cells = cells
         self._private = private
@@ -61,7 +61,7 @@ class SessionKernelHost:
         self.inputs: UserRequests[str | None] = UserRequests()
         """The calls of `input()` that wait for the user."""
         self._tool_calls: set[tuple[str, threading.Event]] = set()
-        """The names of running tools, each with the event that cancels it."""
+        """The running calls of tools: the name of the tool, and the event that cancels the call."""
 
     def kernel_state(self, info: KernelInfo, text: str) -> None:
         is_only_busy_or_idle = info.state in (KernelState.BUSY, KernelState.IDLE) and not text
@@ -181,7 +181,9 @@ class SessionKernelHost:
                 cancelled.set()
 
     def _cell_output(self, cell: object) -> str:
-        if not isinstance(cell, int):
+        """Return what a cell has printed. Code of the model or an agent gets no output of a cell that
+        used a private variable."""
+        if type(cell) is not int:
             raise RuntimeError("_out() takes the number of a cell, as in _out(7).")
         if self._private.is_private_cell(cell):
             self._refuse_foreign_code(
@@ -193,6 +195,7 @@ class SessionKernelHost:
         return output
 
     def _call_tool(self, name: str, args: Mapping[str, Any]) -> str:
+        """Run one of the model's tools for a cell, until `call_cancelled` cancels it."""
         cancelled = threading.Event()
         tool_call = (name, cancelled)
         self._tool_calls.add(tool_call)
@@ -202,15 +205,19 @@ class SessionKernelHost:
             self._tool_calls.discard(tool_call)
 
     def _mark_private(self, name: str, private: bool) -> None:
+        """Mark a variable as private, or public. Only the user's code may make it public."""
         if not private:
             self._refuse_foreign_code("make a private variable public")
         self._private.mark(name, private)
 
     def _refuse_foreign_code(self, action: str) -> None:
+        """Raise `RuntimeError` if the running cell is the model's or an agent's. action: what it
+        cannot do, as a verb with its object."""
         if self._cells.assistant_runs or self._cells.agent_runs:
             raise RuntimeError(f"Code from the model or an agent cannot {action}.")
 
     def _ask_model(self, prompt: str) -> str:
+        """Ask the session's model, and return its last words."""
         self._refuse_foreign_code("call ask()")
         try:
             return self._agent.ask(prompt, from_cell=True)
@@ -218,6 +225,7 @@ class SessionKernelHost:
             raise RuntimeError(str(error)) from None
 
     def _input(self, prompt: str, password: bool) -> str | None:
+        """Ask the user for a line; None if nobody answers. A password is masked from then on."""
         if self._runtime.by_program:
             return None
         request = self.inputs.new_id()
