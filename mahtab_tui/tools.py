@@ -36,7 +36,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import to_jsonable_python
 
-from mahtab_tui.kernel.host import HostFunction
+from mahtab_tui.kernel.host import OWN_CALLS, HostFunction
 from mahtab_tui.knowledge.code import CodeError, CodeSearcher
 from mahtab_tui.knowledge.library import SkillLibrary, SkillNotFound, skill_library
 from mahtab_tui.knowledge.loaded_skills import LoadedSkills, SkillsBudgetExceeded
@@ -275,6 +275,8 @@ def load_tools(on_problem: Callable[[str], None]) -> dict[str, Tool]:
         name for name, value in vars(builtins).items() if not isinstance(value, FunctionType)
     }
     used_names.update(NAMES)
+    # The kernel calls the host by these names.
+    used_names.update(OWN_CALLS)
     for tool in BUILTIN:
         used_names.update(tool.names)
 
@@ -283,7 +285,7 @@ def load_tools(on_problem: Callable[[str], None]) -> dict[str, Tool]:
             plugin = _load_plugin(entry)
             duplicates = used_names.intersection(plugin.names)
             if duplicates:
-                raise ToolError(f"cannot be used: a function {min(duplicates)} already exists.")
+                raise ToolError(f"cannot be used: the name {min(duplicates)} is already in use.")
         except ToolError as error:
             on_problem(f"The tool {entry.name} ({entry.value}) {error}")
         else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Coroutine, Sequence
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from contextlib import suppress
 from typing import Any, TypeVar
 
@@ -15,6 +15,7 @@ from mahtab_tui.acp_client.protocol import Option
 from mahtab_tui.acp_client.turn import AgentTurn
 from mahtab_tui.agent.host import Door, OutsideHost, StoredMessage
 from mahtab_tui.bus.records import AgentSession, Notice, emit
+from mahtab_tui.kernel.cancellation import Cancellation
 from mahtab_tui.llm.base import ModelError, make_encodable
 from mahtab_tui.llm.ledger import OverBudget
 from mahtab_tui.settings.acp_agents import AcpAgent
@@ -59,25 +60,35 @@ class OutsideAgent:
         self._starting = asyncio.Lock()
         start_thread("acp", self._run_loop)
 
-    def ask_sync(self, prompt: str, *, logged_turn: int) -> str:
+    def ask_sync(
+        self, prompt: str, *, logged_turn: int, cancellation: Cancellation | None = None
+    ) -> str:
         """Ask, and wait for the final words.
 
         Args:
             prompt: The question, which is on the bus already.
             logged_turn: Its number.
+            cancellation: Stops this question, and no other one.
 
         Raises:
             ModelError: The agent could not answer, which was logged, or it answers another question.
+            CancelledError: The question was cancelled before the agent got it.
         """
+        cancellation = cancellation or Cancellation()
         if not self._turn_lock.acquire(blocking=False):
             raise ModelError(f"{self.name} answers one question at a time. Ask when it has ended.")
         try:
             self._host.cancelled.clear()
-            return wait_for_result(self._submit(self._answer(make_encodable(prompt), logged_turn)))
+            if cancellation.cancelled:
+                raise CancelledError
+            answer = self._submit(self._answer(make_encodable(prompt), logged_turn))
+            cancellation.on_cancel(self.stop)
+            return wait_for_result(answer)
         except KeyboardInterrupt:
             self.stop()
             raise
         finally:
+            cancellation.on_cancel(None)
             self._turn_lock.release()
 
     def prepare(self) -> None:

@@ -28,6 +28,7 @@ from mahtab_tui.agent.state import (
 from mahtab_tui.agent.turn_prompts import ContextSizes, TurnPrompts
 from mahtab_tui.bus.answers import parse_response
 from mahtab_tui.bus.records import UserChat, emit
+from mahtab_tui.kernel.cancellation import Cancellation
 from mahtab_tui.llm.base import ModelError, Preparable, Stoppable, make_encodable
 from mahtab_tui.llm.calls import masked_messages
 from mahtab_tui.llm.loop_choice import LoopChoice
@@ -136,7 +137,12 @@ class ReplAgent:
         return self._history.messages
 
     def ask_sync(
-        self, prompt: str, callbacks: Callbacks | None = None, *, logged_turn: int | None = None
+        self,
+        prompt: str,
+        callbacks: Callbacks | None = None,
+        *,
+        logged_turn: int | None = None,
+        cancellation: Cancellation | None = None,
     ) -> str:
         """Ask, and wait for the final words; a keyboard interrupt stops the turn.
 
@@ -144,11 +150,15 @@ class ReplAgent:
             prompt: The question.
             callbacks: Told what happens meanwhile.
             logged_turn: The number of a question that is already on the bus.
+            cancellation: Stops this turn, and no other one.
 
         Raises:
             ModelError: The model could not answer.
+            CancelledError: The turn was cancelled before it began.
         """
         turn: Future[str] = Future()
+        if cancellation is not None:
+            cancellation.on_cancel(lambda: self._withdraw(turn))
         try:
             self._begin(turn, prompt, callbacks or Callbacks(), logged_turn)
             return wait_for_result(turn)

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
+from mahtab_tui.kernel.cancellation import Cancellation
 from mahtab_tui.kernel.values import KernelInfo
+
+OWN_CALLS = frozenset(
+    "ask cell_output display input private quit rlm rlm_text rlm_tool rlm_tools rlm_tools_end"
+    " rlm_stop terminal usage mcp_call mcp_cancel mcp_search mcp_tools".split()
+)
+"""The names of the program's own calls. The `called` of a tool's `HostFunction` is another name."""
 
 
 class HostFunction(NamedTuple):
@@ -47,15 +54,17 @@ class KernelHost(Protocol):
         """Return the MCP servers in every namespace."""
         return ()
 
-    def call(self, name: str, args: Mapping[str, Any]) -> Any:
+    def call(self, name: str, args: Mapping[str, Any], cancellation: Cancellation) -> Any:
         """Serve a call by code in the kernel, which waits for the result.
 
         Runs on a separate thread, so it may block, and may call `Kernel.execute` with
         ``nested=True``.
 
         Args:
-            name: What is called.
+            name: What is called: one of `OWN_CALLS`, or the `called` of a `HostFunction`.
             args: The arguments, as JSON values.
+            cancellation: Belongs to this call alone, and is cancelled when the kernel no longer
+                waits for the result. This may happen before the call begins.
 
         Returns:
             The result, as a JSON value.
@@ -64,11 +73,6 @@ class KernelHost(Protocol):
             Exception: The kernel raises its message as a `RuntimeError`.
         """
         raise RuntimeError("The kernel was not started.")
-
-    def call_cancelled(self, name: str, args: Mapping[str, Any]) -> None:
-        """Cancel a call, because the kernel no longer waits for its result; name, args: as it was
-        called. The call may only begin after this."""
-        return
 
 
 class NullHost(KernelHost):

@@ -19,6 +19,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from mahtab_tui.bus.values import Change, FileChange, Status, TracebackFrame
 from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.kernel.cancellation import Cancellation
 from mahtab_tui.kernel.host import KernelHost
 from mahtab_tui.kernel.operations import Operation
 from mahtab_tui.kernel.values import OutputKind
@@ -284,11 +285,10 @@ class CallAnswers(Answers):
         self._host = host
 
     def begin(self, call: HostCall) -> None:
-        self.start(
-            call.id,
-            functools.partial(self._host.call, call.name, call.args),
-            functools.partial(self._host.call_cancelled, call.name, call.args),
-        )
+        # The call can be cancelled from here on, also before its thread begins.
+        cancellation = Cancellation()
+        serve = functools.partial(self._host.call, call.name, call.args, cancellation)
+        self.start(call.id, serve, cancellation.cancel)
 
 
 class ControlRequests:

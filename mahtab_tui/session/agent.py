@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Literal
@@ -28,6 +29,7 @@ from mahtab_tui.bus.records import (
     emit,
     warn,
 )
+from mahtab_tui.kernel.cancellation import Cancellation
 from mahtab_tui.llm.base import ModelError, make_encodable
 from mahtab_tui.llm.names import agent_name
 from mahtab_tui.llm.prompt_sections import render_context
@@ -235,21 +237,30 @@ class SessionAgent:
         if not self._warm_up_lock.locked() and not self.in_turn:
             start_thread("agent-warm-up", prepare)
 
-    def ask(self, prompt: str, *, attach: bool = False, from_cell: bool = False) -> str:
+    def ask(
+        self,
+        prompt: str,
+        *,
+        attach: bool = False,
+        from_cell: bool = False,
+        cancellation: Cancellation | None = None,
+    ) -> str:
         """Ask a question, and wait for the final answer.
 
         Args:
             prompt: The question.
             attach: Whether what it mentions is attached.
             from_cell: Whether a cell waits for the answer.
+            cancellation: Stops this question, and no other one.
 
         Returns:
-            The answer; empty if the user has stopped the question before it was sent.
+            The answer; empty if the question was stopped before it was sent.
 
         Raises:
             ModelError: The model cannot be used.
         """
         prompt = self.secrets.mask(prompt)
+        cancellation = cancellation or Cancellation()
         with self.turn(from_cell=from_cell):
             self._withdrawn.clear()
             # Log the question first, because creating the agent takes a while.
@@ -267,7 +278,11 @@ class SessionAgent:
             if self._withdrawn.is_set():
                 self._report("stopped", turn)
                 return ""
-            return answerer.ask_sync(prompt, logged_turn=turn)
+            try:
+                return answerer.ask_sync(prompt, logged_turn=turn, cancellation=cancellation)
+            except CancelledError:
+                self._report("stopped", turn)
+                return ""
 
     def _answerer(self) -> ReplAgent | OutsideAgent:
         """Return what answers questions with the session's model. What has answered with another

@@ -99,7 +99,7 @@ class Cells:
         self._run_lock = threading.Lock()
         """Held while a cell of an agent or the model runs, unless it is nested, so that time limits
         of others do not start."""
-        self.resumed_since: float | None = None
+        self.resumed_at: float | None = None
         """Start time (epoch) of a cell that an earlier screen left running."""
         self.interrupt_listeners: list[Callable[[int], object]] = []
         """Called with the number of each interrupted cell."""
@@ -265,14 +265,14 @@ class Cells:
 
         def wait() -> CellResult | None:
             if not nested:
-                self.resumed_since = started.time or None
+                self.resumed_at = started.time or None
             try:
                 return self._runtime.kernel.resume_cell(
                     cell, on_output=on_output, on_display=on_display, nested=nested
                 )
             finally:
                 if not nested:
-                    self.resumed_since = None
+                    self.resumed_at = None
 
         result = self._follow_cell(started, wait, nested)
         # The kernel does not know the cell: the screen was closed before it was sent.
@@ -409,7 +409,7 @@ class Cells:
             )
         self._leaving.set()
 
-    def follow(self, state: KernelState) -> None:
+    def on_kernel_state(self, state: KernelState) -> None:
         """Forget the variables of a kernel that has died, and restore them in the next one."""
         if state is KernelState.DEAD:
             self._kernel_has_died = True

@@ -11,9 +11,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from mahtab_tui.bus.records import Approval, Notice, emit
+from mahtab_tui.kernel.cancellation import Cancellation
 from mahtab_tui.session.cells import FinishedCell
 from mahtab_tui.session.runtime import Runtime
-from mahtab_tui.session.user_requests import Cancellation, ask_approval
+from mahtab_tui.session.user_requests import ask_approval
 from mahtab_tui.system import start_thread
 from mahtab_tui.worker.link.frames import Frame
 

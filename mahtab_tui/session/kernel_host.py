@@ -1,4 +1,4 @@
-"""Serves what a session's kernel asks for, such as the functions that cells call."""
+"""Answers calls from a session's kernel, for instance functions called by cells."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from mahtab_tui.bus import records
 from mahtab_tui.bus.records import Input, UserReplOut, emit
+from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.kernel.cancellation import Cancellation
 from mahtab_tui.kernel.host import HostFunction, HostServer
 from mahtab_tui.kernel.values import KernelInfo, KernelState
 from mahtab_tui.llm.base import ModelError
@@ -26,12 +28,15 @@ if TYPE_CHECKING:
     from mahtab_tui.session.searches import Searches
     from mahtab_tui.session.server_calls import ServerCalls
 
-OUTPUT_FUNCTION = HostFunction(
+CELL_OUTPUT_FUNCTION = HostFunction(
     name="_out",
     called="cell_output",
     parameters=(("cell", "int", None),),
     doc="Return all that a cell printed, as text, by the cell's number.",
 )
+
+Handler = Callable[[Mapping[str, Any], Cancellation], Any]
+"""Serves a call, by the call's arguments and its cancellation. Returns a JSON value."""
 
 
 class SessionKernelHost:
@@ -60,15 +65,37 @@ class SessionKernelHost:
         self._servers = servers
         self.inputs: UserRequests[str | None] = UserRequests()
         """The calls of `input()` that wait for the user."""
-        self._tool_calls: set[tuple[str, threading.Event]] = set()
-        """The running calls of tools: the name of the tool, and the event that cancels the call."""
+        self.handlers: Mapping[str, Handler] = {
+            "ask": self._ask_model,
+            "cell_output": self._cell_output,
+            "input": self._input,
+            "private": self._mark_private,
+            "quit": self._quit,
+            "rlm": self._search,
+            "rlm_text": self._receive_text,
+            "rlm_tool": self._receive_tool_result,
+            "rlm_tools": self._next_tool_call,
+            "rlm_tools_end": self._end_tools,
+            "rlm_stop": self._stop_search,
+            "terminal": self._run_in_terminal,
+            "usage": self._usage,
+            # A server's call is cancelled by the call "mcp_cancel", and when its cell is interrupted.
+            "mcp_call": partial(self._call_server, "mcp_call"),
+            "mcp_cancel": partial(self._call_server, "mcp_cancel"),
+            "mcp_search": partial(self._call_server, "mcp_search"),
+            "mcp_tools": partial(self._call_server, "mcp_tools"),
+        }
+        """The functions that serve the program's own calls. Their names are `kernel.host.OWN_CALLS`,
+        so that no tool has one of them."""
+
+    # The kernel's reports
 
     def kernel_state(self, info: KernelInfo, text: str) -> None:
-        is_only_busy_or_idle = info.state in (KernelState.BUSY, KernelState.IDLE) and not text
+        is_routine_report = info.state in (KernelState.BUSY, KernelState.IDLE) and not text
         # In an agent's own session, nobody watches whether a cell runs.
-        if not (is_only_busy_or_idle and self._runtime.frontend.belongs_to_agent):
+        if not (is_routine_report and self._runtime.frontend.belongs_to_agent):
             self._log_state(info, text)
-        self._cells.follow(info.state)
+        self._cells.on_kernel_state(info.state)
         if info.state is KernelState.DEAD and self._servers is not None:
             self._servers.cancel()
 
@@ -82,7 +109,7 @@ class SessionKernelHost:
             cwd=info.cwd,
             pid=info.pid,
             cell=self._cells.last if is_busy else None,
-            since=self._cells.resumed_since if is_busy else None,
+            since=self._cells.resumed_at if is_busy else None,
             host=info.host or None,
             address=info.address or None,
             next_try=info.next_try or None,
@@ -94,96 +121,66 @@ class SessionKernelHost:
         kinds = (("stdout", len(text)),)
         emit(self._runtime.log, UserReplOut(text, cell=self._cells.last, late=True, kinds=kinds))
 
+    # Calls
+
     def functions(self) -> Sequence[HostFunction]:
-        return [*self._knowledge.toolset.functions(), OUTPUT_FUNCTION]
+        return [*self._knowledge.toolset.functions(), CELL_OUTPUT_FUNCTION]
 
     def servers(self) -> Sequence[HostServer]:
         if self._servers is None:
             return ()
         return self._servers.servers()
 
-    def call(self, name: str, args: Mapping[str, Any]) -> Any:
-        """Serve a function that code in the kernel has called.
+    def call(self, name: str, args: Mapping[str, Any], cancellation: Cancellation) -> Any:
+        """Serve a call by code in the kernel.
 
         Args:
-            name: The function's name on the wire.
-            args: Its arguments. They come from the kernel, so nothing in them is trusted.
+            name: The name of the call: one of `kernel.host.OWN_CALLS`, or of a tool.
+            args: The arguments. They come from the kernel, so nothing in them is trusted.
+            cancellation: Cancelled when the kernel no longer waits for the result.
 
         Returns:
             A JSON value.
 
         Raises:
             RuntimeError: The call is refused, or failed. The message is a sentence.
+            CancelledError: The call was cancelled.
         """
-        searches = self._searches
-        tree = str(args.get("tree", ""))
+        handler = self.handlers.get(name)
+        if handler is not None:
+            return handler(args, cancellation)
+        if name in self._knowledge.toolset.tools:
+            return self._run_tool(name, args, cancellation)
+        raise RuntimeError(f"The host has no function {name!r}.")
 
-        # What these functions send to a model could contain a private value.
-        if name in ("ask", "rlm"):
-            private_names = self._cells.private_in_use
-            if private_names:
-                raise RuntimeError(explain_refusal(f"{name}()", private_names))
-        match name:
-            case "private":
-                return self._mark_private(str(args["name"]), bool(args["on"]))
-            case "ask":
-                return self._ask_model(str(args["prompt"]))
-            case "cell_output":
-                return self._cell_output(args["cell"])
-            case "usage":
-                return self._spending.table()
-            case "rlm":
-                return searches.run_from_cell(args, self._cells.last, self._agent.model)
-            case "rlm_text":
-                start = args.get("start")
-                start = None if start is None else int(start)
-                return searches.received_texts.add(tree, str(args["text"]), start)
-            case "rlm_tools":
-                return searches.open_tools(tree).next()
-            case "rlm_tool":
-                return searches.open_tools(tree).done(args["call"], args["result"])
-            case "rlm_tools_end":
-                return searches.open_tools(tree).end()
-            case "rlm_stop":
-                return searches.stop_tree(tree)
-            case "terminal":
-                if self._cells.runs_unapproved_code:
-                    raise RuntimeError(
-                        "Only code that the user has approved by hand can use the terminal."
-                    )
-                # Another machine must not start programs on this one.
-                if host := self._runtime.kernel.info().host:
-                    raise RuntimeError(f"A program that needs the terminal cannot run on {host}.")
-                argv = [str(word) for word in args["argv"]]
-                return self._runtime.frontend.run_in_terminal(argv, str(args["cwd"]))
-            case "mcp_tools" | "mcp_call" | "mcp_cancel" | "mcp_search" if self._servers:
-                return self._servers.call(name, args)
-            case "quit":
-                return self._cells.leave()
-            case "input":
-                return self._input(str(args.get("prompt", "")), bool(args.get("password")))
-            case _ if name in self._knowledge.toolset.tools:
-                return self._call_tool(name, args)
-        raise RuntimeError(f"The host has nothing called {name!r}.")
+    def _run_tool(self, name: str, args: Mapping[str, Any], cancellation: Cancellation) -> str:
+        """Run one of the model's tools for a cell."""
+        from mahtab_tui.tools import ToolError
 
-    def call_cancelled(self, name: str, args: Mapping[str, Any]) -> None:
-        tree = str(args.get("tree", ""))
-        cancel_functions: dict[str, Callable[[], object]] = {
-            "input": self.inputs.cancel_all,
-            "ask": self._agent.stop,
-            "rlm": partial(self._searches.stop_tree, tree),
-            "rlm_tools": partial(self._searches.end_tools_of, tree),
-        }
-        if name in cancel_functions:
-            cancel_functions[name]()
-        for tool_name, cancelled in list(self._tool_calls):
-            if tool_name == name:
-                cancelled.set()
+        cancelled = threading.Event()
+        cancellation.on_cancel(cancelled.set)
+        try:
+            return self._knowledge.toolset.run(name, args, cancelled)
+        except ToolError as error:
+            raise RuntimeError(str(error)) from None
 
-    def _cell_output(self, cell: object) -> str:
+    def _mark_private(self, args: Mapping[str, Any], cancellation: Cancellation) -> None:
+        """Mark a variable as private, or public. Only the user's code may make it public."""
+        name = _get_argument(args, "name", str)
+        private = _get_argument(args, "on", bool)
+        if not private:
+            self._refuse_foreign_code("make a private variable public")
+        try:
+            self._private.mark(name, private)
+        except KernelError as error:
+            raise RuntimeError(str(error)) from None
+
+    def _cell_output(self, args: Mapping[str, Any], cancellation: Cancellation) -> str:
         """Return what a cell has printed. Code of the model or an agent gets no output of a cell that
         used a private variable."""
-        if type(cell) is not int:
+        cell = args.get("cell")
+        # A bool is an int, too.
+        if not isinstance(cell, int) or isinstance(cell, bool):
             raise RuntimeError("_out() takes the number of a cell, as in _out(7).")
         if self._private.is_private_cell(cell):
             self._refuse_foreign_code(
@@ -194,52 +191,125 @@ class SessionKernelHost:
             raise RuntimeError(f"The output of cell {cell} is not remembered.")
         return output
 
-    def _call_tool(self, name: str, args: Mapping[str, Any]) -> str:
-        """Run one of the model's tools for a cell, until `call_cancelled` cancels it."""
-        cancelled = threading.Event()
-        tool_call = (name, cancelled)
-        self._tool_calls.add(tool_call)
-        try:
-            return self._knowledge.toolset.run(name, args, cancelled)
-        finally:
-            self._tool_calls.discard(tool_call)
+    def _usage(self, args: Mapping[str, Any], cancellation: Cancellation) -> str:
+        return self._spending.table()
 
-    def _mark_private(self, name: str, private: bool) -> None:
-        """Mark a variable as private, or public. Only the user's code may make it public."""
-        if not private:
-            self._refuse_foreign_code("make a private variable public")
-        self._private.mark(name, private)
+    def _quit(self, args: Mapping[str, Any], cancellation: Cancellation) -> None:
+        self._cells.leave()
 
-    def _refuse_foreign_code(self, action: str) -> None:
-        """Raise `RuntimeError` if the running cell is the model's or an agent's. action: what it
-        cannot do, as a verb with its object."""
-        if self._cells.assistant_runs or self._cells.agent_runs:
-            raise RuntimeError(f"Code from the model or an agent cannot {action}.")
+    def _call_server(self, name: str, args: Mapping[str, Any], cancellation: Cancellation) -> Any:
+        if self._servers is None:
+            raise RuntimeError("This session has no MCP servers.")
+        return self._servers.call(name, args)
 
-    def _ask_model(self, prompt: str) -> str:
+    # Models
+
+    def _ask_model(self, args: Mapping[str, Any], cancellation: Cancellation) -> str:
         """Ask the session's model, and return its last words."""
+        prompt = _get_argument(args, "prompt", str)
+        self._refuse_private_values("ask()")
         self._refuse_foreign_code("call ask()")
         try:
-            return self._agent.ask(prompt, from_cell=True)
+            return self._agent.ask(prompt, from_cell=True, cancellation=cancellation)
         except ModelError as error:
             raise RuntimeError(str(error)) from None
 
-    def _input(self, prompt: str, password: bool) -> str | None:
+    def _search(self, args: Mapping[str, Any], cancellation: Cancellation) -> dict[str, Any]:
+        self._refuse_private_values("rlm()")
+        tree = _get_argument(args, "tree", str)
+        cancellation.on_cancel(partial(self._searches.stop_tree, tree))
+        return self._searches.run_from_cell(args, self._cells.last, self._agent.model)
+
+    def _stop_search(self, args: Mapping[str, Any], cancellation: Cancellation) -> None:
+        self._searches.stop_tree(_get_argument(args, "tree", str))
+
+    def _receive_text(self, args: Mapping[str, Any], cancellation: Cancellation) -> None:
+        """Store a piece of a text that a search is about."""
+        start = args.get("start")
+        if start is not None:
+            start = _get_argument(args, "start", int)
+        tree = _get_argument(args, "tree", str)
+        self._searches.received_texts.add(tree, _get_argument(args, "text", str), start)
+
+    def _next_tool_call(
+        self, args: Mapping[str, Any], cancellation: Cancellation
+    ) -> dict[str, Any] | None:
+        """Wait until a search calls a function in the kernel. Return None when the search ends."""
+        tree = _get_argument(args, "tree", str)
+        cancellation.on_cancel(partial(self._searches.end_tools_of, tree))
+        return self._searches.open_tools(tree).next()
+
+    def _receive_tool_result(self, args: Mapping[str, Any], cancellation: Cancellation) -> None:
+        """Pass the result of such a function on to the search."""
+        tree = _get_argument(args, "tree", str)
+        self._searches.open_tools(tree).done(args.get("call"), args.get("result"))
+
+    def _end_tools(self, args: Mapping[str, Any], cancellation: Cancellation) -> None:
+        self._searches.open_tools(_get_argument(args, "tree", str)).end()
+
+    # The user
+
+    def _run_in_terminal(self, args: Mapping[str, Any], cancellation: Cancellation) -> int:
+        """Give the terminal to a program, and return its exit code. The program gets the user's keys,
+        so the user ends it, and a cancellation need not."""
+        if self._cells.runs_unapproved_code:
+            raise RuntimeError("Only code that the user has approved by hand can use the terminal.")
+        # Another machine must not start programs on this one.
+        if host := self._runtime.kernel.info().host:
+            raise RuntimeError(f"A program that needs the terminal cannot run on {host}.")
+        argv = [str(word) for word in _get_argument(args, "argv", list)]
+        if not argv:
+            raise RuntimeError("The command to run in the terminal is empty.")
+        return self._runtime.frontend.run_in_terminal(argv, _get_argument(args, "cwd", str))
+
+    def _input(self, args: Mapping[str, Any], cancellation: Cancellation) -> str | None:
         """Ask the user for a line; None if nobody answers. A password is masked from then on."""
         if self._runtime.by_program:
             return None
+        password = bool(args.get("password"))
         request = self.inputs.new_id()
         record = Input(
-            prompt, request=request, cell=self._cells.last, password=password, state="waiting"
+            str(args.get("prompt", "")),
+            request=request,
+            cell=self._cells.last,
+            password=password,
+            state="waiting",
         )
         emit(self._runtime.log, record)
 
         answer = None
         state = "cancelled"
+        cancellation.on_cancel(partial(self.inputs.cancel, request))
         with suppress(CancelledError):
             answer = self.inputs.wait(request)
             state = "answered"
         if password and answer is not None:
             self._runtime.secrets.add(answer)
+        # Without a time of its own, the record gets the time at which it is logged.
         emit(self._runtime.log, record.changed(state=state, time=0.0))
         return answer
+
+    # Refusals
+
+    def _refuse_private_values(self, function: str) -> None:
+        """Raise `RuntimeError` if a running cell uses a private variable, whose value the arguments of
+        the function could contain."""
+        private_names = self._cells.private_in_use
+        if private_names:
+            raise RuntimeError(explain_refusal(function, private_names))
+
+    def _refuse_foreign_code(self, action: str) -> None:
+        """Raise `RuntimeError` if code of a model or an agent runs."""
+        if self._cells.assistant_runs or self._cells.agent_runs:
+            raise RuntimeError(f"Code from the model or an agent cannot {action}.")
+
+
+def _get_argument(args: Mapping[str, Any], name: str, kind: type[Any]) -> Any:
+    """Return an argument of a call. Raises `RuntimeError` if the argument is missing or has another
+    type."""
+    value = args.get(name)
+    if type(value) is not kind:
+        raise RuntimeError(
+            f"The argument {name!r} of the call must be of the type {kind.__name__}."
+        )
+    return value

@@ -6,7 +6,7 @@ import base64
 import contextlib
 import re
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -95,6 +95,15 @@ class CellSearch(NamedTuple):
         )
 
 
+@contextlib.contextmanager
+def _reading_arguments() -> Iterator[None]:
+    """Turn the errors of missing and malformed arguments into a `ValueError`."""
+    try:
+        yield
+    except (KeyError, TypeError, AttributeError):
+        raise ValueError("The arguments of rlm() cannot be read.") from None
+
+
 class Searches:
     """Implements `search.trees.SearchControl` over an engine that is loaded with the first search."""
 
@@ -148,7 +157,8 @@ class Searches:
 
         origin = {"cell": cell, "source": "cell"}
         try:
-            request = CellSearch.parse(args)
+            with _reading_arguments():
+                request = CellSearch.parse(args)
             self._check_stopped(request.tree)
             # Another machine must not reach services that only this one can reach.
             if request.access and self._runtime.kernel.info().host:
@@ -176,7 +186,8 @@ class Searches:
 
         settings = self._runtime.settings
         limits = merge_limits(settings.rlm_limits(), **request.limits)
-        text = self._take_text(request.tree, args)
+        with _reading_arguments():
+            text = self._take_text(request.tree, args)
         tools = self.open_tools(request.tree, request.tools) if request.tools else None
         # Loading it takes some seconds the first time.
         engine = self._engine()

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from mahtab_tui.bus.hidden_characters import visible
 from mahtab_tui.bus.records import Approval
+from mahtab_tui.kernel.cancellation import Cancellation
 from mahtab_tui.kernel.host import HostServer
 from mahtab_tui.session.cells import Cells
 from mahtab_tui.session.knowledge import Knowledge
 from mahtab_tui.session.runtime import Runtime
-from mahtab_tui.session.user_requests import Cancellation, ask_approval
+from mahtab_tui.session.user_requests import ask_approval
 from mahtab_tui.settings.approval_rules import Call, Rule, texts_to_resolve
 
 if TYPE_CHECKING:
@@ -77,12 +78,15 @@ class ServerCalls:
 
         Returns:
             A JSON value; for a call that failed, a dict with the key ``failed``.
+
+        Raises:
+            RuntimeError: The arguments cannot be read. The message is a sentence.
         """
         from mahtab_tui.servers.state import ServerError
         from mahtab_tui.servers.tool_search import format_matches
 
         if name == "mcp_cancel":
-            open_call = self._open_calls.get(str(args["call"]))
+            open_call = self._open_calls.get(str(args.get("call")))
             if open_call is not None:
                 open_call.cancellation.cancel()
             return None
@@ -92,10 +96,14 @@ class ServerCalls:
         try:
             if name == "mcp_search":
                 index = self._knowledge.semantic_index
-                return format_matches(servers, str(args["words"]), int(args["most"]), index)
+                match_limit = args.get("most")
+                if not isinstance(match_limit, int):
+                    raise RuntimeError("The number of tools to find must be a whole number.")
+                return format_matches(servers, str(args.get("words", "")), match_limit, index)
+            server = str(args.get("server"))
             if name == "mcp_tools":
-                return self._tools(servers, str(args["server"]))
-            return self._call(servers, args)
+                return self._tools(servers, server)
+            return self._call(servers, server, args)
         except ServerError as error:
             return {"failed": str(error)}
         except CancelledError:
@@ -117,12 +125,13 @@ class ServerCalls:
             tools.append({**tool._asdict(), "parameters": parameters})
         return {"revision": state.revision, "tools": tools}
 
-    def _call(self, servers: Servers, args: Mapping[str, Any]) -> dict[str, Any]:
+    def _call(self, servers: Servers, server: str, args: Mapping[str, Any]) -> dict[str, Any]:
         """Call a tool, after the user has allowed it if that is needed."""
-        server = str(args["server"])
-        tool_name = str(args["tool"])
-        arguments = dict(args["arguments"])
-        key = str(args["call"])
+        tool_name = str(args.get("tool"))
+        arguments = args.get("arguments")
+        key = str(args.get("call"))
+        if not isinstance(arguments, dict):
+            raise RuntimeError("The arguments of a tool must be a dict.")
         cancellation = Cancellation()
         self._open_calls[key] = OpenCall(cancellation, self._cells.last)
 

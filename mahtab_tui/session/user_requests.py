@@ -92,32 +92,6 @@ class UserRequests(Generic[T]):
             return tuple(request for request, question in self._open.items() if not question.done())
 
 
-class Cancellation:
-    """Cancels something that several threads work on."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._stop: Callable[[], object] | None = None
-        self.cancelled = False
-
-    def cancel(self) -> None:
-        """Cancel it, once and for all. Calls what `on_cancel` has set."""
-        with self._lock:
-            self.cancelled = True
-            stop = self._stop
-        # Called without the lock, because it may cancel something else or wait.
-        if stop is not None:
-            stop()
-
-    def on_cancel(self, stop: Callable[[], object] | None) -> None:
-        """Set what `cancel` calls. It is called at once if `cancel` was called before."""
-        with self._lock:
-            self._stop = stop
-            is_cancelled = self.cancelled
-        if is_cancelled and stop is not None:
-            stop()
-
-
 def ask_approval(
     log: logging.Logger,
     approvals: UserRequests[Decision],

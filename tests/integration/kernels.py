@@ -16,6 +16,7 @@ import pytest
 
 from mahtab_tui.bus.records import DisplayRecord
 from mahtab_tui.kernel.base import Kernel, KernelError
+from mahtab_tui.kernel.cancellation import Cancellation
 from mahtab_tui.kernel.host import HostFunction, HostServer
 from mahtab_tui.kernel.values import CellResult, Completion, KernelInfo, KernelState, OutputKind
 
@@ -54,12 +55,10 @@ class RecordingHost:
     def servers(self) -> Sequence[HostServer]:
         return ()
 
-    def call(self, name: str, args: Mapping[str, Any]) -> Any:
+    def call(self, name: str, args: Mapping[str, Any], cancellation: Cancellation) -> Any:
+        cancellation.on_cancel(lambda: self.cancelled.put(name))
         self.calls.put((name, args))
         return self.answer(name, args)
-
-    def call_cancelled(self, name: str, args: Mapping[str, Any]) -> None:
-        self.cancelled.put(name)
 
     def wait_for_state(self, state: KernelState) -> str:
         while True:

@@ -6,6 +6,7 @@ import json
 import queue
 import threading
 from collections import Counter
+from concurrent.futures import CancelledError, Future
 from importlib.metadata import EntryPoint, EntryPoints
 from typing import Any
 
@@ -20,6 +21,7 @@ from mahtab_tui.agent.state import AgentState
 from mahtab_tui.agent.tool_calls import MAX_CALLS
 from mahtab_tui.agent.written_calls import parse_written_calls
 from mahtab_tui.bus.answers import strip_copied_tags
+from mahtab_tui.kernel.cancellation import Cancellation
 from mahtab_tui.llm.answer_metadata import RESTARTED
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.tools import Tool, Workplace
@@ -256,6 +258,35 @@ def test_stop_during_a_call_abandons_it_and_ends_the_turn(own_tools: None, desk:
     assert desk.agent_states()[-1] == "stopped"
     assert len(model.asked) == 1
     assert "The user stopped the turn before this had ended." in agent.messages[-1].text
+
+
+def test_cancelling_a_question_that_waits_leaves_the_running_one(
+    own_tools: None, desk: Desk
+) -> None:
+    agent, model = calling_agent(desk, calls(("wait", {})), "I see.")
+    waits.clear()
+    released.clear()
+    running: Future[str] = Future()
+    waiting: Future[str] = Future()
+    cancellation = Cancellation()
+
+    def ask(answer: Future[str], question: str, cancellation: Cancellation | None = None) -> None:
+        try:
+            answer.set_result(agent.ask_sync(question, cancellation=cancellation))
+        except CancelledError as error:
+            answer.set_exception(error)
+
+    threading.Thread(target=ask, args=(running, "what is it?")).start()
+    try:
+        assert waits.wait(20)
+        threading.Thread(target=ask, args=(waiting, "and now?", cancellation)).start()
+        cancellation.cancel()
+        with pytest.raises(CancelledError):
+            waiting.result(60)
+    finally:
+        released.set()
+    assert running.result(60) == "I see."
+    assert len(model.asked) == 2
 
 
 def test_stopped_answer_calls_nothing(desk: Desk) -> None:

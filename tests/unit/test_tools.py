@@ -252,6 +252,7 @@ def named(name: str) -> Callable[[Workplace, Any], str]:
 
 
 printing = Tool(named("print"), CountLines)
+terminal = Tool(named("terminal"), CountLines)
 also_printing, also_reading, also_nothing = (
     Tool(named("fine"), CountLines, also=name) for name in ("print", "read", "not a name")
 )
@@ -298,10 +299,11 @@ def test_tool_of_a_package_is_available_everywhere(plug_ins: Any, tmp_path: Path
         ("mahtab_tui.tools:BUILTIN", "it is not a mahtab_tui.tools.Tool"),
         ("no_such_package_of_ours:tool", "ModuleNotFoundError"),
         ("tests.unit.leaving_module:tool", "SystemExit: no"),
-        ("printing", "a function print already exists"),
-        ("also_printing", "a function print already exists"),
-        ("counting", "a function count_lines already exists"),
-        ("also_reading", "a function read already exists"),
+        ("printing", "the name print is already in use"),
+        ("terminal", "the name terminal is already in use"),
+        ("also_printing", "the name print is already in use"),
+        ("counting", "the name count_lines is already in use"),
+        ("also_reading", "the name read is already in use"),
         ("also_nothing", "its names are not valid in Python"),
     ],
 )

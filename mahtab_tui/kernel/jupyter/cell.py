@@ -11,6 +11,7 @@ from concurrent.futures import Future
 from typing import Any, Literal
 
 from mahtab_tui.bus.values import Status
+from mahtab_tui.kernel.cancellation import Cancellation
 from mahtab_tui.kernel.host import KernelHost
 from mahtab_tui.kernel.requests import CallAnswers, CellEnd, HostCall, checked
 from mahtab_tui.kernel.running_cell import RunningCell
@@ -80,7 +81,7 @@ class KernelCalls:
 
     def quit(self) -> None:
         """Tell the host that a cell has called `exit()`. The end of the cell does not cancel that."""
-        start_thread("mahtab-quit", self._host.call, "quit", {})
+        start_thread("mahtab-quit", self._host.call, "quit", {}, Cancellation())
 
     def end(self) -> None:
         """Cancel all calls, because their cell has ended."""

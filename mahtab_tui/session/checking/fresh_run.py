@@ -21,6 +21,7 @@ from mahtab_tui.export.entries import ExportedConversation, has_run
 from mahtab_tui.export.outputs import outputs
 from mahtab_tui.kernel.base import Kernel, KernelError
 from mahtab_tui.kernel.bounded_cell import BoundedCell
+from mahtab_tui.kernel.cancellation import Cancellation
 from mahtab_tui.kernel.connection_state import ConnectionState
 from mahtab_tui.kernel.host import HostFunction, HostServer, KernelHost
 from mahtab_tui.kernel.launch import LocalLauncher
@@ -32,7 +33,7 @@ from mahtab_tui.kernel.values import CellResult, Fingerprint, SaveTarget
 from mahtab_tui.session.checking.project_copy import CheckError, ProjectCopy
 from mahtab_tui.session.checking.recorded import CellOutcome, RecordedCell, make_outcome
 from mahtab_tui.session.kernel import startup_code
-from mahtab_tui.session.kernel_host import OUTPUT_FUNCTION
+from mahtab_tui.session.kernel_host import CELL_OUTPUT_FUNCTION
 from mahtab_tui.tools import load_tools
 
 MIN_TIMEOUT_S = 600.0
@@ -90,12 +91,12 @@ class _Host(KernelHost):
         # They have to exist, so that a cell that calls them says so instead of failing.
         tools = load_tools(lambda problem: None)
         tool_functions = [function for tool in tools.values() for function in tool.host_functions()]
-        return [*tool_functions, OUTPUT_FUNCTION]
+        return [*tool_functions, CELL_OUTPUT_FUNCTION]
 
     def servers(self) -> Sequence[HostServer]:
         return [HostServer(name, "") for name in self._servers]
 
-    def call(self, name: str, args: Mapping[str, Any]) -> Any:
+    def call(self, name: str, args: Mapping[str, Any], cancellation: Cancellation) -> Any:
         if name == "cell_output":
             return self.outputs.get(args["cell"], "")
         # Neither the end of the program nor private variables change what a cell computes.
