@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from mahtab_tui.search.api import Searcher, arlm, rlm
     from mahtab_tui.session import Session
     from mahtab_tui.session.api import SessionState, execute_code
-    from mahtab_tui.tools import get_all_tools
+    from mahtab_tui.tools.toolset import get_all_tools
     from mahtab_tui.version import __version__ as __version__
     from mahtab_tui.worker.cells.capture import LimitedOutput
     from mahtab_tui.worker.rlm.answers import Answer
@@ -45,7 +45,7 @@ _MODULES = {
     "search.api": "Searcher arlm rlm",
     "session": "Session",
     "session.api": "SessionState execute_code",
-    "tools": "get_all_tools",
+    "tools.toolset": "get_all_tools",
     "version": "__version__",
     "worker.rlm.answers": "Answer",
     "worker.cells.capture": "LimitedOutput",

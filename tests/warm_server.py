@@ -41,7 +41,7 @@ import mahtab_tui.session.components
 import mahtab_tui.session.notebooks
 import mahtab_tui.session.sharing
 import mahtab_tui.store.resume
-import mahtab_tui.tools
+import mahtab_tui.tools.toolset
 import mahtab_tui.tui.open
 import mahtab_tui.tui.transcript.layout
 import mahtab_tui.tui.widgets.approval_row  # noqa: F401

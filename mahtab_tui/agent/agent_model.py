@@ -23,7 +23,7 @@ from mahtab_tui.llm.base import make_encodable
 from mahtab_tui.llm.context_window import input_limit
 from mahtab_tui.llm.pictures import EncodedPicture, accepts_pictures
 from mahtab_tui.llm.prices import is_on_this_machine
-from mahtab_tui.tools import Toolset
+from mahtab_tui.tools.toolset import Toolset
 
 _PICTURE_ERRORS = ("image", "vision", "multimodal")
 """Words of the error of a service that rejects pictures."""

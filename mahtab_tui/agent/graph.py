@@ -35,7 +35,7 @@ from mahtab_tui.agent.state import (
     should_continue,
     step_results,
 )
-from mahtab_tui.tools import Toolset
+from mahtab_tui.tools.toolset import Toolset
 
 SHORT_OUTPUT_CHARS = 400
 """Maximum length of an output that may be the answer, by the setting `output_answers`."""

@@ -66,7 +66,7 @@ from mahtab_tui.llm.base import make_encodable
 from mahtab_tui.llm.loop_choice import LoopChoice, choose_loop
 from mahtab_tui.llm.prompt_sections import escape_sections
 from mahtab_tui.settings.model import LoopMode
-from mahtab_tui.tools import Toolset
+from mahtab_tui.tools.toolset import Toolset
 
 _RETRY_TEMPERATURE = 0.7
 """The temperature when a reply repeated the one before."""

@@ -35,7 +35,7 @@ from mahtab_tui.llm.loop_choice import LoopChoice
 from mahtab_tui.llm.providers import get_llm
 from mahtab_tui.settings.model import LoopMode
 from mahtab_tui.system import start_thread, wait_for_result
-from mahtab_tui.tools import Toolset
+from mahtab_tui.tools.toolset import Toolset
 
 if TYPE_CHECKING:
     from mahtab_tui.bus.values import Variable

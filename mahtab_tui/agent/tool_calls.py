@@ -19,7 +19,8 @@ from mahtab_tui.bus.prompt import shorten
 from mahtab_tui.llm import prompts
 from mahtab_tui.llm.base import make_encodable
 from mahtab_tui.system import start_thread
-from mahtab_tui.tools import ToolError, Toolset
+from mahtab_tui.tools import ToolError
+from mahtab_tui.tools.toolset import Toolset
 
 MAX_TOOL_RESULT_CHARS = 12_000
 """Characters of a result; the middle of a longer one is left out."""

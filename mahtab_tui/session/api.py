@@ -47,7 +47,7 @@ from mahtab_tui.settings.model import load_settings
 
 if TYPE_CHECKING:
     from mahtab_tui.agent.repl_agent import ReplAgent
-    from mahtab_tui.tools import Toolset
+    from mahtab_tui.tools.toolset import Toolset
 
 MAX_OUTPUT_CHARS = 10_000
 """Characters of output that `execute_code` returns."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mahtab_tui.knowledge.semantic_index import SemanticIndex
     from mahtab_tui.llm.background import ListedServer
     from mahtab_tui.servers.servers import Servers
-    from mahtab_tui.tools import Toolset
+    from mahtab_tui.tools.toolset import Toolset
 
 
 class Knowledge:
@@ -111,7 +111,7 @@ class Knowledge:
 
     def _make_toolset(self) -> Toolset:
         from mahtab_tui.knowledge.loaded_skills import LoadedSkills
-        from mahtab_tui.tools import Toolset
+        from mahtab_tui.tools.toolset import Toolset
 
         loaded_skills = LoadedSkills(
             lambda: self.skills, self._runtime.settings.skills_budget, self._runtime.log

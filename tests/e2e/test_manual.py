@@ -20,7 +20,7 @@ from mahtab_tui.linear.commands import COMMANDS as LINEAR_COMMANDS
 from mahtab_tui.manual import TOPICS
 from mahtab_tui.search.limits import SearchLimits
 from mahtab_tui.settings.model import Settings, load_settings
-from mahtab_tui.tools import BUILTIN
+from mahtab_tui.tools.builtin import BUILTIN
 from mahtab_tui.tui.commands import COMMANDS
 from mahtab_tui.tui.commands.declarations import PANE_COMMANDS, PANE_KEYS
 from mahtab_tui.worker.sandbox.functions import ALIASES

@@ -114,7 +114,7 @@ def test_cancelling_a_tool_leaves_other_calls_of_the_tool(
     host: SessionKernelHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     entry = EntryPoint("lingering", f"{__name__}:lingering", "mahtab_tui.tools")
-    monkeypatch.setattr("mahtab_tui.tools.entry_points", lambda group: EntryPoints([entry]))
+    monkeypatch.setattr("mahtab_tui.tools.loading.entry_points", lambda group: EntryPoints([entry]))
     cancellations = [Cancellation(), Cancellation()]
     results = [call(host, "linger", cancellations[i], word=str(i)) for i in (0, 1)]
     cancellations[0].cancel()
@@ -129,7 +129,7 @@ def test_call_that_was_cancelled_before_it_begins_does_not_wait(
     host: SessionKernelHost, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     entry = EntryPoint("lingering", f"{__name__}:lingering", "mahtab_tui.tools")
-    monkeypatch.setattr("mahtab_tui.tools.entry_points", lambda group: EntryPoints([entry]))
+    monkeypatch.setattr("mahtab_tui.tools.loading.entry_points", lambda group: EntryPoints([entry]))
     cancellation = Cancellation()
     cancellation.cancel()
     args = {"input": {"prompt": "?"}, "linger": {"word": "ended"}}[name]

@@ -20,7 +20,7 @@ from mahtab_tui.bus.record_xml import to_xml
 from mahtab_tui.llm import prompts
 from mahtab_tui.llm.base import ModelError, make_encodable
 from mahtab_tui.llm.pictures import MAX_PICTURES, EncodedPicture
-from mahtab_tui.tools import Toolset
+from mahtab_tui.tools.toolset import Toolset
 from tests import tags
 from tests.agents import Desk, FakeModel, read
 from tests.records import emit, made

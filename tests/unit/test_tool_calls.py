@@ -77,7 +77,7 @@ def own_tools(monkeypatch: pytest.MonkeyPatch) -> None:
     entry_points = EntryPoints(
         EntryPoint(name, f"{__name__}:{name}", "mahtab_tui.tools") for name in names
     )
-    monkeypatch.setattr("mahtab_tui.tools.entry_points", lambda group: entry_points)
+    monkeypatch.setattr("mahtab_tui.tools.loading.entry_points", lambda group: entry_points)
 
 
 def run(

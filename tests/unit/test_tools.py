@@ -21,7 +21,8 @@ from pydantic import BaseModel, Field
 from mahtab_tui.knowledge.library import SkillLibrary
 from mahtab_tui.knowledge.loaded_skills import LoadedSkills
 from mahtab_tui.knowledge.skills_loader import SkillsLoader
-from mahtab_tui.tools import Tool, ToolError, Toolset, Workplace, get_all_tools
+from mahtab_tui.tools import Tool, ToolError, Workplace
+from mahtab_tui.tools.toolset import Toolset, get_all_tools
 from mahtab_tui.worker.link.host import Host
 from mahtab_tui.worker.link.host_functions import make_host_function
 from tests.skills import write_skill
@@ -276,7 +277,9 @@ def plug_ins(monkeypatch: pytest.MonkeyPatch) -> Any:
         entry_points = EntryPoints(
             EntryPoint(value.partition(":")[2], value, group) for value in values
         )
-        monkeypatch.setattr(f"{group}.entry_points", lambda group: entry_points.select(group=group))
+        monkeypatch.setattr(
+            "mahtab_tui.tools.loading.entry_points", lambda group: entry_points.select(group=group)
+        )
 
     return provide
 
@@ -296,7 +299,7 @@ def test_tool_of_a_package_is_available_everywhere(plug_ins: Any, tmp_path: Path
         ("wordless", "its function has no docstring"),
         ("builtin_name", "its names are not valid in Python"),
         ("no_tool", "it is not a mahtab_tui.tools.Tool"),
-        ("mahtab_tui.tools:BUILTIN", "it is not a mahtab_tui.tools.Tool"),
+        ("mahtab_tui.tools.builtin:BUILTIN", "it is not a mahtab_tui.tools.Tool"),
         ("no_such_package_of_ours:tool", "ModuleNotFoundError"),
         ("tests.unit.leaving_module:tool", "SystemExit: no"),
         ("printing", "the name print is already in use"),

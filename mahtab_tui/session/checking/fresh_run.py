@@ -34,7 +34,7 @@ from mahtab_tui.session.checking.project_copy import CheckError, ProjectCopy
 from mahtab_tui.session.checking.recorded import CellOutcome, RecordedCell, make_outcome
 from mahtab_tui.session.kernel import startup_code
 from mahtab_tui.session.kernel_host import CELL_OUTPUT_FUNCTION
-from mahtab_tui.tools import load_tools
+from mahtab_tui.tools.loading import load_tools
 
 MIN_TIMEOUT_S = 600.0
 MAX_SLOWDOWN = 10.0
