@@ -450,6 +450,16 @@ def test_a_registration_is_undone_though_a_module_was_removed(cells: Cells) -> N
     assert cells.text("Registered in copyreg.dispatch_table") == "False\n"
 
 
+def test_an_entry_of_the_modules_with_a_hostile_name_runs_no_code(cells: Cells) -> None:
+    cells.text(
+        "import sys\nhashed = []\nclass H:\n    def __hash__(self):\n"
+        "        hashed.append(1)\n        return 1\nh = H(); sys.modules[h] = sys; hashed.clear()"
+    )
+    cells.text("v = [1]")
+    cells.kernel.undo(cells.number)
+    assert cells.text("hashed") == "[]\n"
+
+
 def test_a_logger_may_have_any_name(cells: Cells) -> None:
     done = undone(
         cells,

@@ -180,7 +180,7 @@ def test_words_of_a_figure_beside_its_axes_stand_above_them() -> None:
     figure.suptitle("rain")
     figure.supxlabel("day")
     figure.text(0.1, 0.1, "source: DWD")
-    part = figure.subfigures(1, 2)[0]
+    part: Any = figure.subfigures(1, 1)
     part.suptitle("Berlin")
     part.subplots().plot([1, 2])
     rows = texts(figure_picture(figure), 80, 20)

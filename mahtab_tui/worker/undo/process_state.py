@@ -204,8 +204,11 @@ class ProcessState:
         if modules_action is not None:
             changes["sys.modules"] = modules_action
 
-        new_modules = _read_module_names() - self._module_names
-        has_new_libraries = not _library_names(new_modules) <= _library_names(self._module_names)
+        new_modules = _new_names(_read_module_names(), self._module_names)
+        has_new_libraries = False
+        if new_modules:
+            new_libraries = _library_names(new_modules) - _library_names(self._module_names)
+            has_new_libraries = bool(new_libraries)
         for setting, old_value in zip(SETTINGS, self._values):
             is_mentioned = not set(setting.set_by).isdisjoint(mentioned_names)
             if setting.is_cache and not is_mentioned:
@@ -238,6 +241,8 @@ class ProcessState:
 def _read_module_names() -> frozenset[str]:
     """Return the names of the loaded modules."""
     newest_name = next(reversed(sys.modules), "")
+    if type(newest_name) is not str:  # hashing it would run code
+        newest_name = ""
     return _copy_module_names(len(sys.modules), newest_name)
 
 
@@ -249,6 +254,12 @@ def _copy_module_names(module_count: int, newest_name: str) -> frozenset[str]:
     because reading them would make Linux copy their memory after a fork.
     """
     return frozenset(name for name in list(sys.modules) if type(name) is str)
+
+
+def _new_names(names: frozenset[str], old_names: frozenset[str]) -> frozenset[str]:
+    """Return the names that are not among old ones."""
+    # The names themselves are not read if they come from the cache.
+    return frozenset() if names is old_names else names - old_names
 
 
 def _library_names(modules: Iterable[str]) -> set[str]:

@@ -221,7 +221,7 @@ class _WordlessDrawing:
     def draw_text(
         self, gc: object, x: float, y: float, text: str, *args: object, **named: object
     ) -> None:
-        artist = named.get("mtext") or (args[3] if len(args) > 3 else None)
+        artist: Any = named.get("mtext") or (args[3] if len(args) > 3 else None)
         if artist is not None:
             self.words.append((artist, text))
             return
