@@ -311,4 +311,5 @@ class LiveAgent:
         if decision.action == "stop":
             self.stop()
             return ""
-        return approvals[0].id if decision.action in ("run", "all") else refusal_id
+        tool.is_refused = decision.action not in ("run", "all")
+        return refusal_id if tool.is_refused else approvals[0].id

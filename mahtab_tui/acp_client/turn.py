@@ -39,8 +39,8 @@ MAX_ARGUMENTS_CHARS = 10_000
 MAX_COMPARED_CHARS = 200_000
 """Characters of a file up to which its changes are shown line by line."""
 FILES_NOT_UNDONE = "Undo does not reach files that this agent's own tools change."
-CHANGING_KINDS = ("edit", "delete", "move")
-"""Kinds of tools that change files."""
+CHANGING_KINDS = ("edit", "delete", "move", "execute")
+"""Kinds of tools that may change files."""
 _STATES = {"completed": "ok", "failed": "error"}
 _PLAN_MARKS = {"completed": "✓", "in_progress": "▸"}
 _OWN_TOOL = re.compile(r"\W*(?:mcp\W*_*)?mahtab\W*_*[a-z_]+\W*|[a-z_]+ \(mahtab MCP Server\)")
@@ -60,6 +60,8 @@ class Tool:
     arguments: str = ""
     texts: list[str] = field(default_factory=list)
     diffs: list[Diff] = field(default_factory=list)
+    is_refused: bool = False
+    """Whether the user has not allowed it."""
     started: float = field(default_factory=time.monotonic)
     """Monotonic time in seconds."""
 
@@ -85,7 +87,7 @@ class Tool:
     def details(self) -> str:
         """What it has returned and changed, and whether undo reaches that."""
         parts = [*map(_describe_diff, self.diffs), *self.texts]
-        if self.diffs or self.kind in CHANGING_KINDS:
+        if (self.diffs or self.kind in CHANGING_KINDS) and not self.is_refused:
             # First, because the rest is folded.
             parts.insert(0, FILES_NOT_UNDONE)
         return shorten("\n".join(part for part in parts if part), MAX_RESULT_CHARS)
@@ -181,7 +183,7 @@ class AgentTurn:
         is_worth_showing = is_new or tool.has_ended or news.title or news.arguments
         if is_worth_showing and not tool.is_ours:
             self._show_tool(tool, _STATES.get(tool.status, "running"))
-        if tool.has_ended:
+        if tool.has_ended or tool.is_ours:
             self._report("thinking")
 
     def _show_tool(self, tool: Tool, state: str) -> None:
@@ -238,11 +240,12 @@ def describe_permission(tool: Tool) -> str:
         arguments = json.loads(tool.arguments or "{}")
     except ValueError:
         arguments = tool.arguments
-    if isinstance(arguments, dict):
+    if tool.diffs:
+        lines += map(_describe_diff, tool.diffs)
+    elif isinstance(arguments, dict) and arguments:
         lines += [f"{name} = {value}" for name, value in arguments.items()]
-    elif arguments:
-        lines.append(str(arguments))
-    lines += [*map(_describe_diff, tool.diffs), *tool.texts]
+    else:
+        lines += [str(arguments)] if arguments else tool.texts
     return visible("\n".join(lines))
 
 

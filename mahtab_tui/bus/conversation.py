@@ -359,6 +359,9 @@ class Conversation:
             )
             self._tools[key] = use
             self.append(use)
+        # An agent may know later what it calls.
+        use.name = record.name
+        use.arguments = record.arguments
         use.state = record.state
         use.text = record.text
         self.touch(use)

@@ -11,6 +11,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 if TYPE_CHECKING:
     import mcp_types as types
 
+ALWAYS_LOADED = {"anthropic/alwaysLoad": True}
+"""Claude Code hides other tools behind a search, also from a client's own agent."""
 Report = Callable[[float, str], Awaitable[None]]
 """Reports progress: seconds since the call began, and a sentence."""
 
@@ -72,6 +74,7 @@ class McpTool(Generic[ArgumentsT]):
                 idempotent_hint=self.idempotent,
                 open_world_hint=not self.read_only,
             ),
+            _meta=ALWAYS_LOADED,
         )
 
     async def call(self, values: dict[str, Any], report: Report) -> ToolAnswer:

@@ -65,9 +65,14 @@ class KnownAgent(NamedTuple):
 
 
 KNOWN_AGENTS: Mapping[str, KnownAgent] = {
-    # It would begin in a mode in which a model decides what is allowed.
+    # It would begin in a mode in which a model decides what is allowed, and guess the next question
+    # by a further call.
     "claude": KnownAgent(
-        AcpAgent(command=("claude-agent-acp",), options={"mode": "default"}),
+        AcpAgent(
+            command=("claude-agent-acp",),
+            env={"CLAUDE_CODE_ENABLE_PROMPT_SUGGESTION": "false"},
+            options={"mode": "default"},
+        ),
         "Install it with: npm install -g @agentclientprotocol/claude-agent-acp",
     ),
     "codex": KnownAgent(
@@ -92,7 +97,10 @@ def find_agent(name: str, configured: Mapping[str, AcpAgent]) -> AcpAgent | None
     agent = configured.get(name, AcpAgent())
     if known is None:
         return agent if agent.command else None
-    changes: dict[str, Any] = {"options": {**known.program.options, **agent.options}}
+    changes: dict[str, Any] = {
+        "env": {**known.program.env, **agent.env},
+        "options": {**known.program.options, **agent.options},
+    }
     if not agent.command:
         changes["command"] = known.program.command
     return agent.model_copy(update=changes)

@@ -82,7 +82,7 @@ def test_the_user_decides_about_the_agents_own_tools(
     turn = it.begin_question("write notes.txt")
     request = it.wait_approval()
     assert request.is_code is False
-    assert request.text.startswith("# Write notes.txt\npath = notes.txt\n--- notes.txt\n")
+    assert request.text.startswith("# Write notes.txt\n--- notes.txt\n")
     assert request.text.endswith(" one\n+two")
     it.decide("run")
     assert it.wait_end(turn) == "done"
@@ -103,7 +103,9 @@ def test_a_refusal_of_the_user_reaches_the_agent(answering: OpenAnswering, proje
     assert it.wait_end(turn) == "done"
     assert it.answer(turn) == "You chose reject_once."
     assert not (project / "notes.txt").exists()
-    assert it.tools["Write notes.txt"].state == "error"
+    refused = it.tools["Write notes.txt"]
+    assert refused.state == "error"
+    assert "Undo does not reach" not in refused.text
 
 
 def test_stopping_withdraws_what_the_agent_asked(answering: OpenAnswering) -> None:
