@@ -168,7 +168,7 @@ class LiveAgent:
         self.has_history = True
         asking = asyncio.create_task(self._connection.prompt(self.session, text, pictures))
         stopping = asyncio.create_task(self._stopping.wait())
-        end = TurnEnd("cancelled")
+        end = TurnEnd("cancelled", Usage())
         try:
             await asyncio.wait((asking, stopping), return_when=asyncio.FIRST_COMPLETED)
             if not asking.done():
@@ -185,7 +185,7 @@ class LiveAgent:
             self._withdraw_permissions()
             stopping.cancel()
             asking.cancel()
-            self._count_usage(turn.number, end)
+            self._count(end.usage.changed(turn=turn.number, model=self._name, source="agent"))
         if self._failure:
             raise ModelError(self._failure)
         if self._stopping.is_set() or end.reason == "cancelled":
@@ -255,22 +255,11 @@ class LiveAgent:
                 f"{self._name} was stopped, because the session's limit of ${self._host.spending.max_usd:,.2f} (max_usd) is reached."
             )
 
-    def _count_usage(self, turn: int, end: TurnEnd) -> None:
-        """Count what an answer has used, if the agent has said anything of it."""
-        cost: float | None = None
+    def _count(self, usage: Usage) -> None:
+        """Count what an answer has used, with its cost if the agent has named it."""
         if self._new_cost is not None:
-            cost = self._new_cost - self._cost
+            usage = usage.changed(cost=self._new_cost - self._cost)
             self._cost = self._new_cost
-        usage = Usage(
-            turn=turn,
-            model=self._name,
-            input_tokens=end.input_tokens,
-            output_tokens=end.output_tokens,
-            cache_read_tokens=end.cache_read_tokens,
-            cache_creation_tokens=end.cache_creation_tokens,
-            cost=cost,
-            source="agent",
-        )
         self._host.spending.count(usage)
         emit(self._host.log, usage)
 

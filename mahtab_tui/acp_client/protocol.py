@@ -18,9 +18,11 @@ from pydantic import ValidationError
 
 from mahtab_tui.acp_client.process import AgentProcess
 from mahtab_tui.bus.escaping import shorten_line
+from mahtab_tui.bus.records import Usage
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.pictures import EncodedPicture
 from mahtab_tui.version import __version__
+from mahtab_tui.worker.tools.line_diff import unified_diff
 
 PROTOCOL_VERSION = 1
 AUTH_REQUIRED = -32000
@@ -29,14 +31,6 @@ MAX_REASON_CHARS = 300
 """Characters of an agent's error in a sentence for the user."""
 MODE_OPTION = "mode"
 """The name of the option that is the mode of an agent which has no such option itself."""
-
-
-class Diff(NamedTuple):
-    """A file that an agent's tool changes."""
-
-    path: str
-    old: str
-    new: str
 
 
 class Words(NamedTuple):
@@ -60,9 +54,10 @@ class ToolNews(NamedTuple):
     status: str | None
     arguments: str | None
     """As JSON."""
-    texts: list[str] | None
-    """What it has returned so far."""
-    diffs: list[Diff] | None
+    text: str | None
+    """What it has returned so far, or would change in files."""
+    has_diff: bool
+    """Whether the text shows changes of files."""
 
 
 class PlanNews(NamedTuple):
@@ -120,11 +115,8 @@ class TurnEnd(NamedTuple):
 
     reason: str
     """Such as "end_turn", "refusal" or "cancelled"."""
-    input_tokens: int = 0
-    """All that were read, also from the cache or into it."""
-    output_tokens: int = 0
-    cache_read_tokens: int = 0
-    cache_creation_tokens: int = 0
+    usage: Usage
+    """The tokens that it has named."""
 
 
 class OpenedSession(NamedTuple):
@@ -230,18 +222,18 @@ class AgentConnection:
             )
         with self._refusals("could not answer"):
             response = await self._agent.prompt(session_id, blocks)
-        usage = response.usage
-        if usage is None:
-            return TurnEnd(response.stop_reason)
-        cache_read_tokens = usage.cached_read_tokens or 0
-        cache_creation_tokens = usage.cached_write_tokens or 0
-        return TurnEnd(
-            response.stop_reason,
-            usage.input_tokens + cache_read_tokens + cache_creation_tokens,
-            usage.output_tokens + (usage.thought_tokens or 0),
-            cache_read_tokens,
-            cache_creation_tokens,
+        used = response.usage
+        if used is None:
+            return TurnEnd(response.stop_reason, Usage())
+        read_tokens = used.cached_read_tokens or 0
+        written_tokens = used.cached_write_tokens or 0
+        usage = Usage(
+            input_tokens=used.input_tokens + read_tokens + written_tokens,
+            output_tokens=used.output_tokens + (used.thought_tokens or 0),
+            cache_read_tokens=read_tokens,
+            cache_creation_tokens=written_tokens,
         )
+        return TurnEnd(response.stop_reason, usage)
 
     async def cancel(self, session_id: str) -> None:
         """Ask the agent to stop its answer."""
@@ -345,20 +337,30 @@ def read_update(params: object) -> Update | None:
 def _read_tool(
     call: schema.ToolCallStart | schema.ToolCallProgress | schema.ToolCallUpdate,
 ) -> ToolNews:
-    texts: list[str] | None = None
-    diffs: list[Diff] | None = None
+    text: str | None = None
+    has_diff = False
     if call.content is not None:
-        texts = []
-        diffs = []
+        texts: list[str] = []
         for part in call.content:
             if isinstance(part, schema.FileEditToolCallContent):
-                diffs.append(Diff(part.path, part.old_text or "", part.new_text))
+                texts.append(_describe_diff(part))
+                has_diff = True
             elif isinstance(part, schema.ContentToolCallContent):
                 texts.append(_read_block(part.content))
+        text = "\n".join(filter(None, texts))
     arguments: str | None = None
     if call.raw_input is not None:
         arguments = json.dumps(call.raw_input, ensure_ascii=False)
-    return ToolNews(call.tool_call_id, call.title, call.kind, call.status, arguments, texts, diffs)
+    return ToolNews(
+        call.tool_call_id, call.title, call.kind, call.status, arguments, text, has_diff
+    )
+
+
+def _describe_diff(change: schema.FileEditToolCallContent) -> str:
+    """Return the changed lines of a file."""
+    old_lines = (change.old_text or "").splitlines()
+    diff = unified_diff(old_lines, change.new_text.splitlines(), context_lines=2)
+    return "\n".join([f"{change.path}:", *diff])
 
 
 def _read_block(block: Any) -> str:

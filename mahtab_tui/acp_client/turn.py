@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 import time
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from mahtab_tui.acp_client.protocol import (
-    Diff,
     PlanNews,
     Thought,
     ToolNews,
@@ -36,8 +33,6 @@ from mahtab_tui.llm.base import make_encodable
 MAX_RESULT_CHARS = 12_000
 """Characters of what a tool has returned; the middle of a longer text is left out."""
 MAX_ARGUMENTS_CHARS = 10_000
-MAX_COMPARED_CHARS = 200_000
-"""Characters of a file up to which its changes are shown line by line."""
 FILES_NOT_UNDONE = "Undo does not reach files that this agent's own tools change."
 CHANGING_KINDS = ("edit", "delete", "move", "execute")
 """Kinds of tools that may change files."""
@@ -58,8 +53,8 @@ class Tool:
     kind: str = ""
     status: str = ""
     arguments: str = ""
-    texts: list[str] = field(default_factory=list)
-    diffs: list[Diff] = field(default_factory=list)
+    text: str = ""
+    has_diff: bool = False
     is_refused: bool = False
     """Whether the user has not allowed it."""
     started: float = field(default_factory=time.monotonic)
@@ -80,17 +75,18 @@ class Tool:
         self.kind = news.kind or self.kind
         self.status = news.status or self.status
         self.arguments = self.arguments if news.arguments is None else news.arguments
-        self.texts = self.texts if news.texts is None else news.texts
-        self.diffs = self.diffs if news.diffs is None else news.diffs
+        if news.text is not None:
+            self.text = news.text
+            self.has_diff = news.has_diff
 
     @property
     def details(self) -> str:
         """What it has returned and changed, and whether undo reaches that."""
-        parts = [*map(_describe_diff, self.diffs), *self.texts]
-        if (self.diffs or self.kind in CHANGING_KINDS) and not self.is_refused:
+        text = shorten(self.text, MAX_RESULT_CHARS)
+        if (self.has_diff or self.kind in CHANGING_KINDS) and not self.is_refused:
             # First, because the rest is folded.
-            parts.insert(0, FILES_NOT_UNDONE)
-        return shorten("\n".join(part for part in parts if part), MAX_RESULT_CHARS)
+            return f"{FILES_NOT_UNDONE}\n{text}".rstrip()
+        return text
 
 
 class AgentTurn:
@@ -236,24 +232,11 @@ class AgentTurn:
 def describe_permission(tool: Tool) -> str:
     """Return what a tool would do, for the user who is asked."""
     lines = [f"# {tool.title.strip() or tool.kind or 'a tool'}"]
-    try:
-        arguments = json.loads(tool.arguments or "{}")
-    except ValueError:
-        arguments = tool.arguments
-    if tool.diffs:
-        lines += map(_describe_diff, tool.diffs)
-    elif isinstance(arguments, dict) and arguments:
+    arguments = json.loads(tool.arguments or "null")
+    if tool.has_diff or not arguments:
+        lines.append(tool.text)
+    elif isinstance(arguments, dict):
         lines += [f"{name} = {value}" for name, value in arguments.items()]
     else:
-        lines += [str(arguments)] if arguments else tool.texts
+        lines.append(str(arguments))
     return visible("\n".join(lines))
-
-
-def _describe_diff(diff: Diff) -> str:
-    """Return the changed lines of a file."""
-    if len(diff.old) + len(diff.new) > MAX_COMPARED_CHARS:
-        return f"{diff.path}: {len(diff.old):,} → {len(diff.new):,} characters"
-    lines: Iterable[str] = difflib.unified_diff(
-        diff.old.splitlines(), diff.new.splitlines(), diff.path, diff.path, lineterm="", n=2
-    )
-    return "\n".join(lines)

@@ -91,10 +91,11 @@ class PromptHandler(records.RecordHandler):
         self._records.append(record)
         self._count += 1
 
-    def get_context(self, max_chars: int = MAX_CONTEXT_CHARS) -> str:
+    def get_context(self, max_chars: int = MAX_CONTEXT_CHARS, *, agent: str = "") -> str:
         """Return the newest records since `clear` as XML.
 
         Args:
+            agent: The name of the agent that gets them, and knows its own cells; empty for a model.
             max_chars: Characters of the text. Hidden records do not count, because the user may
                 show them again.
         """
@@ -107,6 +108,8 @@ class PromptHandler(records.RecordHandler):
         max_record_chars = min(MAX_RECORD_CHARS, max_chars // 2)
         remaining_chars = max_chars - len(_omission_note(count)) - 1
         for record in reversed(new_records):
+            if agent and getattr(record, "party", None) == _other_agent(agent):
+                continue
             is_rewritten = isinstance(record, records.ReplOut) and record.rewritten
             text = escape_output(record.text, rewritten=is_rewritten).rstrip("\n")
             element = to_xml(record.changed(text=shorten(text, max_record_chars)))
@@ -135,7 +138,12 @@ def _name_author(record: records.CellRecord) -> records.CellRecord:
     cells says enough; there, "you" would be the model."""
     if record.guest is None:
         return record.changed(party=None)
-    return record.changed(party=f"{record.party}, another agent", guest=None, call=None)
+    return record.changed(party=_other_agent(record.party or "agent"), guest=None, call=None)
+
+
+def _other_agent(name: str) -> str:
+    """Return how a model is told of an agent."""
+    return f"{name}, another agent"
 
 
 def shorten(text: str, limit: int, advice: str = "") -> str:

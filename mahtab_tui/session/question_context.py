@@ -12,6 +12,7 @@ from mahtab_tui.bus.prompt import PromptHandler
 from mahtab_tui.bus.records import UserAttachment, emit
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.llm.base import make_encodable
+from mahtab_tui.llm.names import agent_name
 from mahtab_tui.llm.pictures import EncodedPicture
 from mahtab_tui.llm.prompt_sections import render_context
 from mahtab_tui.llm.prompts import COMPUTE, PLANNING
@@ -121,7 +122,7 @@ class QuestionContext:
         variables = self.describe_variables(question, conversation)
         self._remember_data(variables)
         folder = self._look_around(question)
-        activity = self._prompt.get_context()
+        activity = self._prompt.get_context(agent=agent_name(self._runtime.info.model))
         stale_cells = self._stale_outputs.tell(question, self._prompt.hidden)
         sections = render_context(activity, attachments, folder, stale_cells)
         self._prompt.clear()

@@ -82,7 +82,7 @@ def test_the_user_decides_about_the_agents_own_tools(
     turn = it.begin_question("write notes.txt")
     request = it.wait_approval()
     assert request.is_code is False
-    assert request.text.startswith("# Write notes.txt\n--- notes.txt\n")
+    assert request.text.startswith("# Write notes.txt\nnotes.txt:\n")
     assert request.text.endswith(" one\n+two")
     it.decide("run")
     assert it.wait_end(turn) == "done"
@@ -270,3 +270,22 @@ def test_a_search_needs_a_model(answering: OpenAnswering) -> None:
     assert "acp:other is an agent, which only answers questions." in it.run(search).text
     it.session.change_setting("sub_model", "demo")
     assert "acp:other" not in it.run(search).text
+
+
+def test_an_agent_is_told_of_the_users_cells_and_not_of_its_own(answering: OpenAnswering) -> None:
+    it = answering(approval="auto")
+    it.ask("eval theirs = 1")
+    it.run("mine = 2")
+    told = it.ask("echo")
+    assert "mine = 2" in told
+    assert "theirs = 1" not in told
+    assert "another agent" not in told
+
+
+def test_the_entry_of_a_tool_has_the_newest_name(answering: OpenAnswering) -> None:
+    it = answering(approval="auto")
+    it.ask("rename A better title")
+    (use, words) = entries(it)
+    assert isinstance(use, ToolUse)
+    assert (use.name, use.arguments, use.state) == ("A better title", '{"command": "ls"}', "ok")
+    assert isinstance(words, AnswerText)

@@ -214,6 +214,13 @@ class OutsideAgent:
         await self._tool(session_id, start=False, content=content, status=status, **call)
         await self._say(f"You chose {chosen}.", session_id)
 
+    async def _do_rename(self, title: str, session_id: str, prompt: list[Any]) -> None:
+        call: dict[str, Any] = {"tool_call_id": "named"}
+        await self._tool(session_id, start=True, kind="read", title="Preparing", **call)
+        await self._tool(session_id, start=False, title=title, raw_input={"command": "ls"}, **call)
+        await self._tool(session_id, start=False, status="completed", **call)
+        await self._say("Named.", session_id)
+
     async def _do_plan(self, steps: str, session_id: str, prompt: list[Any]) -> None:
         for state in ("pending", "completed"):
             entries = [
