@@ -18,6 +18,8 @@ class Definition(NamedTuple):
     names: frozenset[str]
     """Names that the code reads."""
     is_class: bool = False
+    global_names: frozenset[str] = frozenset()
+    """Names that functions in it declare as global, and may bind."""
 
 
 class Origin(NamedTuple):
@@ -112,7 +114,9 @@ def join_flows(flows: Sequence[Flow]) -> Flow:
         for name, definition in branch.definitions.items():
             other = flow.definitions.get(name, definition)
             flow.definitions[name] = Definition(
-                definition.names | other.names, definition.is_class or other.is_class
+                definition.names | other.names,
+                definition.is_class or other.is_class,
+                definition.global_names | other.global_names,
             )
     return flow
 

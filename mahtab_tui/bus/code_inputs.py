@@ -19,6 +19,7 @@ from mahtab_tui.bus.code_flow import (
 from mahtab_tui.bus.code_scopes import (
     Comprehension,
     comprehension_targets,
+    declared_globals,
     free_names,
     imported_names,
     inner_nodes,
@@ -28,6 +29,8 @@ from mahtab_tui.bus.code_scopes import (
 from mahtab_tui.bus.magic_code import MAX_NESTED_MAGICS, keeps_names, session_code
 from mahtab_tui.worker.magic.syntax import parse_python, transform
 
+_MAX_LOOP_READS = 5
+"""How often a loop is read, unless nothing new shows before. The loops in it are read as often."""
 _MAX_CODE_CHARS = 20_000
 """Longer code is not read, because code can be made to take quadratic time."""
 _NO_NAMES: frozenset[str] = frozenset()
@@ -114,6 +117,7 @@ class _CellReader(ast.NodeVisitor):
         """Functions and classes whose names were read, and have not changed since."""
         self._names_read_by_methods: set[str] = set()
         """Names that the functions defined so far read; in a class, only those of its methods."""
+        self._is_in_loop = False
         self._magic_depth = 0
         """How many magic commands contain the code that is being read."""
 
@@ -188,6 +192,7 @@ class _CellReader(ast.NodeVisitor):
             definition = self.flow.definitions.get(name)
             if definition is not None and name not in self._followed_definitions:
                 self._followed_definitions.add(name)
+                self._statement_names |= definition.global_names
                 pending_names += definition.names
 
     def _read_name(self, name: str) -> None:
@@ -351,15 +356,26 @@ class _CellReader(ast.NodeVisitor):
 
     def visit_For(self, node: ast.For | ast.AsyncFor) -> None:
         self.visit(node.iter)
-        self._visit_optional([node.target, *node.body])
+        self._visit_loop([node.target, *node.body])
         self._visit_optional(node.orelse)
 
     visit_AsyncFor = visit_For
 
     def visit_While(self, node: ast.While) -> None:
         self.visit(node.test)
-        self._visit_optional(node.body)
+        self._visit_loop([*node.body, node.test])
         self._visit_optional(node.orelse)
+
+    def _visit_loop(self, nodes: Sequence[ast.AST]) -> None:
+        """Read statements that may run several times, and then read what they have bound."""
+        is_outermost = not self._is_in_loop
+        self._is_in_loop = True
+        for _ in range(_MAX_LOOP_READS if is_outermost else 1):
+            sources_before = self.flow.sources
+            self._visit_optional(nodes)
+            if self.flow.sources == sources_before:
+                break
+        self._is_in_loop = not is_outermost
 
     def visit_Try(self, node: ast.Try | ast.TryStar) -> None:
         handlers = [[handler] for handler in node.handlers]
@@ -396,7 +412,8 @@ class _CellReader(ast.NodeVisitor):
 
     def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         self._visit_all(outer_nodes(node))
-        self._define(node.name, Definition(free_names(node)))
+        definition = Definition(free_names(node), global_names=declared_globals(node))
+        self._define(node.name, definition)
 
     visit_AsyncFunctionDef = visit_FunctionDef
 
@@ -409,7 +426,8 @@ class _CellReader(ast.NodeVisitor):
         self._visit_class_body(node)
         # Inherited methods are found through the bases.
         base_names = {base.id for base in node.bases if isinstance(base, ast.Name)}
-        definition = Definition(frozenset(self._names_read_by_methods | base_names), is_class=True)
+        names = frozenset(self._names_read_by_methods | base_names)
+        definition = Definition(names, is_class=True, global_names=declared_globals(node))
         self._statement_sources |= self._class_sources
         self._class_sources = outer_class_sources
         self._names_read_by_methods = outer_read_names
@@ -484,4 +502,4 @@ def instance_of(name: str, definition: Definition) -> Definition:
         name: The name of the class.
         definition: The code of the class.
     """
-    return Definition(definition.names | {name})
+    return Definition(definition.names | {name}, global_names=definition.global_names)

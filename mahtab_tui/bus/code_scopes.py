@@ -32,6 +32,12 @@ def free_names(scope: Scope) -> frozenset[str]:
     return reads.names | reads.global_names
 
 
+def declared_globals(scope: Scope) -> frozenset[str]:
+    """Return the names that a function or class, or functions in it, declare as global."""
+    declarations = [node for node in ast.walk(scope) if isinstance(node, ast.Global)]
+    return frozenset(name for declaration in declarations for name in declaration.names)
+
+
 def _read_scope(scope: Scope) -> _Reads:
     loaded_names: set[str] = set()
     global_names: set[str] = set()

@@ -6,7 +6,7 @@ from __future__ import annotations
 import sys
 from bisect import bisect_left, insort
 from collections import defaultdict, deque
-from collections.abc import Callable, Container, Iterable, Mapping, Set
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -77,8 +77,11 @@ class _CellUse:
     """The cells that had made the inputs, by name."""
     values: Mapping[str, int]
     """The cells that had first made the values that the inputs had, by name."""
-    sources: Mapping[str, frozenset[str]]
-    """The inputs from which the variables that the cell binds are computed, by their names."""
+    sources: dict[str, frozenset[str]]
+    """The inputs from which the variables that the cell binds or changes are computed, by their
+    names."""
+    call_targets: Set[str]
+    """Names that the cell's calls may have changed, as far as its code shows."""
     mention_sources: Mapping[str, frozenset[str]]
     """The inputs in statements that mention a variable, by its name."""
     reused_names: Set[str]
@@ -414,6 +417,7 @@ class Staleness:
             made_by,
             values,
             finder.find(_unite_sources(inputs)),
+            inputs.call_sources.keys(),
             finder.find(inputs.mention_sources),
             inputs.reused_names,
         )
@@ -507,8 +511,9 @@ class Staleness:
             return self._restore(record.cell or 0, record.changes)
         return self._change(record.cell, record.changes)
 
-    def _change(self, cell: int, changes: Iterable[Change]) -> set[int]:
+    def _change(self, cell: int, changes: Sequence[Change]) -> set[int]:
         """Note what a cell has changed."""
+        self._note_hidden_changes(cell, changes)
         changed_cells: set[int] = set()
         for change in changes:
             name = change.name
@@ -524,6 +529,45 @@ class Staleness:
             else:
                 self._set_maker(change, cell)
         return changed_cells
+
+    def _note_hidden_changes(self, cell: int, changes: Sequence[Change]) -> None:
+        """Note from what a cell has computed variables that its code does not show as changed: by a
+        function that it calls, or under another name of the same object."""
+        use = self._uses.get(cell)
+        if use is None:
+            return
+        hidden_names = {change.name for change in changes} - use.sources.keys()
+        if not hidden_names:
+            return
+        for name, sources in self._sources_in_functions(use).items():
+            if name in hidden_names and sources:
+                use.sources[name] = _unite_known([sources, use.sources_of(name)])
+
+        names_in_place = {change.name for change in changes if change.change == "changed"}
+        shown_names = names_in_place & use.sources.keys()
+        other_name_sources = _unite_known(use.sources[name] for name in shown_names)
+        for name in names_in_place - shown_names - use.call_targets:
+            use.sources[name] = _unite_known([other_name_sources, use.sources_of(name)])
+
+    def _sources_in_functions(self, use: _CellUse) -> dict[str, frozenset[str]]:
+        """Return the inputs from which the functions of earlier cells may compute variables, by the
+        names of the variables."""
+        sources_by_name: dict[str, frozenset[str]] = {}
+        for function in use.made_by:
+            if self._definition(function) is None:
+                continue
+            sources = use.mention_sources.get(function, frozenset())
+            for name in self._names_in_function(function) - {function}:
+                sources_by_name[name] = _unite_known(
+                    [sources_by_name.get(name, frozenset()), sources]
+                )
+        return sources_by_name
+
+    def _names_in_function(self, function: str) -> set[str]:
+        """Return the names that a function reads or may bind, also by the functions that it calls."""
+        names = self._with_called([function])
+        definitions = [self._definition(name) for name in names]
+        return names.union(*(item.global_names for item in definitions if item is not None))
 
     def _change_used(self, cell: int, change: Change) -> set[int]:
         """Note that a cell has changed a variable that cells have used. Return the cells whose
@@ -665,6 +709,12 @@ class Staleness:
                 use.stale[name] = StaleInput(name, use.made_by[name], changed_by, now_made_by)
                 changed_cells.add(cell)
         return changed_cells
+
+
+def _unite_known(sets: Iterable[frozenset[str]]) -> frozenset[str]:
+    """Return all inputs; none if they are too many to be known."""
+    inputs = frozenset().union(*sets)
+    return inputs if len(inputs) <= MAX_SOURCES else frozenset()
 
 
 def _unite_sources(inputs: CodeInputs) -> dict[str, Set[str]]:

@@ -157,6 +157,11 @@ def test_code_of_a_variable_is_known_under_its_other_names(code: str, names: str
         ("class A:\n  size = a\n  def m(self): return b", "A", "a"),
         ("class A:\n  k = a\nk = 1\ny = k", "y", ""),
         ("class A: df['a'] = b", "df", "df b"),
+        ("for i in xs:\n  a = b\n  b = k", "a", "xs b k"),
+        ("b = c = 0\nfor i in xs:\n  a = b\n  b = c\n  c = k", "a", "xs k"),
+        ("a = b = 0\nfor i in xs:\n  a = b\n  y = k", "a", "xs"),
+        ("b = 0\nfor i in xs:\n  for j in ys:\n    a = b\n  b = k", "a", "xs ys k"),
+        ("b = 0\nwhile b < n:\n  a = b\n  b += k", "a", "n k"),
         ("[last := v * k for v in xs]", "last", "xs k"),
         ("y = [v * k for v in xs]", "y", "xs k"),
         ("y = " + " + ".join(f"x{n}" for n in range(101)), "y", ""),
@@ -907,6 +912,42 @@ def test_variables_that_rest_on_stale_ones_are_marked() -> None:
     again = ran(7, "y = x", {"y": "rebound"})
     marks = StaleOutputs([*past, *again]).stale_marks()
     assert marks == {"z": "from In 3 (stale)", "v": "rests on In 3 (stale)"}
+
+
+@pytest.mark.parametrize(
+    ("code", "change", "marks"),
+    [
+        # Under another name of the same object
+        ("b.append(k)", {"a": "changed", "b": "changed"}, "a b"),
+        ("b[0] = k; y = 1", {"a": "changed", "b": "changed", "y": "rebound"}, "a b"),
+        ("b.append(1); y = k", {"a": "changed", "b": "changed", "y": "rebound"}, "y"),
+        # By a function of an earlier cell
+        ("put()", {"a": "changed", "b": "changed"}, "a b"),
+        ("put(); print(a)", {"a": "changed", "b": "changed"}, "a b"),
+        ("bind()", {"y": "rebound"}, "y"),
+        ("call_bind()", {"y": "rebound"}, "y"),
+        ("bind_other()", {"y": "rebound"}, ""),
+        # By a function of the cell itself
+        ("def bind(): global y; y = k\nbind()", {"y": "rebound", "bind": "rebound"}, "y"),
+    ],
+)
+def test_variables_that_a_cell_changes_without_naming_them_are_marked(
+    code: str, change: Mapping[str, ChangeKind], marks: str
+) -> None:
+    functions = (
+        "def put(): a.append(k)\n"
+        "def bind(): global y; y = k\n"
+        "def call_bind(): bind()\n"
+        "def bind_other(): global y; y = n"
+    )
+    names = "put bind call_bind bind_other".split()
+    past = [
+        *ran(1, "k = n = 1; a = b = []; y = 0", dict.fromkeys("knaby", "added")),
+        *ran(2, functions, dict.fromkeys(names, "added")),
+        *ran(3, code, change),
+        *ran(4, "k = 2", {"k": "rebound"}),
+    ]
+    assert StaleOutputs(past).stale_marks().keys() - names == set(marks.split())
 
 
 def test_model_is_not_told_about_undone_cells() -> None:
