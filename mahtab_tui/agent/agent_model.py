@@ -136,7 +136,7 @@ class AgentModel:
             options: What `tool_options` returns, and other options of the model.
             writer: Gets the words of the answer and records.
         """
-        if not options:
+        if "tools" not in options:
             messages = calls_as_text(messages)
         pictures = self._available_pictures()
         request = self._prepare(state, messages, options, pictures, writer)
@@ -158,7 +158,7 @@ class AgentModel:
             request = self._prepare(state, messages, options, pictures, writer)
             return self._send(request, writer)
 
-        if options and _is_about(answer, _TOOL_ERRORS):
+        if "tools" in options and _is_about(answer, _TOOL_ERRORS):
             self._model_without_tools = self.llm
             writer(Notice(TOOLS_REJECTED, level="info"))
             request = replace(request, messages=calls_as_text(request.messages), options={})
