@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field
 
 from mahtab_tui.knowledge.loaded_skills import SkillsBudgetExceeded
-from mahtab_tui.tools.tool import Tool, Workplace
+from mahtab_tui.tools.tool import Tool, ToolContext
 
 
 class _Arguments(BaseModel):
@@ -26,9 +26,9 @@ class SearchSkills(_Arguments):
     limit: int = Field(5, ge=1, le=50, description="at most this many")
 
 
-def search_skills(workplace: Workplace, arguments: SearchSkills) -> str:
+def search_skills(context: ToolContext, arguments: SearchSkills) -> str:
     """Return the skills that match a query, one line each: name and description."""
-    return workplace.skills.describe_matches(arguments.query, arguments.limit)
+    return context.skills.describe_matches(arguments.query, arguments.limit)
 
 
 class LoadSkill(_Arguments):
@@ -40,13 +40,13 @@ class LoadSkill(_Arguments):
     )
 
 
-def load_skill(workplace: Workplace, arguments: LoadSkill) -> str:
+def load_skill(context: ToolContext, arguments: LoadSkill) -> str:
     """Return the instructions of a skill, which stays loaded from now on; or a file of the skill."""
     if arguments.file:
-        return workplace.skills.file(arguments.name, arguments.file)
-    instructions = workplace.skills.instructions(arguments.name, arguments.args)
+        return context.skills.file(arguments.name, arguments.file)
+    instructions = context.skills.instructions(arguments.name, arguments.args)
     try:
-        workplace.loaded.load(arguments.name)
+        context.loaded_skills.load(arguments.name)
     except SkillsBudgetExceeded as error:
         return f"{instructions}\n\n[The skill does not stay loaded. {error}]"
     return instructions
@@ -63,19 +63,19 @@ class SearchCode(_Arguments):
     encoding: _Encoding = ""
 
 
-def search_code(workplace: Workplace, arguments: SearchCode) -> str:
+def search_code(context: ToolContext, arguments: SearchCode) -> str:
     """Return the lines of the project's files that match a regular expression, with lines around them.
 
     Searches only the project's folder; skips hidden files, binary files and what .gitignore names.
     """
-    return workplace.code.search(
+    return context.code.search(
         arguments.pattern,
         arguments.file_pattern,
         arguments.context_lines,
         ignore_case=arguments.ignore_case,
         limit=arguments.limit,
         encoding=arguments.encoding or None,
-        cancelled=workplace.cancelled,
+        cancelled=context.cancelled,
     ).as_text()
 
 
@@ -86,14 +86,14 @@ class ReadFile(_Arguments):
     encoding: _Encoding = ""
 
 
-def read_file(workplace: Workplace, arguments: ReadFile) -> str:
+def read_file(context: ToolContext, arguments: ReadFile) -> str:
     """Return lines of a file of the project, each with its number. Files outside the project's folder are refused."""
-    return workplace.code.read_file(
+    return context.code.read_file(
         arguments.path, arguments.start, arguments.end, arguments.encoding or None
     )
 
 
-BUILTIN: tuple[Tool, ...] = (
+BUILTIN_TOOLS: tuple[Tool, ...] = (
     Tool(search_skills, SearchSkills),
     Tool(load_skill, LoadSkill, also="skill"),
     Tool(search_code, SearchCode),

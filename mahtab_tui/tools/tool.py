@@ -8,6 +8,7 @@ import keyword
 import threading
 import traceback
 import typing
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -27,27 +28,40 @@ class ToolError(Exception):
     """A tool cannot do what was asked; the message is a sentence for the model."""
 
 
+class InvalidTool(Exception):
+    """The definition of a tool is wrong. The message is a clause that says why."""
+
+
 @dataclass(frozen=True)
-class Workplace:
-    """What the functions of tools work with."""
+class ToolContext:
+    """The parts of a session that the function of a tool can use."""
 
     code: CodeSearcher
     """The project's source; files outside its folder are refused."""
     skills: SkillLibrary
-    loaded: LoadedSkills
+    """All skills of the session."""
+    loaded_skills: LoadedSkills
     """The skills that stay loaded in the session."""
     cancelled: threading.Event
-    """Set when nobody waits for the result any more."""
+    """Set when nobody waits for the result of the call any more."""
+
+    @property
+    def loaded(self) -> LoadedSkills:
+        """The name of `loaded_skills` in version 0.1."""
+        warnings.warn("loaded is now loaded_skills", DeprecationWarning, stacklevel=2)
+        return self.loaded_skills
 
 
 class Tool(NamedTuple):
     """A function that a model can call."""
 
-    function: Callable[[Workplace, Any], str]
-    """Its name is the tool's name, its docstring the description for models. Raises `ToolError`."""
+    function: Callable[[ToolContext, Any], str]
+    """Does the tool's work, and returns the result for the model. Raises `ToolError`. The function's
+    name is the tool's name, and its docstring the description for models."""
     arguments: type[BaseModel]
+    """The schema of the arguments."""
     also: str = ""
-    """A second name in the namespace."""
+    """A second name of the tool's function in the namespace; empty for none."""
 
     @property
     def name(self) -> str:
@@ -55,18 +69,18 @@ class Tool(NamedTuple):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Its names in the namespace."""
+        """The names of the tool's function in the namespace."""
         return (self.name, self.also) if self.also else (self.name,)
 
     @property
     def description(self) -> str:
         return inspect.getdoc(self.function) or ""
 
-    def call(self, workplace: Workplace, arguments: Mapping[str, Any]) -> str:
+    def call(self, context: ToolContext, arguments: Mapping[str, Any]) -> str:
         """Check the arguments and run the tool. Raises `ToolError` for any error."""
         try:
             validated_arguments = self.arguments.model_validate(dict(arguments))
-            return str(self.function(workplace, validated_arguments))
+            return str(self.function(context, validated_arguments))
         except KeyboardInterrupt:
             raise
         except ValidationError as error:
@@ -78,7 +92,7 @@ class Tool(NamedTuple):
         except (ToolError, SkillNotFound, CodeError) as error:
             raise ToolError(str(error)) from None
         except BaseException as error:  # a plug-in's code
-            raise ToolError(f"{self.name} failed: {_format_error(error)}") from error
+            raise ToolError(f"{self.name} failed: {format_error(error)}") from error
 
     def host_functions(self) -> list[HostFunction]:
         """Return the functions for the namespace of cells, one for each name."""
@@ -97,24 +111,32 @@ class Tool(NamedTuple):
         doc = "\n".join(doc_lines)
         return [HostFunction(name, self.name, parameters, doc) for name in self.names]
 
-    def problem(self) -> str:
-        """Return what is wrong with the definition, as the end of a sentence."""
-        # A plug-in may have put anything into the fields.
+    def validate(self) -> None:
+        """Check the definition. A package may have put any objects into the fields.
+
+        Raises:
+            InvalidTool: The definition is wrong.
+            Exception: The function for the namespace cannot be made.
+        """
         function: object = self.function
         arguments: object = self.arguments
-        is_model = isinstance(arguments, type) and issubclass(arguments, BaseModel)
-        if not hasattr(function, "__name__") or not is_model:
-            return "it is not a function and a pydantic model"
+        if not callable(function):
+            raise InvalidTool("its function cannot be called")
+        if not isinstance(getattr(function, "__name__", None), str):
+            raise InvalidTool("its function has no name")
+        if not (isinstance(arguments, type) and issubclass(arguments, BaseModel)):
+            raise InvalidTool("its arguments are not a pydantic model")
 
-        for name in (*self.names, *self.arguments.model_fields):
+        for name in (*self.names, *arguments.model_fields):
             if not name.isidentifier() or keyword.iskeyword(name):
-                return "its names are not valid in Python"
+                raise InvalidTool(f"the name {name!r} is not valid in Python")
+        if not self.description:
+            raise InvalidTool("its function has no docstring")
         for host_function in self.host_functions():
-            make_host_function(host_function._asdict())  # raises if that is impossible
-        return "" if self.description else "its function has no docstring"
+            make_host_function(host_function._asdict())
 
 
-def _format_error(error: BaseException) -> str:
+def format_error(error: BaseException) -> str:
     """Return an exception as Python prints it, without its traceback."""
     return "".join(traceback.format_exception_only(error)).strip()
 

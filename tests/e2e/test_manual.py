@@ -20,7 +20,7 @@ from mahtab_tui.linear.commands import COMMANDS as LINEAR_COMMANDS
 from mahtab_tui.manual import TOPICS
 from mahtab_tui.search.limits import SearchLimits
 from mahtab_tui.settings.model import Settings, load_settings
-from mahtab_tui.tools.builtin import BUILTIN
+from mahtab_tui.tools.builtin import BUILTIN_TOOLS
 from mahtab_tui.tui.commands import COMMANDS
 from mahtab_tui.tui.commands.declarations import PANE_COMMANDS, PANE_KEYS
 from mahtab_tui.worker.sandbox.functions import ALIASES
@@ -198,7 +198,7 @@ def test_documented_slash_commands_keys_and_settings_exist() -> None:
 
 def test_every_builtin_function_is_documented() -> None:
     documented = set(re.findall(r"`(\w+)`", PAGES["python"]))
-    assert {*NAMES, *(name for tool in BUILTIN for name in tool.names)} <= documented
+    assert {*NAMES, *(name for tool in BUILTIN_TOOLS for name in tool.names)} <= documented
 
 
 @pytest.mark.parametrize("topic", TABLES)

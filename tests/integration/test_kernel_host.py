@@ -16,7 +16,7 @@ from mahtab_tui.kernel.host import OWN_CALLS
 from mahtab_tui.session.kernel_host import SessionKernelHost
 from mahtab_tui.settings.model import load_settings
 from mahtab_tui.system import start_thread
-from mahtab_tui.tools import Tool, Workplace
+from mahtab_tui.tools import Tool, ToolContext
 from tests.integration.sessions import DEADLINE, Opened
 from tests.waiting import wait_for
 
@@ -25,7 +25,7 @@ class Lingering(BaseModel):
     word: str
 
 
-def linger(at: Workplace, arguments: Lingering) -> str:
+def linger(at: ToolContext, arguments: Lingering) -> str:
     """Wait until the call is cancelled."""
     assert at.cancelled.wait(DEADLINE)
     return arguments.word

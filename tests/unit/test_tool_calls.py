@@ -24,7 +24,7 @@ from mahtab_tui.bus.answers import strip_copied_tags
 from mahtab_tui.kernel.cancellation import Cancellation
 from mahtab_tui.llm.answer_metadata import RESTARTED
 from mahtab_tui.llm.base import ModelError
-from mahtab_tui.tools import Tool, Workplace
+from mahtab_tui.tools import Tool, ToolContext
 from tests import tags
 from tests.agents import Desk, FakeModel, code, read, words
 from tests.tool_calling import Answer, Caller, calling_agent, calls
@@ -42,7 +42,7 @@ waits = threading.Event()
 released = threading.Event()
 
 
-def wait(at: Workplace, arguments: Nothing) -> str:
+def wait(at: ToolContext, arguments: Nothing) -> str:
     """Wait, and ignore cancellation."""
     waits.set()
     released.wait(20)
@@ -52,7 +52,7 @@ def wait(at: Workplace, arguments: Nothing) -> str:
 seen: queue.SimpleQueue[bool] = queue.SimpleQueue()
 
 
-def heed(at: Workplace, arguments: Nothing) -> str:
+def heed(at: ToolContext, arguments: Nothing) -> str:
     """Wait, then record whether it was cancelled."""
     waits.set()
     released.wait(20)
@@ -60,7 +60,7 @@ def heed(at: Workplace, arguments: Nothing) -> str:
     return "late"
 
 
-def leave(at: Workplace, arguments: Nothing) -> str:
+def leave(at: ToolContext, arguments: Nothing) -> str:
     """End the thread."""
     raise KeyboardInterrupt
 

@@ -9,7 +9,9 @@ import json
 import sys
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from enum import Enum
+from functools import partial
 from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path
 from typing import Any, Literal
@@ -18,10 +20,13 @@ import numpy
 import pytest
 from pydantic import BaseModel, Field
 
+from mahtab_tui.knowledge.code import CodeSearcher
 from mahtab_tui.knowledge.library import SkillLibrary
 from mahtab_tui.knowledge.loaded_skills import LoadedSkills
 from mahtab_tui.knowledge.skills_loader import SkillsLoader
-from mahtab_tui.tools import Tool, ToolError, Workplace
+from mahtab_tui.tools import Tool, ToolContext, ToolError
+from mahtab_tui.tools.builtin import SearchSkills
+from mahtab_tui.tools.langchain_tools import short_schema
 from mahtab_tui.tools.toolset import Toolset, get_all_tools
 from mahtab_tui.worker.link.host import Host
 from mahtab_tui.worker.link.host_functions import make_host_function
@@ -178,7 +183,7 @@ class CountLines(BaseModel):
     times: int = 1
 
 
-def count_lines(at: Workplace, arguments: CountLines) -> str:
+def count_lines(at: ToolContext, arguments: CountLines) -> str:
     """Return how many lines a file of the project has."""
     return str(arguments.times * len(at.code.read_file(arguments.path).splitlines()))
 
@@ -186,16 +191,26 @@ def count_lines(at: Workplace, arguments: CountLines) -> str:
 counting = Tool(count_lines, CountLines)
 
 
-def without_words(at: Workplace, arguments: CountLines) -> str:
+def without_words(at: ToolContext, arguments: CountLines) -> str:
     return ""
 
 
 wordless = Tool(without_words, CountLines)
+
+
+def named_nothing(at: ToolContext, arguments: CountLines) -> str:
+    """Do nothing."""
+    return ""
+
+
 builtin_name = Tool(lambda at, given: "", CountLines)
 no_tool = 42
+module_as_function = Tool(json, CountLines)  # type: ignore[arg-type]
+object_as_function = Tool(partial(named_nothing), CountLines)
+no_model = Tool(count_lines, dict)  # type: ignore[arg-type]
 
 
-def raising(at: Workplace, arguments: CountLines) -> str:
+def raising(at: ToolContext, arguments: CountLines) -> str:
     """Raise an error."""
     raise KeyError("a plug-in's")
 
@@ -203,7 +218,7 @@ def raising(at: Workplace, arguments: CountLines) -> str:
 failing = Tool(raising, CountLines)
 
 
-def leaving(at: Workplace, arguments: CountLines) -> str:
+def leaving(at: ToolContext, arguments: CountLines) -> str:
     """End the thread."""
     raise SystemExit(3)
 
@@ -213,7 +228,7 @@ class Unspeakable(Exception):
         raise ValueError
 
 
-def unspeakable(at: Workplace, arguments: CountLines) -> str:
+def unspeakable(at: ToolContext, arguments: CountLines) -> str:
     """Raise an error that cannot be shown."""
     raise Unspeakable
 
@@ -235,7 +250,7 @@ class Odd(BaseModel):
     word: str
 
 
-def odd_one(at: Workplace, arguments: Odd) -> str:
+def odd_one(at: ToolContext, arguments: Odd) -> str:
     """Return the arguments."""
     return f"{arguments.times} {arguments.path!s} {arguments.colour} {arguments.names} {arguments.word}"
 
@@ -243,8 +258,8 @@ def odd_one(at: Workplace, arguments: Odd) -> str:
 odd = Tool(odd_one, Odd)
 
 
-def named(name: str) -> Callable[[Workplace, Any], str]:
-    def function(at: Workplace, arguments: CountLines) -> str:
+def named(name: str) -> Callable[[ToolContext, Any], str]:
+    def function(at: ToolContext, arguments: CountLines) -> str:
         """Do something."""
         return name
 
@@ -265,6 +280,8 @@ class QuitFlow:
     def find_spec(self, name: str, path: object, target: object = None) -> None:
         if name == "tests.unit.leaving_module":
             raise SystemExit("no")
+        if name == "tests.unit.interrupted_module":
+            raise KeyboardInterrupt
 
 
 @pytest.fixture
@@ -297,9 +314,9 @@ def test_tool_of_a_package_is_available_everywhere(plug_ins: Any, tmp_path: Path
     ("value", "sentence"),
     [
         ("wordless", "its function has no docstring"),
-        ("builtin_name", "its names are not valid in Python"),
+        ("builtin_name", "the name '<lambda>' is not valid in Python"),
         ("no_tool", "it is not a mahtab_tui.tools.Tool"),
-        ("mahtab_tui.tools.builtin:BUILTIN", "it is not a mahtab_tui.tools.Tool"),
+        ("mahtab_tui.tools.builtin:BUILTIN_TOOLS", "it is not a mahtab_tui.tools.Tool"),
         ("no_such_package_of_ours:tool", "ModuleNotFoundError"),
         ("tests.unit.leaving_module:tool", "SystemExit: no"),
         ("printing", "the name print is already in use"),
@@ -307,7 +324,10 @@ def test_tool_of_a_package_is_available_everywhere(plug_ins: Any, tmp_path: Path
         ("also_printing", "the name print is already in use"),
         ("counting", "the name count_lines is already in use"),
         ("also_reading", "the name read is already in use"),
-        ("also_nothing", "its names are not valid in Python"),
+        ("also_nothing", "the name 'not a name' is not valid in Python"),
+        ("module_as_function", "its function cannot be called"),
+        ("object_as_function", "its function has no name"),
+        ("no_model", "its arguments are not a pydantic model"),
     ],
 )
 def test_unusable_plug_in_is_one_problem_and_the_others_load(
@@ -320,6 +340,72 @@ def test_unusable_plug_in_is_one_problem_and_the_others_load(
     [problem] = problems
     assert (value if ":" in value else f"{__name__}:{value}") in problem
     assert sentence in problem
+
+
+def test_interrupt_while_a_plug_in_loads_is_not_lost(
+    plug_ins: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.meta_path", [QuitFlow(), *sys.meta_path])
+    plug_ins("tests.unit.interrupted_module:tool")
+    with pytest.raises(KeyboardInterrupt):
+        _ = toolset(tmp_path, []).tools
+
+
+class Circle(BaseModel):
+    kind: Literal["circle"]
+    radius: float
+
+
+class Square(BaseModel):
+    kind: Literal["square"]
+    side: float
+
+
+class Shapes(BaseModel):
+    shape: Circle | Square = Field(discriminator="kind")
+    counts: dict[str, int] = Field(default_factory=dict, description="by name")
+    point: tuple[float, str] = (0.0, "x")
+    unit: Literal["cm"] = "cm"
+
+
+def test_short_schema_keeps_the_types_of_all_arguments() -> None:
+    properties = short_schema(Shapes)["properties"]
+    assert len(properties["shape"]["oneOf"]) == 2
+    assert properties["counts"] == {"type": "object", "additionalProperties": {"type": "integer"}}
+    assert [item["type"] for item in properties["point"]["prefixItems"]] == ["number", "string"]
+    assert properties["unit"] == {"const": "cm", "type": "string"}
+
+
+def test_short_schemas_of_the_built_in_tools_are_small() -> None:
+    assert short_schema(SearchSkills) == {
+        "type": "object",
+        "properties": {
+            "query": {
+                "type": "string",
+                "description": "words, or an identifier or a part of one",
+            },
+            "limit": {"type": "integer"},
+        },
+        "required": ["query"],
+    }
+
+
+def test_names_of_version_0_1_still_work(tmp_path: Path) -> None:
+    import mahtab_tui.tools
+
+    with pytest.warns(DeprecationWarning, match="ToolContext"):
+        assert mahtab_tui.tools.Workplace is ToolContext
+    tools = toolset(tmp_path)
+    context = ToolContext(CodeSearcher(tmp_path), tools.skills, tools.loaded, threading.Event())
+    with pytest.warns(DeprecationWarning, match="loaded_skills"):
+        assert context.loaded is tools.loaded
+
+
+def test_threads_get_the_same_offered_tools(tmp_path: Path) -> None:
+    tools = toolset(tmp_path)
+    with ThreadPoolExecutor(8) as threads:
+        offered_tools = list(threads.map(lambda _: tools.offered, range(8)))
+    assert all(offered is offered_tools[0] for offered in offered_tools)
 
 
 def test_tool_loaded_by_an_earlier_session_is_available_again(
