@@ -34,7 +34,6 @@ from mahtab_tui.tui.commands.session import run_notebook
 from mahtab_tui.tui.editor import EditorPane
 from mahtab_tui.tui.editor.pane import SHELL_PREFIX
 from mahtab_tui.tui.greeting import greeting_lines
-from mahtab_tui.tui.interrupting import Interrupter
 from mahtab_tui.tui.key_order import KeyOrder
 from mahtab_tui.tui.key_parser import character_with_alt
 from mahtab_tui.tui.leaving import QuitFlow
@@ -175,7 +174,6 @@ class MahtabApp(TerminalApp[int]):
             self.ui_state,
             self.panes,
             self.navigation,
-            Interrupter(self, self.session, self.navigation),
             QuitFlow(
                 self,
                 self.session,

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from mahtab_tui.session.open_session import cell_can_detach, unsaved_items
-from mahtab_tui.tui.key_repeat import KeyRepeatFilter
 
 if TYPE_CHECKING:
     from mahtab_tui.session import Session
+    from mahtab_tui.tui.key_repeat import KeyRepeatFilter
     from mahtab_tui.tui.main_screen import Panes
     from mahtab_tui.tui.navigation import Navigation
     from mahtab_tui.tui.terminal_app import TerminalApp
@@ -48,11 +49,18 @@ class QuitFlow:
         self._navigation = navigation
         self._keeps_namespace = keeps_namespace
         self._forget_draft = forget_draft
-        self._key_repeats = KeyRepeatFilter()
         self._key_closed_question = False
         """Whether the key that is being handled was pressed while the question was open."""
         self.row: LeaveRow | None = None
         """The question; None if it is not open."""
+
+    @cached_property
+    def _key_repeats(self) -> KeyRepeatFilter:
+        """The presses of the key that leaves. Loaded when the key is pressed, because the first
+        picture does not need it."""
+        from mahtab_tui.tui.key_repeat import KeyRepeatFilter
+
+        return KeyRepeatFilter()
 
     def leave(self) -> None:
         """Leave, or ask first if something would be lost. Leave also if the question is open

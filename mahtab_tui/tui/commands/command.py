@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 from mahtab_tui.tui.commands.declarations import PaneCommand
@@ -30,9 +31,15 @@ class CommandContext:
     ui_state: UiState
     panes: Panes
     navigation: Navigation
-    interrupter: Interrupter
     quit_flow: QuitFlow
     settings: LiveSettings
+
+    @cached_property
+    def interrupter(self) -> Interrupter:
+        """Stops what runs. Loaded when it is needed, because the first picture does not need it."""
+        from mahtab_tui.tui.interrupting import Interrupter
+
+        return Interrupter(self.app, self.session, self.navigation)
 
     def copy_selection(self) -> bool:
         from mahtab_tui.tui.external import copy_selection
