@@ -110,8 +110,8 @@ def installed_agent(name: str, configured: Mapping[str, AcpAgent]) -> AcpAgent:
     program, *arguments = agent.command
     path = find_program(program)
     if path is None:
-        known = KNOWN_AGENTS.get(name)
-        advice = f" {known.advice}" if known else ""
+        known_agent = KNOWN_AGENTS.get(name)
+        advice = f" {known_agent.advice}" if known_agent else ""
         raise ModelError(
             f"The agent {name} needs the program {program}, which is not on the PATH.{advice}"
         )

@@ -126,10 +126,9 @@ def _started_commands(call: ast.Call, values: Mapping[str, Sequence[ast.expr]]) 
     arguments = [*call.args[:1], *(word.value for word in call.keywords if word.arg == "args")]
     for argument in arguments:
         for value in _possible_values(argument, values):
-            is_split = isinstance(value, ast.Call) and function_name(value) == _SPLITTING_FUNCTION
             if isinstance(value, (ast.List, ast.Tuple)):
                 yield join_words([shown_text(word) for word in value.elts])
-            elif is_split:
+            elif isinstance(value, ast.Call) and function_name(value) == _SPLITTING_FUNCTION:
                 yield from map(shown_text, _split_texts(value))
             elif starts_shell:
                 yield shown_text(value)

@@ -93,14 +93,14 @@ def find_agent(name: str, configured: Mapping[str, AcpAgent]) -> AcpAgent | None
         name: Its name.
         configured: The agents of the settings by name, of which a known one needs no command.
     """
-    known = KNOWN_AGENTS.get(name)
+    known_agent = KNOWN_AGENTS.get(name)
     agent = configured.get(name, AcpAgent())
-    if known is None:
+    if known_agent is None:
         return agent if agent.command else None
     changes: dict[str, Any] = {
-        "env": {**known.program.env, **agent.env},
-        "options": {**known.program.options, **agent.options},
+        "env": {**known_agent.program.env, **agent.env},
+        "options": {**known_agent.program.options, **agent.options},
     }
     if not agent.command:
-        changes["command"] = known.program.command
+        changes["command"] = known_agent.program.command
     return agent.model_copy(update=changes)

@@ -636,7 +636,7 @@ class StoppingModel(FakeModel):
         answer = "".join(self.pieces(messages))
         for text in stop or []:
             answer = answer.partition(text)[0]
-        yield ChatGenerationChunk(message=AIMessageChunk(answer))
+        yield ChatGenerationChunk(message=AIMessageChunk(content=answer))
 
 
 @pytest.mark.parametrize(

@@ -99,9 +99,9 @@ def _read_arguments(notification: Notification, flags: int) -> Iterator[_PathArg
     assert call is not None
     arguments = notification.arguments
     if call.action == "socket":
-        name = _read_socket_path(notification.thread, arguments[1], arguments[2])
-        if name:
-            yield _PathArgument(_AT_FDCWD, name, follows=False)
+        socket_path = _read_socket_path(notification.thread, arguments[1], arguments[2])
+        if socket_path:
+            yield _PathArgument(_AT_FDCWD, socket_path, follows=False)
         return
     for index, (folder, path) in enumerate(call.paths):
         folder_fd = _AT_FDCWD
