@@ -200,7 +200,6 @@ class LiveAgent:
         """Stop the answer, and the process if it does not stop."""
         await asyncio.to_thread(self._door.cancel_calls)
         cancelling = asyncio.create_task(self._connection.cancel(self.session))
-        await asyncio.wait((asking, cancelling), timeout=CANCEL_TIMEOUT_S)
         await asyncio.wait((asking,), timeout=CANCEL_TIMEOUT_S)
         cancelling.cancel()
         if not asking.done():

@@ -40,6 +40,11 @@ class AcpAgent(BaseModel):
             raise ValueError("an agent is a table: write [acp.NAME] with command into the file")
         return value
 
+    def __str__(self) -> str:
+        """Return the command line and the options, without variables, which may be keys."""
+        options = [f"{name}={value}" for name, value in self.options.items()]
+        return " ".join((*self.command, *options))
+
     def environment(self) -> dict[str, str]:
         """Return all variables of the program. Raises `LookupError`, with a sentence, if one that is
         named in `env` is not set."""

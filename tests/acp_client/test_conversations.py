@@ -10,6 +10,8 @@ import pytest
 from mahtab_tui.bus.entry_names import question_entry
 from tests.acp_client.conftest import Answering, OpenAnswering
 
+pytestmark = pytest.mark.slow
+
 
 def continued(answering: OpenAnswering, *abilities: str) -> Answering:
     """Return the next session after one with a question and an answer."""

@@ -106,7 +106,10 @@ def test_a_flood_ends_the_agent(
     assert it.notices == [sentence + END_OF_SENTENCE] * 2
 
 
-def test_an_answer_may_not_be_too_long(hostile: OpenAnswering) -> None:
+def test_an_answer_may_not_be_too_long(
+    hostile: OpenAnswering, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live_agent, "CANCEL_TIMEOUT_S", 0.2)
     it = hostile("words", max_answer_chars=10_000)
     assert it.wait_end(it.begin_question("Hello?")) == "failed"
     sentence = "other was stopped: its answer has more than 10,000 characters (max_answer_chars)."

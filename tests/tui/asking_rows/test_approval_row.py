@@ -157,6 +157,16 @@ async def test_request_without_code_cannot_be_edited_or_always_allowed(pilot: Pi
     assert actions(pilot) == [decided("run")]
 
 
+async def test_an_agents_own_words_stand_on_the_chips(pilot: Pilot[None]) -> None:
+    words = ("Yes, \x1b[31mwrite", "No, and tell Claude what to do differently")
+    await ask(pilot, "# Write a.txt", is_code=False, answers=words)
+    chips = str(chips_of(pilot).render())
+    assert " y Yes, write " in chips
+    assert " n No, and tell Claude what to do " in chips
+    await pilot.press("y")
+    assert actions(pilot) == [decided("run")]
+
+
 async def test_keys_act_only_while_the_row_has_the_focus(pilot: Pilot[None]) -> None:
     await ask(pilot)
     app_of(pilot).editor.focus()
