@@ -159,11 +159,13 @@ def test_the_next_cell_runs_after_one_that_has_broken_the_event_loop(
 
 
 def test_an_event_loop_that_cannot_run_is_replaced_after_one_error(cells: Cells) -> None:
-    cells.text(
+    output = cells.text(
         "import asyncio\nloop = asyncio.get_event_loop()\ncalls = []\n"
         "def run(*args):\n    calls.append(args)\n    raise RuntimeError('broken')\n"
         "loop.run_until_complete = run\ntask = loop.create_task(asyncio.sleep(1000))"
     )
+    if not output:  # else the loop has failed before the host read the last output
+        cells.host.wait_for_late("RuntimeError: broken")
     cells.expect("len(calls)", "1\n")
     cells.expect("await asyncio.sleep(0, 5)", "5\n")
 
