@@ -26,7 +26,8 @@ _SKILL_TOOLS = frozenset({"search_skills", "load_skill"})
 
 
 class Toolset:
-    """Loads and runs tools. Any thread may call it."""
+    """Loads and runs the tools of a session, and has what a model is told besides: the skills, the
+    standing instructions and the MCP servers. Any thread may call it."""
 
     def __init__(
         self,
@@ -42,9 +43,9 @@ class Toolset:
             code_dir: The folder of the project's source.
             skills: The skills of the session.
             loaded: The skills that stay loaded in the session.
-            on_problem: Called with a sentence for each unusable plug-in.
-            instructions: Returns the standing instructions by file.
-            servers: Describes the MCP servers for the model.
+            on_problem: Called with a sentence for each tool of a package that cannot be used.
+            instructions: Returns the standing instructions by file, for the model's prompt.
+            servers: Returns descriptions of the MCP servers, for the model's prompt.
         """
         self.skills = skills
         self.loaded = loaded
