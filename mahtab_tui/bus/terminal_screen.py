@@ -26,6 +26,8 @@ MIN_DROPPED_PASSES = 16
 MOVES = r"\x1b\[(?:[0-9;]*[A-DGHJ]|[0-2]?K|\?25[hl])"
 """Emulated sequences, and ``?25``, which is ignored."""
 _MOVES = re.compile(MOVES)
+_LINE_ERASURES = ("\r\x1b[K", "\r\x1b[0K", "\r\x1b[2K", "\x1b[2K\r")
+"""Sequences after which nothing is on the line, whatever was there."""
 _LINE_END = re.compile(r"(?<!\r)\r+\n")
 _MOVES_TO_OTHER_LINE = re.compile(r"\x1b\[[0-9;]*[ABHJ]")
 _UNFINISHED_SEQUENCE = re.compile(r"(?:\r|\x1b(?:\[[0-9;?]*)?)\Z")
@@ -148,7 +150,7 @@ class Screen:
             row = self._rows[self._row]
             is_inside_row = self.column is not None and (self.column or row)
             if isinstance(row, ScreenLine) or is_inside_row or _moves_cursor(line):
-                self._process_line(_drop_hidden_passes(line))
+                self._process_line(_drop_hidden_passes(self._drop_erased(line)))
             else:
                 # Most lines are only appended to.
                 self._rows[self._row] = (row or self.pen) + line
@@ -163,6 +165,15 @@ class Screen:
         if self._row == self._top + HEIGHT:
             self._rows[self._top] = str(self._rows[self._top])
             self._top += 1
+
+    def _drop_erased(self, line: str) -> str:
+        """Keep only what follows the last erasure of the whole line, and that; the pen stays as it is
+        there."""
+        start = max(map(line.rfind, _LINE_ERASURES))
+        if start <= 0 or leaves_line(line[:start]):
+            return line
+        self.pen = read_pen(self.pen, line[:start])
+        return line[start:]
 
     def _process_line(self, text: str) -> None:
         """Write text and move the cursor as the sequences say."""

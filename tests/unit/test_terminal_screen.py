@@ -15,6 +15,7 @@ from tqdm import tqdm
 
 from mahtab_tui.bus import terminal_screen
 from mahtab_tui.bus.sanitize import plain
+from mahtab_tui.bus.screen_line import ScreenLine
 from mahtab_tui.bus.sgr import styled
 from mahtab_tui.bus.terminal_screen import MAX_BLANKS, MAX_LINE_COLUMNS, Screen, collapse, rewrites
 from mahtab_tui.kernel.terminal_output import TerminalOutput
@@ -192,3 +193,24 @@ def test_erasing_a_wide_line_takes_linear_time(erase: str) -> None:
     output = TerminalOutput()
     output.add("stdout", "x" * (MAX_LINE_COLUMNS - 1_000) + "\b\b" + erase * 300_000)
     assert output.text()[0].strip() in ("", "x")
+
+
+@pytest.mark.parametrize("erasure", ["\r\x1b[K", "\r\x1b[0K", "\r\x1b[2K", "\x1b[2K\r"])
+def test_what_is_erased_with_its_whole_line_is_not_written_first(
+    erasure: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[str] = []
+    write = ScreenLine.write
+
+    def noting_write(line: ScreenLine, text: str, column: int, pen: str) -> int:
+        written.append(text)
+        return write(line, text, column, pen)
+
+    monkeypatch.setattr(ScreenLine, "write", noting_write)
+    shown = collapse("\x1b[31m" + f"red{erasure}" * 1_000 + "end")
+    assert shown.startswith("\x1b[31mend\x1b[0m")
+    assert len(written) < 10
+
+
+def test_what_is_erased_on_another_line_stays_where_the_cursor_was() -> None:
+    assert collapse("one\ntwo\x1b[A\r\x1b[Kthree") == "three\ntwo"
