@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 import signal
 import stat
 import subprocess
@@ -575,3 +576,29 @@ def test_random_programs_are_undone_or_named(
     with watched_kernel(tmp_path, cell_megabytes) as (cells, work):
         for seed in range(first_seed, first_seed + 10):
             assert find_problems(cells, work, seed) == []
+
+
+UNREADABLE = """
+import tempfile
+from pathlib import Path
+from tests.random_files import watched_kernel
+with tempfile.TemporaryDirectory() as folder, watched_kernel(Path(folder), 200) as (cells, work):
+    cells.text("open('a', 'w').write('1')")
+    # No other process may read its memory any more.
+    cells.text("import ctypes; ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)")
+    cells.text("open('a', 'w').write('22')")
+    restoration = cells.kernel.undo(cells.number)
+    print((work / "a").read_text(), restoration.files, restoration.not_restored[0].reason)
+"""
+
+
+@pytest.mark.slow
+def test_files_are_written_and_named_as_unknown_where_no_memory_may_be_read() -> None:
+    command = [sys.executable, "-c", UNREADABLE]
+    if os.geteuid() == 0:
+        if shutil.which("setpriv") is None:
+            pytest.skip("root may read all memory, and setpriv is not installed")
+        command = ["setpriv", "--bounding-set=-sys_ptrace", "--inh-caps=-sys_ptrace", *command]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    reason = "A program changed files whose memory cannot be read, so that they are unknown."
+    assert result.stdout == f"22 () {reason}\n", result.stderr
