@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ _HISTORY_KEYS = "kj"
 """On the first or last line they go to earlier and later inputs."""
 MAX_REPEATS = 1000
 """How often an undo or redo with a count is repeated at most."""
+MAX_UNDO_TEXTS = 200
 
 
 class ViEditing:
@@ -34,6 +36,8 @@ class ViEditing:
         """What Vi's keys have made of the text."""
         self._shown_state: tuple[str, Selection] | None = None
         """Text and selection as they were set for `_vi_state`."""
+        self._command_texts: deque[str] = deque(maxlen=MAX_UNDO_TEXTS)
+        """The texts at which commands began. An undo goes back to one of them."""
         self._show_mode()
 
     @property
@@ -99,6 +103,8 @@ class ViEditing:
 
     def _press(self, key: str, character: str | None) -> None:
         vi_keys = self._make_vi_keys()
+        if self.is_between_commands:
+            self._command_texts.append(self._area.text)
         if vi_keys.mode == "normal" and not vi_keys.has_operator:
             if character == "u":
                 self._repeat(self._area.action_undo)
@@ -123,9 +129,18 @@ class ViEditing:
         vi_keys = self._make_vi_keys()
         count = vi_keys.count
         vi_keys.forget_command()
+        self._command_texts.append(self._area.text)
         for _ in range(min(count, MAX_REPEATS)):
-            action()
+            self._change_history(action)
         self._show_mode()
+
+    def _change_history(self, action: Callable[[], None]) -> None:
+        """Undo or redo a command, with all that was typed in the insert mode that it has begun."""
+        text = self._area.text
+        action()
+        while self._area.text != text and self._area.text not in self._command_texts:
+            text = self._area.text
+            action()
 
     def _make_vi_keys(self) -> ViKeys:
         if self._vi_keys is None:

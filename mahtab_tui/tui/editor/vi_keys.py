@@ -1,9 +1,10 @@
 """Vi's keys on a text, by prompt_toolkit, which has them for the prompts of IPython and others.
 
 prompt_toolkit's application is never run here, and reads and draws nothing: it gets a key, and changes
-its buffer. It has modes, motions, operators, text objects, counts, searches and visual modes. Ours are
-the repetition of a change with ``.`` and the prefix ``"x`` for registers, which prompt_toolkit (3.0.53)
-has for few commands and reads from the wrong keys. In insert mode the text area itself takes the keys.
+its buffer. It has modes, motions, operators, text objects, counts, searches and visual modes; those
+that are not as in Vi stand in `vi_bindings`. Ours are the repetition of a change with ``.``, counts of
+insertions, and the prefix ``"x`` for registers, which prompt_toolkit (3.0.53) has for few commands and
+reads from the wrong keys. In insert mode the text area itself takes the keys.
 """
 
 from __future__ import annotations
@@ -26,13 +27,14 @@ from prompt_toolkit.output import DummyOutput
 from prompt_toolkit.search import SearchDirection
 from prompt_toolkit.selection import SelectionState, SelectionType
 
+from mahtab_tui.tui.editor.vi_bindings import make_bindings
+
 ViMode = Literal["insert", "normal", "visual", "visual line", "replace", "search"]
 
 _KEYS = {
     "escape": Keys.Escape,
     "enter": Keys.Enter,
     "backspace": Keys.Backspace,
-    "delete": Keys.Delete,
     "left": Keys.Left,
     "right": Keys.Right,
     "up": Keys.Up,
@@ -43,9 +45,17 @@ _KEYS = {
 """Keys that are no characters, by their names in Textual."""
 _REPEAT = "."
 _REGISTER = '"'
-_PREFIXES = frozenset('"q@')
-"""Keys that are followed by the name of a register. Macros (q, @) would lack what is typed in insert
-mode, so they do nothing."""
+_NO_REGISTER = "_"
+"""What goes into this register is gone."""
+_PREFIXES = frozenset("\"q@m'`")
+"""Keys that are followed by the name of a register or mark. Macros (q, @) would lack what is typed in
+insert mode, and marks (m, ', `) would have to move with the text, so they do nothing."""
+_NO_MOTIONS = frozenset("/?'`")
+"""Motions that no operator can have here: a search, and those to marks."""
+_INSERT_COMMANDS = frozenset("iIaAoO")
+"""Commands that insert as often as their count says."""
+_ARGUMENT_COMMANDS = frozenset("fFtTr")
+"""Commands that are followed by a character."""
 _PASTES = frozenset("pP")
 _CHANGE = re.compile(r"[0-9]*c[0-9]*")
 _WORD_MOTIONS = {"w": "e", "W": "E"}
@@ -78,6 +88,7 @@ class ViKeys:
         control = BufferControl(self._buffer, search_buffer_control=self._search_control)
         self._app: Application[None] = Application(
             layout=Layout(HSplit([Window(control), Window(self._search_control)])),
+            key_bindings=make_bindings(),
             editing_mode=EditingMode.VI,
             input=DummyInput(),
             output=DummyOutput(),
@@ -89,7 +100,10 @@ class ViKeys:
         """The keys of the command that is being entered, or in visual mode of all since it began."""
         self._command_text = ""
         """The text when the first of them was pressed."""
-        self._last_change: list[KeyPress] = []
+        self._last_change: list[tuple[str, str | None]] = []
+        """The keys of the last command that has changed the text, with what they type."""
+        self._typed_keys: list[tuple[str, str | None]] = []
+        """As `_command`, before motions were replaced."""
         self._last_insertion = ""
         """What was typed in insert mode after the last change."""
         self._insertion: Insertion | None = None
@@ -147,7 +161,9 @@ class ViKeys:
 
     def takes(self, key: str, character: str | None) -> bool:
         """Return whether `press` knows what to do with a key."""
-        return key in _KEYS or (character is not None and character.isprintable())
+        return (
+            key in _KEYS or key == "delete" or (character is not None and character.isprintable())
+        )
 
     def leave_insert_mode(self, text_on_screen: ViText) -> ViText:
         """Go from insert mode to normal mode."""
@@ -155,8 +171,21 @@ class ViKeys:
             self._last_insertion = _inserted_text(self._insertion, text_on_screen.text)
             self._insertion = None
         self._show(text_on_screen)
+        self._insert_again()
         self._feed(KeyPress(Keys.Escape))
         return self._state()
+
+    def _insert_again(self) -> None:
+        """Insert what was typed as often as the count of the command says that has begun insert
+        mode."""
+        command = "".join(character or "" for _, character in self._last_change)
+        count = command[:-1]
+        if not (count.isdecimal() and command[-1] in _INSERT_COMMANDS):
+            return
+        line_break = ""
+        if command[-1] in "oO":
+            line_break = "\n" + self._buffer.document.leading_whitespace_in_current_line
+        self._buffer.insert_text((line_break + self._last_insertion) * (int(count) - 1))
 
     def begin_insert_mode(self) -> None:
         """Forget an incomplete command, and go to insert mode."""
@@ -170,7 +199,10 @@ class ViKeys:
         """Forget an incomplete command, because somebody else carries it out."""
         with set_app(self._app):
             self._app.key_processor.reset()
+        self._app.vi_state.operator_func = None
+        self._app.vi_state.operator_arg = None
         self._command = []
+        self._typed_keys = []
         self._register = ""
         self._prefix = ""
 
@@ -186,20 +218,43 @@ class ViKeys:
             What it should show then.
         """
         self._show(text_on_screen)
-        is_command_start = not self._command and self.mode in ("normal", "visual", "visual line")
+        waits_for_motion = (
+            self._app.vi_state.operator_func and not self._app.key_processor.key_buffer
+        )
+        if waits_for_motion and character in _NO_MOTIONS:
+            self.forget_command()
         if self._prefix:
             self._end_prefix(key, character)
-        elif is_command_start and character == _REPEAT:
+        elif character == _REPEAT and self.mode == "normal" and not self.has_operator:
             self._repeat_change()
         elif self._takes_name(character):
             self._begin_prefix(character or "")
         else:
             if not self._command:
                 self._command_text = self._buffer.text
-            self._command.append(self._key_press(key, character))
-            self._press_into_register(self._command[-1])
+            self._enter_key(key, character)
             self._end_command()
         return self._state()
+
+    def _enter_key(self, key: str, character: str | None) -> None:
+        """Press a key of a command."""
+        if key == "delete":
+            key = "x"
+            character = "x"
+        self._typed_keys.append((key, character))
+        self._command.append(self._key_press(key, character))
+        cursor = self._buffer.cursor_position
+        self._press_into_register(self._command[-1])
+        has_moved = self._buffer.cursor_position != cursor
+        if has_moved and self.mode == "visual" and self._has_selected_object():
+            # prompt_toolkit goes behind the last character.
+            self._buffer.cursor_position -= 1
+
+    def _has_selected_object(self) -> bool:
+        """Return whether the last keys are a text object."""
+        characters = [character or "" for _, character in self._typed_keys[-3:]]
+        is_object = len(characters) > 1 and characters[-2] in ("i", "a")
+        return is_object and characters[0] not in _ARGUMENT_COMMANDS and characters[-1] != "p"
 
     def _key_press(self, key: str, character: str | None) -> KeyPress:
         """Return a key as prompt_toolkit knows it."""
@@ -255,7 +310,7 @@ class ViKeys:
             clipboard.set_data(self._registers.get(self._register, ClipboardData()))
         self._feed(key_press)
         new_data = clipboard.get_data()
-        if is_paste:
+        if is_paste or self._register == _NO_REGISTER:
             clipboard.set_data(old_data)
         elif self._register and new_data is not old_data:
             self._registers[self._register] = new_data
@@ -270,20 +325,50 @@ class ViKeys:
         self._register = ""
         has_changed = self._buffer.text != self._command_text
         if mode == "insert" or has_changed:
-            self._last_change = self._command
+            self._last_change = self._typed_keys
             self._last_insertion = ""
         if mode == "insert":
             self._insertion = Insertion(self._buffer.text, self._buffer.cursor_position)
         self._command = []
+        self._typed_keys = []
 
     def _repeat_change(self) -> None:
-        for key_press in self._last_change:
-            self._feed(key_press)
+        """Press the keys of the last change again. A count takes the place of that of the change."""
+        count = self._app.key_processor.arg
+        self.forget_command()
+        keys = self._last_change
+        if count is not None:
+            digits = [(digit, digit) for digit in count]
+            first = next(index for index, key in enumerate(keys) if not key[0].isdecimal())
+            self._last_change = keys = [*digits, *keys[first:]]
+        for key, character in keys:
+            self._enter_key(key, character)
+        self._command = []
+        self._typed_keys = []
         if self.mode == "insert":
             self._buffer.insert_text(self._last_insertion)
+            self._insert_again()
             self._feed(KeyPress(Keys.Escape))
 
     def _feed(self, key_press: KeyPress) -> None:
+        if key_press.key == Keys.Enter and self._app.layout.is_searching:
+            self._search()
+            return
+        self._process(key_press)
+
+    def _search(self) -> None:
+        """End the search that is being typed. Forwards, Vi begins behind the cursor; prompt_toolkit at
+        the cursor."""
+        start = self._buffer.cursor_position
+        pattern = self._search_control.buffer.text
+        direction = self._search_control.searcher_search_state.direction
+        if direction == SearchDirection.FORWARD and start < len(self._buffer.text):
+            self._buffer.cursor_position += 1
+        self._process(KeyPress(Keys.Enter, "\r"))
+        if not self._buffer.text.startswith(pattern, self._buffer.cursor_position):
+            self._buffer.cursor_position = start
+
+    def _process(self, key_press: KeyPress) -> None:
         processor = self._app.key_processor
         with set_app(self._app):
             processor.feed(key_press)

@@ -1,0 +1,320 @@
+"""Vi's commands that prompt_toolkit (3.0.53) lacks, or does otherwise than Vi."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.clipboard import ClipboardData
+from prompt_toolkit.document import Document
+from prompt_toolkit.filters import vi_navigation_mode, vi_selection_mode
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.key_binding.bindings.vi import (
+    TextObject,
+    TextObjectType,
+    create_operator_decorator,
+    create_text_object_decorator,
+)
+from prompt_toolkit.key_binding.vi_state import InputMode
+from prompt_toolkit.keys import Keys
+from prompt_toolkit.selection import PasteMode, SelectionType
+
+_QUOTES = "'\"`"
+_BRACKET = re.compile(r"[()\[\]{}]")
+_CASE_CHANGES: dict[str, Callable[[str], str]] = {
+    "u": str.lower,
+    "U": str.upper,
+    "~": str.swapcase,
+}
+
+
+def make_bindings() -> KeyBindings:
+    bindings = KeyBindings()
+    _add_operators(bindings)
+    _add_text_objects(bindings)
+    _add_commands(bindings)
+    _add_selection_commands(bindings)
+    return bindings
+
+
+def _add_operators(bindings: KeyBindings) -> None:
+    """Add operators that do nothing where their motion fails, and leave the cursor at the start."""
+    operator = create_operator_decorator(bindings)
+
+    @operator("d")
+    def delete(event: KeyPressEvent, text_object: TextObject) -> None:
+        _cut(event, text_object)
+
+    @operator("c")
+    def change(event: KeyPressEvent, text_object: TextObject) -> None:
+        if text_object.type == TextObjectType.LINEWISE:
+            _empty_lines(event, text_object)
+        else:
+            _cut(event, text_object)
+        event.app.vi_state.input_mode = InputMode.INSERT
+
+    @operator("y")
+    def copy(event: KeyPressEvent, text_object: TextObject) -> None:
+        if not _is_empty(text_object):
+            _, data = text_object.cut(event.current_buffer)
+            event.app.clipboard.set_data(data)
+            event.current_buffer.cursor_position += min(text_object.sorted()[0], 0)
+
+    for key, change_case in _CASE_CHANGES.items():
+        operator("g", key)(_case_operator(change_case))
+
+
+def _case_operator(
+    change_case: Callable[[str], str],
+) -> Callable[[KeyPressEvent, TextObject], None]:
+    def apply(event: KeyPressEvent, text_object: TextObject) -> None:
+        buffer = event.current_buffer
+        start, end = text_object.operator_range(buffer.document)
+        cursor = buffer.cursor_position
+        if start < end:
+            buffer.transform_region(cursor + start, cursor + end, change_case)
+            buffer.cursor_position = cursor + min(start, 0)
+
+    return apply
+
+
+def _is_empty(text_object: TextObject) -> bool:
+    """Return whether a motion has failed, or there is nothing between quotes or brackets."""
+    is_exclusive = text_object.type == TextObjectType.EXCLUSIVE
+    return is_exclusive and text_object.start == text_object.end
+
+
+def _cut(event: KeyPressEvent, text_object: TextObject) -> None:
+    """Move a text to the clipboard."""
+    buffer = event.current_buffer
+    if _is_empty(text_object):
+        buffer.cursor_position += text_object.start
+    elif text_object.type == TextObjectType.LINEWISE:
+        start, lines = _copy_lines(event, text_object)
+        text_before = buffer.text[:start]
+        text_after = buffer.text[start + len(lines) + 1 :]
+        if not text_after:
+            text_before = text_before.removesuffix("\n")
+            start = text_before.rfind("\n") + 1
+        buffer.document = Document(text_before + text_after, start)
+        _go_to_first_character(buffer)
+    else:
+        buffer.document, data = text_object.cut(buffer)
+        event.app.clipboard.set_data(data)
+
+
+def _empty_lines(event: KeyPressEvent, text_object: TextObject) -> None:
+    """Move lines to the clipboard, and leave one, with the indent of the first."""
+    buffer = event.current_buffer
+    start, lines = _copy_lines(event, text_object)
+    indent = lines[: len(lines) - len(lines.lstrip(" "))]
+    new_text = buffer.text[:start] + indent + buffer.text[start + len(lines) :]
+    buffer.document = Document(new_text, start + len(indent))
+
+
+def _copy_lines(event: KeyPressEvent, text_object: TextObject) -> tuple[int, str]:
+    """Copy whole lines to the clipboard; return where they start, and the lines."""
+    buffer = event.current_buffer
+    start, end = text_object.operator_range(buffer.document)
+    lines = buffer.text[buffer.cursor_position + start : buffer.cursor_position + end]
+    event.app.clipboard.set_data(ClipboardData(lines, SelectionType.LINES))
+    return buffer.cursor_position + start, lines
+
+
+def _go_to_first_character(buffer: Buffer) -> None:
+    """Go to the first character of the line that is not blank."""
+    buffer.cursor_position += buffer.document.get_start_of_line_position(after_whitespace=True)
+
+
+def _add_text_objects(bindings: KeyBindings) -> None:
+    text_object = create_text_object_decorator(bindings)
+
+    @text_object("%")
+    def matching_bracket(event: KeyPressEvent) -> TextObject:
+        document = event.current_buffer.document
+        bracket = _BRACKET.search(document.current_line_after_cursor)
+        if bracket is None:
+            return TextObject(0)
+        at_bracket = Document(document.text, document.cursor_position + bracket.start())
+        distance = at_bracket.find_matching_bracket_position()
+        return TextObject(bracket.start() + distance, type=TextObjectType.INCLUSIVE)
+
+    @text_object("i", "p", no_move_handler=True)
+    def paragraph(event: KeyPressEvent) -> TextObject:
+        return _paragraph(event.current_buffer.document, with_gap=False)
+
+    @text_object("a", "p", no_move_handler=True)
+    def paragraph_with_gap(event: KeyPressEvent) -> TextObject:
+        return _paragraph(event.current_buffer.document, with_gap=True)
+
+    for quote in _QUOTES:
+        _add_quoted_text(bindings, quote)
+
+
+def _add_quoted_text(bindings: KeyBindings, quote: str) -> None:
+    text_object = create_text_object_decorator(bindings)
+
+    @text_object("i", quote, no_move_handler=True)
+    def quoted_text(event: KeyPressEvent) -> TextObject:
+        start, end = _quoted_range(event.current_buffer.document, quote)
+        return TextObject(start + 1, end - 1) if start < end else TextObject(0)
+
+    @text_object("a", quote, no_move_handler=True)
+    def text_with_quotes(event: KeyPressEvent) -> TextObject:
+        return TextObject(*_quoted_range(event.current_buffer.document, quote))
+
+
+def _quoted_range(document: Document, quote: str) -> tuple[int, int]:
+    """Return start and end, from the cursor, of the first text in quotes of the line that ends behind
+    the cursor; twice 0 if there is none."""
+    column = document.cursor_position_col
+    pattern = rf"{quote}(?:\\.|[^\\{quote}])*{quote}"
+    for match in re.finditer(pattern, document.current_line):
+        if match.end() > column:
+            return match.start() - column, match.end() - column
+    return 0, 0
+
+
+def _paragraph(document: Document, *, with_gap: bool) -> TextObject:
+    """Return the lines around the cursor that are blank, or not blank, as its line is. with_gap: also
+    those that follow, which are the opposite."""
+    blank_lines = [not line.strip() for line in document.lines]
+    first_row = last_row = document.cursor_position_row
+    is_blank = blank_lines[first_row]
+    while first_row > 0 and blank_lines[first_row - 1] == is_blank:
+        first_row -= 1
+    for wanted in (is_blank, not is_blank) if with_gap else (is_blank,):
+        while last_row + 1 < len(blank_lines) and blank_lines[last_row + 1] == wanted:
+            last_row += 1
+    start = document.translate_row_col_to_index(first_row, 0)
+    end = document.translate_row_col_to_index(last_row, len(document.lines[last_row]))
+    cursor = document.cursor_position
+    return TextObject(start - cursor, end - cursor, TextObjectType.LINEWISE)
+
+
+def _add_commands(bindings: KeyBindings) -> None:
+    @bindings.add("p", filter=vi_navigation_mode)
+    def paste_after(event: KeyPressEvent) -> None:
+        _paste(event, PasteMode.VI_AFTER)
+
+    @bindings.add("P", filter=vi_navigation_mode)
+    def paste_before(event: KeyPressEvent) -> None:
+        _paste(event, PasteMode.VI_BEFORE)
+
+    @bindings.add("r", Keys.Any, filter=vi_navigation_mode)
+    def replace_characters(event: KeyPressEvent) -> None:
+        _overwrite(event.current_buffer, event.data * event.arg)
+
+    @bindings.add("~", filter=vi_navigation_mode)
+    def swap_case(event: KeyPressEvent) -> None:
+        buffer = event.current_buffer
+        text = buffer.document.current_line_after_cursor[: event.arg]
+        _overwrite(buffer, text.swapcase())
+        buffer.cursor_position += 1
+
+    @bindings.add("c", "c", filter=vi_navigation_mode)
+    @bindings.add("S", filter=vi_navigation_mode)
+    def change_lines(event: KeyPressEvent) -> None:
+        document = event.current_buffer.document
+        last_row = min(document.cursor_position_row + event.arg, document.line_count) - 1
+        last_line = document.translate_row_col_to_index(last_row, 0)
+        distance = last_line - document.cursor_position
+        _empty_lines(event, TextObject(0, distance, TextObjectType.LINEWISE))
+        event.app.vi_state.input_mode = InputMode.INSERT
+
+    @bindings.add("J", filter=vi_navigation_mode)
+    def join_lines(event: KeyPressEvent) -> None:
+        _join_lines(event.current_buffer, event.arg)
+
+
+def _paste(event: KeyPressEvent, mode: PasteMode) -> None:
+    buffer = event.current_buffer
+    data = event.app.clipboard.get_data()
+    buffer.paste_clipboard_data(data, mode, event.arg)
+    if data.type == SelectionType.LINES:
+        _go_to_first_character(buffer)
+
+
+def _overwrite(buffer: Buffer, text: str) -> None:
+    """Put a text over what is at the cursor, up to the last character of both; do nothing if the line
+    is shorter."""
+    if not 0 < len(text) <= len(buffer.document.current_line_after_cursor):
+        return
+    cursor = buffer.cursor_position
+    new_text = buffer.text[:cursor] + text + buffer.text[cursor + len(text) :]
+    buffer.document = Document(new_text, cursor + len(text) - 1)
+
+
+def _join_lines(buffer: Buffer, line_count: int) -> None:
+    """Join the line with those below it, of which there are `line_count` together, but at least one."""
+    for _ in range(max(1, line_count - 1)):
+        document = buffer.document
+        if document.on_last_line:
+            return
+        end = document.cursor_position + document.get_end_of_line_position()
+        text = document.text[:end]
+        next_text = document.text[end + 1 :].lstrip(" \t")
+        has_blank = text.endswith((" ", "\n")) or not text or next_text.startswith((")", "\n"))
+        separator = "" if has_blank or not next_text else " "
+        cursor = end if separator or next_text else max(0, end - 1)
+        buffer.document = Document(text + separator + next_text, cursor)
+
+
+def _add_selection_commands(bindings: KeyBindings) -> None:
+    for key, change_case in _CASE_CHANGES.items():
+        bindings.add(key, filter=vi_selection_mode)(_selection_changer(change_case))
+
+    @bindings.add("r", Keys.Any, filter=vi_selection_mode)
+    def replace_selection(event: KeyPressEvent) -> None:
+        character = event.data
+        _change_selection(event.current_buffer, lambda text: re.sub(r"[^\n]", character, text))
+
+    @bindings.add("J", filter=vi_selection_mode)
+    def join_selection(event: KeyPressEvent) -> None:
+        buffer = event.current_buffer
+        start, end = _selected_range(buffer)
+        line_count = buffer.text.count("\n", start, end) + 1
+        buffer.exit_selection()
+        buffer.cursor_position = start
+        _join_lines(buffer, line_count)
+
+    @bindings.add("p", filter=vi_selection_mode)
+    @bindings.add("P", filter=vi_selection_mode)
+    def replace_by_clipboard(event: KeyPressEvent) -> None:
+        buffer = event.current_buffer
+        data = event.app.clipboard.get_data()
+        start, end = _selected_range(buffer)
+        selection = buffer.selection_state
+        type_ = SelectionType.CHARACTERS if selection is None else selection.type
+        event.app.clipboard.set_data(ClipboardData(buffer.text[start:end], type_))
+        lines_break = "\n" if data.type == SelectionType.LINES and type_ != data.type else ""
+        text = f"{lines_break}{data.text}{lines_break}"
+        _change_selection(buffer, lambda _: text)
+        if data.type == SelectionType.CHARACTERS:
+            buffer.cursor_position += max(0, len(text) - 1)
+
+
+def _selection_changer(change: Callable[[str], str]) -> Callable[[KeyPressEvent], None]:
+    def apply(event: KeyPressEvent) -> None:
+        _change_selection(event.current_buffer, change)
+
+    return apply
+
+
+def _selected_range(buffer: Buffer) -> tuple[int, int]:
+    """Return start and end of what is selected, of whole lines without the last line end."""
+    start, last = buffer.document.selection_range()
+    selection = buffer.selection_state
+    if selection is None or selection.type != SelectionType.LINES:
+        return start, min(last + 1, len(buffer.text))
+    end = buffer.text.find("\n", last)
+    return buffer.text.rfind("\n", 0, start) + 1, len(buffer.text) if end < 0 else end
+
+
+def _change_selection(buffer: Buffer, change: Callable[[str], str]) -> None:
+    """Change what is selected, and end the selection."""
+    start, end = _selected_range(buffer)
+    text = buffer.text
+    buffer.exit_selection()
+    buffer.document = Document(text[:start] + change(text[start:end]) + text[end:], start)
