@@ -34,7 +34,13 @@ from mahtab_tui.tui.terminal_driver import (
     TextOnly,
     ignore_signal_keys,
 )
-from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY, OUR_THEMES, role_variables
+from mahtab_tui.tui.theme import (
+    CONTRAST_THEMES,
+    MAHTAB,
+    MAHTAB_DAY,
+    OUR_THEMES,
+    role_variables,
+)
 
 if TYPE_CHECKING:
     import logging
@@ -280,11 +286,10 @@ class TerminalApp(App[T]):
         return role_variables(self.current_theme)
 
     def action_dark_light(self) -> None:
-        """Switch between our dark and our light theme."""
-        if self.current_theme.dark:
-            self.theme = MAHTAB_DAY.name
-        else:
-            self.theme = MAHTAB.name
+        """Switch between our dark and our light theme, or those with a high contrast."""
+        has_contrast = self.current_theme in CONTRAST_THEMES
+        dark, light = CONTRAST_THEMES if has_contrast else (MAHTAB, MAHTAB_DAY)
+        self.theme = (light if self.current_theme.dark else dark).name
 
     def mask(self, text: str) -> str:
         """Return a text without secrets; a subclass knows them."""

@@ -64,6 +64,21 @@ _CONTRAST_COLOURS = {
     "agent-3": "#ffcceb",
     "agent-4": "#dcf08c",
 }
+_LIGHT_CONTRAST_COLOURS = {
+    "person": "#00437a",
+    "model": "#54208f",
+    "highlight": "#5c3a00",
+    "good": "#0c4a20",
+    "bad": "#8f0d0d",
+    "hairline": "#80859a",
+    "edge": "#5a6078",
+    "selected-row": "#cce5ff",
+    "muted": "#3d4354",
+    "agent-1": "#004a45",
+    "agent-2": "#6e2f00",
+    "agent-3": "#7a0f4f",
+    "agent-4": "#3a4700",
+}
 ROLES = tuple(_DARK_COLOURS)
 """Names of Textual variables that themes define. `hairline` is for lines that only part what space
 parts already; `edge`, for borders and the thumbs of scrollbars, can be seen on every background."""
@@ -95,7 +110,7 @@ def _make_theme(name: str, roles: dict[str, str], **colours: str) -> Theme:
     """
     return Theme(
         name=name,
-        dark=roles is not _LIGHT_COLOURS,
+        dark=roles not in (_LIGHT_COLOURS, _LIGHT_CONTRAST_COLOURS),
         primary=roles["person"],
         secondary=roles["model"],
         accent=roles["highlight"],
@@ -141,7 +156,16 @@ MAHTAB_CONTRAST = _make_theme(
     surface="#07070a",
     panel="#0b0b10",
 )
-OUR_THEMES = (MAHTAB, MAHTAB_DAY, MAHTAB_CONTRAST)
+MAHTAB_CONTRAST_DAY = _make_theme(
+    "mahtab-contrast-day",
+    _LIGHT_CONTRAST_COLOURS,
+    foreground="#000000",
+    background="#ffffff",
+    surface="#f7f7fa",
+    panel="#f0f1f6",
+)
+CONTRAST_THEMES = (MAHTAB_CONTRAST, MAHTAB_CONTRAST_DAY)
+OUR_THEMES = (MAHTAB, MAHTAB_DAY, *CONTRAST_THEMES)
 
 
 def role_variables(theme: Theme) -> dict[str, str]:

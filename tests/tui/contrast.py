@@ -15,7 +15,7 @@ from textual.screen import Screen
 from textual.strip import Strip
 from textual.theme import Theme
 
-from mahtab_tui.tui.theme import MAHTAB_CONTRAST, OUR_THEMES
+from mahtab_tui.tui.theme import CONTRAST_THEMES, OUR_THEMES
 
 TEXT_RATIO = 4.5
 """Level AA for text."""
@@ -105,7 +105,7 @@ def describe_faults(app: App[Any], theme: Theme) -> list[str]:
     faults = []
     for pair, example in drawn_pairs(app).items():
         is_hairline = pair.colour == hairline and pair.needed_ratio == SHAPE_RATIO
-        if pair.ratio >= pair.needed_ratio or (is_hairline and theme is not MAHTAB_CONTRAST):
+        if pair.ratio >= pair.needed_ratio or (is_hairline and theme not in CONTRAST_THEMES):
             continue
         colours = f"{pair.colour.hex} on {pair.background.hex}"
         ratio = f"{pair.ratio:.2f} instead of {pair.needed_ratio}"

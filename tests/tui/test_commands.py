@@ -94,7 +94,12 @@ async def test_help_and_palette_list_every_command_with_its_key(make_app: MakeAp
 
 @pytest.mark.sample(1)
 @pytest.mark.parametrize(
-    ("keys", "theme"), [(["f10"], "mahtab-day"), (["f2", *"/theme nord", "enter"], "nord")]
+    ("keys", "theme"),
+    [
+        (["f10"], "mahtab-day"),
+        (["f2", *"/theme nord", "enter"], "nord"),
+        (["f2", *"/theme mahtab-contrast", "enter", "f10"], "mahtab-contrast-day"),
+    ],
 )
 async def test_chosen_theme_is_saved_for_the_next_start(
     make_app: MakeApp, keys: list[str], theme: str

@@ -9,7 +9,7 @@ import pytest
 from textual.color import Color
 from textual.theme import Theme
 
-from mahtab_tui.tui.theme import AGENT_COLOURS, MAHTAB_CONTRAST, OUR_THEMES
+from mahtab_tui.tui.theme import AGENT_COLOURS, CONTRAST_THEMES, OUR_THEMES
 from tests import tags
 from tests.records import made
 from tests.tui.contrast import SHAPE_RATIO, TEXT_RATIO, contrast_ratio, find_faults
@@ -41,12 +41,13 @@ def test_every_role_can_be_read_on_every_background(theme: Theme) -> None:
     assert {pair: ratio for pair, ratio in ratios.items() if ratio < needed_ratios[pair]} == {}
 
 
-def test_high_contrast_reaches_level_aaa_and_its_lines_are_visible() -> None:
+@pytest.mark.parametrize("theme", CONTRAST_THEMES, ids=lambda theme: theme.name)
+def test_high_contrast_reaches_level_aaa_and_its_lines_are_visible(theme: Theme) -> None:
     for surface in SURFACES:
-        background = colour(MAHTAB_CONTRAST, surface)
+        background = colour(theme, surface)
         for role in (*WORDS, "muted", "foreground"):
-            assert contrast_ratio(colour(MAHTAB_CONTRAST, role), background) >= AAA_RATIO
-        assert contrast_ratio(colour(MAHTAB_CONTRAST, "hairline"), background) >= SHAPE_RATIO
+            assert contrast_ratio(colour(theme, role), background) >= AAA_RATIO
+        assert contrast_ratio(colour(theme, "hairline"), background) >= SHAPE_RATIO
 
 
 def test_contrast_is_computed_as_the_guidelines_say() -> None:
