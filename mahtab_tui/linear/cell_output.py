@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import groupby
 
@@ -18,16 +19,17 @@ from mahtab_tui.bus.output import (
 from mahtab_tui.bus.records import PICTURES, DisplayRecord, ReplOut, ReplOutStream
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.bus.sgr import styled
-from mahtab_tui.bus.terminal_screen import collapse
-from mahtab_tui.linear.line_writer import LineWriter, highlighted
+from mahtab_tui.bus.terminal_screen import HEIGHT, collapse
+from mahtab_tui.linear.file_links import link_traceback_file
+from mahtab_tui.linear.line_writer import STYLES, LineWriter, highlighted
 
 DrawPicture = Callable[[DisplayLine], bool]
 """Draws a picture, and returns whether it could."""
 
 
 class CellOutput:
-    """Writes each line once it ends; what a cell then does to it, such as a progress bar, is not
-    written again."""
+    """Writes each line once it ends. Lines that the cell changes later, as several progress bars do, are
+    written again at its end."""
 
     def __init__(self, writer: LineWriter, draw_picture: DrawPicture) -> None:
         self._writer = writer
@@ -35,6 +37,8 @@ class CellOutput:
         self._cell = Cell(author="", person=True)
         self._written_count = 0
         """Lines that were written, with those that were left out."""
+        self._newest_lines: deque[tuple[OutputLine, str]] = deque(maxlen=HEIGHT)
+        """The lines that the cell can still change, as they were written."""
         self._echo = ""
         """What the cell is about to print, although the terminal shows it already."""
         self._has_pieces = False
@@ -70,11 +74,21 @@ class CellOutput:
         """Write what is left of the output."""
         if not self._has_pieces:
             self._cell.end(record)
+        self._write_lines([line for line, text in self._newest_lines if line.final_text != text])
         self.flush()
 
     def flush(self) -> None:
         """Write the line that has not ended, too, such as the prompt of an `input()`."""
         self._write_new(is_ended=True)
+
+    @property
+    def open_line(self) -> str:
+        """What the cell has printed of a line that has not ended, such as a progress bar."""
+        output = self._output
+        if not output.has_open_line:
+            return ""
+        line = output.line_at(output.omitted_lines + len(output) - 1)
+        return "" if line is None else line.final_text
 
     @property
     def _output(self) -> OutputBuffer:
@@ -114,12 +128,21 @@ class CellOutput:
                 self._write_display(line)
                 continue
             text = line.final_text
+            self._newest_lines.append((line, text))
             if has_code and "\x1b" not in text:
                 self._writer.write_line(highlighted(plain(text)))
-            elif kind == "traceback" and text[:1].strip() and not text.startswith("Traceback"):
-                self._writer.write_line(text, "bad")
+            elif kind == "traceback":
+                self._write_traceback_line(text)
             else:
                 self._writer.write_line(styled(text))
+
+    def _write_traceback_line(self, line: str) -> None:
+        text = styled(line)
+        link_traceback_file(text)
+        is_error = line[:1].strip() and not line.startswith("Traceback")
+        if is_error:
+            text.stylize(STYLES["bad"])
+        self._writer.write_line(text)
 
     def _write_display(self, line: DisplayLine) -> None:
         if line.mime in PICTURES and self._draw_picture(line):

@@ -4,6 +4,7 @@ types."""
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -12,7 +13,8 @@ from prompt_toolkit import PromptSession
 from prompt_toolkit.application import Application, run_in_terminal
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
-from prompt_toolkit.filters import Condition
+from prompt_toolkit.enums import EditingMode
+from prompt_toolkit.filters import Condition, emacs_mode, vi_insert_mode
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.history import History as PromptHistory
 from prompt_toolkit.input.posix_utils import PosixStdinReader
@@ -29,6 +31,7 @@ from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.bus.typed_text import INDENT, clean, is_complete, next_indent, prepare_pasted_python
 from mahtab_tui.bus.values import Mode
 from mahtab_tui.linear.line_writer import STYLES
+from mahtab_tui.linear.pictures import PictureDrawer
 from mahtab_tui.linear.prompts import (
     MODE_KEY,
     FullScreenWanted,
@@ -38,6 +41,7 @@ from mahtab_tui.linear.prompts import (
     complete,
 )
 from mahtab_tui.session.open_session import SessionInputHelp
+from mahtab_tui.settings.model import EditorKeys
 from mahtab_tui.store.input_history import History
 
 CODE_STYLE = Style.from_dict(
@@ -54,6 +58,22 @@ CODE_STYLE = Style.from_dict(
     }
 )
 """The terminal's own colours, by the roles that the full screen gives to tokens."""
+PROMPT_MARK = "\x1b]133;D\x1b\\\x1b]133;A\x1b\\"
+"""Tells the terminal that output has ended, and a prompt begins, so that the user can go from prompt to
+prompt in its scrollback."""
+INPUT_MARK = "\x1b]133;B\x1b\\"
+OUTPUT_MARK = "\x1b]133;C\x1b\\"
+VI_MODES = {"navigation": "normal", "insert-multiple": "insert", "replace-single": "replace"}
+"""Words for modes of Vi, by prompt_toolkit's."""
+_ANSWER = re.compile(
+    # Graphics, colours and other strings; attributes, modes and sizes.
+    r"\x1b(?:_G|P[\d!>]|\]\d)[^\x1b\x07]{0,4096}(?:\x1b\\|\x07)"
+    r"|\x1b\[[?>=][\d;]*\$?[a-zA-Z]|\x1b\[[\d;]+t"
+)
+"""What a terminal sends only as an answer. prompt_toolkit knows those about the cursor."""
+_ANSWER_START = re.compile(
+    r"\x1b(?:(?:_G|P[\d!>]|\]\d)[^\x1b\x07]{0,4096}\x1b?|\[[?>=][\d;]{0,64}\$?|\[[\d;]{1,64})\Z"
+)
 PROMPT_STYLES = {
     "python": f"ansi{STYLES['person']} bold",
     "ask": f"ansi{STYLES['model']} bold",
@@ -99,14 +119,24 @@ class SessionCompleter(Completer):
 
 
 class KeyReader(PosixStdinReader):
-    """Reads what the terminal sends, and takes out what the user has not typed."""
+    """Reads what the terminal sends, and takes out answers, however late they come: nobody has typed
+    them."""
 
-    def __init__(self, descriptor: int, remove_answers: Callable[[str], str]) -> None:
+    def __init__(self, descriptor: int, read_answer: Callable[[str], object]) -> None:
         super().__init__(descriptor, encoding=sys.stdin.encoding)
-        self._remove_answers = remove_answers
+        self._read_answer = read_answer
+        self._answer_start = ""
+        """The beginning of an answer whose end has not come yet."""
 
     def read(self, count: int = 1024) -> str:
-        return self._remove_answers(super().read(count))
+        typed = _ANSWER.sub(self._take, self._answer_start + super().read(count))
+        start = _ANSWER_START.search(typed)
+        self._answer_start = "" if start is None else start[0]
+        return typed.removesuffix(self._answer_start)
+
+    def _take(self, answer: re.Match[str]) -> str:
+        self._read_answer(answer[0])
+        return ""
 
 
 class DrawnPrompt(Prompt):
@@ -116,21 +146,32 @@ class DrawnPrompt(Prompt):
         self,
         input_help: SessionInputHelp,
         history: History,
-        remove_answers: Callable[[str], str],
+        pictures: PictureDrawer,
+        keys: EditorKeys,
     ) -> None:
-        """remove_answers: takes answers of the terminal out of what it sends."""
+        """
+        Args:
+            input_help: Completes what is typed.
+            history: The inputs of all sessions.
+            pictures: Needs to know what the terminal can draw.
+            keys: The setting of this name.
+        """
         super().__init__()
         self._number = 0
+        self._pictures = pictures
+        self._has_asked = not pictures.should_ask
+        """Whether the terminal need not be asked any more."""
+        self._keys = keys
         self._histories = {mode: ModeHistory(history, mode) for mode in ("python", "ask")}
         self._lexers: dict[str, Lexer] = {
             "python": PygmentsLexer(PythonLexer),
             "ask": SimpleLexer(),
         }
-        output = Vt100_Output.from_pty(sys.stdout, term=os.environ.get("TERM"))
+        self._output = Vt100_Output.from_pty(sys.stdout, term=os.environ.get("TERM"))
         # The terminal is not asked where its cursor is: the answer could come too late.
-        output.enable_cpr = False
-        keyboard = Vt100Input(sys.stdin)
-        keyboard.stdin_reader = KeyReader(keyboard.fileno(), remove_answers)
+        self._output.enable_cpr = False
+        self._keyboard = Vt100Input(sys.stdin)
+        self._keyboard.stdin_reader = KeyReader(self._keyboard.fileno(), pictures.answers.read)
         self._prompts: PromptSession[str] = PromptSession(
             message=self._message,
             prompt_continuation=self._continuation,
@@ -143,13 +184,15 @@ class DrawnPrompt(Prompt):
             include_default_pygments_style=False,
             complete_style=CompleteStyle.MULTI_COLUMN,
             multiline=True,
+            editing_mode=EditingMode.EMACS if keys == "standard" else EditingMode.VI,
             enable_open_in_editor=True,
             tempfile_suffix=".py",
             enable_suspend=True,
-            input=keyboard,
-            output=output,
+            input=self._keyboard,
+            output=self._output,
             key_bindings=self._key_bindings(),
         )
+        self._app.after_render += self._ask_terminal
 
     @property
     def _app(self) -> Application[str]:
@@ -160,7 +203,23 @@ class DrawnPrompt(Prompt):
         draft = self.draft
         self.draft = ""
         text = self._prompts.prompt(default=draft)
+        self._send(OUTPUT_MARK)
         return Typed(self.mode, text.strip("\n"))
+
+    def read_line(self, label: str, *, is_hidden: bool = False) -> str:
+        line: PromptSession[str] = PromptSession(input=self._keyboard, output=self._output)
+        return line.prompt(one_line(label), is_password=is_hidden)
+
+    def _ask_terminal(self, _: Application[str]) -> None:
+        """Ask the terminal once what it can draw, while this prompt reads its answers."""
+        if not self._has_asked:
+            self._has_asked = True
+            self._send(self._pictures.answers.ask())
+
+    def _send(self, sequence: str) -> None:
+        """Write a sequence of our own that shows nothing."""
+        self._output.write_raw(sequence)
+        self._output.flush()
 
     def write_above(self, write: Callable[[], None]) -> bool:
         return self._call(lambda: run_in_terminal(write))
@@ -184,7 +243,15 @@ class DrawnPrompt(Prompt):
             self._app.exit(exception=reason)
 
     def _message(self) -> StyleAndTextTuples:
-        return [(PROMPT_STYLES[self.mode], self.label(self._number))]
+        label = self.label(self._number)
+        if self._keys != "standard":
+            vi_mode = self._app.vi_state.input_mode.removeprefix("vi-")
+            label = f"{label.removesuffix(': ')} ({VI_MODES.get(vi_mode, vi_mode)}): "
+        return [
+            ("[ZeroWidthEscape]", PROMPT_MARK),
+            (PROMPT_STYLES[self.mode], label),
+            ("[ZeroWidthEscape]", INPUT_MARK),
+        ]
 
     def _continuation(self, width: int, line_number: int, is_soft_wrapped: int) -> str:
         return " " * width if is_soft_wrapped else "...: ".rjust(width)
@@ -194,6 +261,7 @@ class DrawnPrompt(Prompt):
         bindings = KeyBindings()
         is_at_start = Condition(lambda: self._prompts.default_buffer.cursor_position == 0)
         is_in_indent = Condition(lambda: not self._line_before_cursor.strip())
+        opens_line = Condition(lambda: self._keys == "vim-multiline") & vi_insert_mode
         has_menu = Condition(lambda: self._prompts.default_buffer.complete_state is not None)
 
         @bindings.add(MODE_KEY, filter=is_at_start)
@@ -211,7 +279,7 @@ class DrawnPrompt(Prompt):
         def indent(event: KeyPressEvent) -> None:
             event.current_buffer.insert_text(INDENT)
 
-        @bindings.add(Keys.Enter, filter=~has_menu)
+        @bindings.add(Keys.Enter, filter=~has_menu & ~opens_line)
         def submit(event: KeyPressEvent) -> None:
             self._submit_or_continue(event)
 
@@ -219,7 +287,8 @@ class DrawnPrompt(Prompt):
         def accept_completion(event: KeyPressEvent) -> None:
             event.current_buffer.complete_state = None
 
-        @bindings.add(Keys.Escape, Keys.Enter)
+        @bindings.add(Keys.Enter, filter=~has_menu & opens_line)
+        @bindings.add(Keys.Escape, Keys.Enter, filter=emacs_mode)
         def new_line(event: KeyPressEvent) -> None:
             event.current_buffer.insert_text("\n")
 

@@ -15,6 +15,7 @@ from types import FrameType
 from typing import Any
 
 from mahtab_tui.bus.logger import DisplayHandler
+from mahtab_tui.bus.notifications import LONG_CELL_S, notification_sequence
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.linear.commands import COMMANDS, CommandContext, run_command
 from mahtab_tui.linear.line_writer import LineWriter, terminal_size
@@ -95,13 +96,13 @@ class LinearInterface:
         self._writer = LineWriter(is_plain=is_plain)
         self._pictures = PictureDrawer(self._writer, opened.session.settings.pictures)
         self._printer = RecordPrinter(self._writer, self._pictures.draw)
-        self._questions = Questions(self._session, self._writer, self._printer)
-        self._context = CommandContext(
-            self._session, self._writer, self._printer, self._questions, opened.screen_problem
-        )
         self._prompt = self._make_prompt(is_plain)
         self._prompt.mode = opened.draft.mode
         self._prompt.draft = opened.draft.text
+        self._questions = Questions(self._session, self._writer, self._printer, self._prompt)
+        self._context = CommandContext(
+            self._session, self._writer, self._printer, self._questions, opened.screen_problem
+        )
         self._arrived = threading.Event()
         """Set when the first of new records waits."""
         self._handler = DisplayHandler(self._arrived.set)
@@ -115,6 +116,9 @@ class LinearInterface:
         self._interrupt_count = 0
         """How often the user has pressed Ctrl+C since something runs."""
         self._has_new_size = True
+        self._answered_s = time.monotonic()
+        """When the user has typed something last, by the monotonic clock."""
+        self._notification_mode = self._session.settings.notifications
 
     def _make_prompt(self, is_plain: bool) -> Prompt:
         def complete(text: str, cursor: int) -> Any:
@@ -126,7 +130,8 @@ class LinearInterface:
             return PlainPrompt(input_help, history, self._writer)
         from mahtab_tui.linear.drawn_prompt import DrawnPrompt
 
-        return DrawnPrompt(input_help, history, self._pictures.remove_late_answers)
+        keys = self._session.settings.keys
+        return DrawnPrompt(input_help, history, self._pictures, keys)
 
     # What the session asks for, on its threads
 
@@ -224,7 +229,6 @@ class LinearInterface:
         self._opened.report_history()
         self._drain()
         self._writer.end_line()
-        self._prompt.draft += self._pictures.take_typed()
         self._is_typing = True
         # Records that came meanwhile wake nobody.
         self._arrived.set()
@@ -242,6 +246,7 @@ class LinearInterface:
     def _do(self, typed: Typed) -> None:
         """Run a command or a cell, or ask a question."""
         mode, text = typed
+        self._answered_s = time.monotonic()
         # Another size may have come while the prompt was open.
         self._has_new_size = True
         self._send_size()
@@ -294,10 +299,17 @@ class LinearInterface:
                 self._send_size()
                 if self._printer.requests and not self._is_lent:
                     self._ask()
+                elif not self._is_lent:
+                    self._show_progress()
                 if self._interrupt_count > handled_count:
                     handled_count = self._interrupt_count
                     self._stop()
         self._drain()
+        self._writer.show_progress("")
+
+    def _show_progress(self) -> None:
+        with self._printing:
+            self._writer.show_progress(self._printer.progress)
 
     def _is_idle(self) -> bool:
         session = self._session
@@ -317,7 +329,12 @@ class LinearInterface:
     def _drain(self) -> None:
         """Write the records that wait."""
         with self._printing:
-            self._printer.fold(self._handler.pop_records())
+            new_records = self._handler.pop_records()
+            self._printer.fold(new_records)
+            if time.monotonic() - self._answered_s < LONG_CELL_S:
+                return
+            for record in new_records:
+                self._writer.notify(notification_sequence(record, self._notification_mode))
 
     def _write_while_typing(self) -> None:
         """Write what happens while the prompt is open. Runs on a thread."""
@@ -351,6 +368,7 @@ class LinearInterface:
         try:
             with _interrupts_handled_by(signal.default_int_handler):
                 self._questions.ask(request)
+            self._answered_s = time.monotonic()
         except KeyboardInterrupt:
             self._writer.leave_line()
             self._writer.end_line()

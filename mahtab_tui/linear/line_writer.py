@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
+import time
 from collections.abc import Iterable
 from contextlib import suppress
 from typing import TextIO
@@ -30,6 +32,12 @@ CODE_THEME = "ansi_dark"
 CODE_INDENT = "    "
 MAX_HIGHLIGHTED_CHARS = 20_000
 """Lexers are slow: longer code has no colours."""
+PROGRESS_INTERVAL_S = 10.0
+"""In the plain form, progress is written as lines of its own, not more often than this."""
+DEFAULT_COLUMNS = 80
+ERASE_LINE = "\r\x1b[K"
+_BAR = re.compile(r"[\u2500-\u259f|]+")
+"""What bars are drawn with, which says nothing if it is read out."""
 
 
 class LineWriter:
@@ -46,6 +54,10 @@ class LineWriter:
         self.write_count = 0
         """How often something was written, besides the ends of lines."""
         self._is_at_line_start = True
+        self._progress = ""
+        """What was shown last of what is not complete yet."""
+        self._next_progress_s = 0.0
+        """When progress may be written again in the plain form, by the monotonic clock."""
         self._console = Console(
             file=self.stream,
             color_system=None if is_plain else "auto",
@@ -72,6 +84,7 @@ class LineWriter:
         """Write text whose styles are known. It must be clean."""
         if not text.plain:
             return
+        self._erase_progress()
         self.write_count += 1
         self._console.print(text, end="")
         self._is_at_line_start = text.plain.endswith("\n")
@@ -98,8 +111,40 @@ class LineWriter:
         for line in text.split("\n"):
             self.write_line(Text(CODE_INDENT) + line)
 
+    def show_progress(self, text: str) -> None:
+        """Show what is not complete yet, until something else is written. text: empty for nothing."""
+        if self.is_plain:
+            self._write_progress_line(text)
+        elif text != self._progress and self._is_at_line_start:
+            self._draw_progress(text)
+
+    def _write_progress_line(self, text: str) -> None:
+        words = " ".join(_BAR.sub(" ", text).split())
+        now = time.monotonic()
+        if not words:
+            self._next_progress_s = now + PROGRESS_INTERVAL_S
+        elif words != self._progress and now >= self._next_progress_s:
+            self.write_line(words)
+            self._progress = words
+            self._next_progress_s = now + PROGRESS_INTERVAL_S
+
+    def _draw_progress(self, text: str) -> None:
+        size = terminal_size()
+        columns = size[0] if size is not None else DEFAULT_COLUMNS
+        line = Text(plain(text))
+        line.truncate(columns - 1)
+        self.stream.write(ERASE_LINE + line.plain)
+        self.stream.flush()
+        self._progress = text
+
+    def _erase_progress(self) -> None:
+        if self._progress and not self.is_plain:
+            self.stream.write(ERASE_LINE)
+            self._progress = ""
+
     def end_line(self) -> None:
         """Begin a line, unless one begins here."""
+        self._erase_progress()
         if not self._is_at_line_start:
             self._console.print()
             self._is_at_line_start = True
@@ -112,11 +157,21 @@ class LineWriter:
         """Note that the terminal's cursor is at the start of a line."""
         self._is_at_line_start = True
 
+    def notify(self, sequence: str) -> None:
+        """Write a sequence of our own that shows nothing in its place, such as the bell."""
+        if sequence and self.stream.isatty():
+            self._write_sequence(sequence)
+
     def send(self, sequence: str) -> None:
         """Write a sequence of our own, such as that of a picture."""
+        self._erase_progress()
+        self._write_sequence(sequence)
+        self.write_count += 1
+
+    def _write_sequence(self, sequence: str) -> None:
+        # The stream itself may have a filter.
         self.stream.flush()
         os.write(self.stream.fileno(), sequence.encode())
-        self.write_count += 1
 
 
 def highlighted(code: str) -> Text:

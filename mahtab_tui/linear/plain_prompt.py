@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import builtins
 import sys
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from getpass import getpass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.bus.typed_text import clean, is_complete
@@ -28,23 +30,11 @@ _read_line = builtins.input
 """While a cell of this process runs, it has another one."""
 
 
-def read_line(prompt: str) -> str:
-    """Return a line that is typed on the terminal. Raises `EOFError` and `KeyboardInterrupt`."""
-    if sys.stdin is not sys.__stdin__ and sys.__stdin__ is not None:
-        # A cell of this process runs, whose `sys.stdin` would ask the user for an input again.
-        print(one_line(prompt), end="", flush=True)
-        line = sys.__stdin__.readline()
-        if not line:
-            raise EOFError
-        return line.removesuffix("\n")
-    with borrowed_readline():
-        return _read_line(one_line(prompt))
-
-
 @contextmanager
 def borrowed_readline(
     earlier_inputs: Sequence[str] = (),
     completer: Callable[[str, int], str | None] | None = None,
+    draft: str = "",
 ) -> Iterator[None]:
     """Let `readline` have other inputs and another completer, and give the host its own back: this
     process may be the user's Python, which saves them when it ends.
@@ -52,6 +42,7 @@ def borrowed_readline(
     Args:
         earlier_inputs: What the arrow keys go through, the oldest first.
         completer: Completes words, as `readline` calls it; None for no completion.
+        draft: What is in the line at first.
     """
     if readline is None:
         yield
@@ -62,6 +53,8 @@ def borrowed_readline(
     readline.set_auto_history(False)
     readline.set_completer_delims(_WORD_ENDS)
     readline.set_completer(completer)
+    if draft:
+        readline.set_startup_hook(lambda: readline.insert_text(draft))
     _replace_earlier_inputs(earlier_inputs)
     try:
         yield
@@ -69,6 +62,8 @@ def borrowed_readline(
         _replace_earlier_inputs(host_inputs)
         readline.set_completer(host_completer)
         readline.set_completer_delims(host_word_ends)
+        if draft:
+            readline.set_startup_hook(None)
         # Python cannot say how it was, but starts with this.
         readline.set_auto_history(True)
 
@@ -107,8 +102,10 @@ class PlainPrompt(Prompt):
         self._earlier_lines = ""
         self._load_history()
         self._label = self.label(number)
+        lines_to_edit = deque(self.draft.split("\n"))
+        self.draft = ""
         while True:
-            line = clean(self._read())
+            line = clean(self._read(lines_to_edit.popleft() if lines_to_edit else ""))
             if not self._earlier_lines and line.startswith(MODE_KEY):
                 self.toggle_mode()
                 line = line.removeprefix(MODE_KEY).strip()
@@ -117,15 +114,41 @@ class PlainPrompt(Prompt):
                     self._load_history()
                     continue
             text = self._earlier_lines + line
-            if self.mode == "ask" or is_complete(text):
+            if not lines_to_edit and (self.mode == "ask" or is_complete(text)):
                 return Typed(self.mode, text.strip("\n"))
             self._earlier_lines = f"{text}\n"
             self._label = "...: "
 
-    def _read(self) -> str:
-        """Read a line, with completion."""
-        with borrowed_readline(self._earlier_inputs, self._complete):
+    def _read(self, draft: str) -> str:
+        """Read a line, with completion. draft: what is in it at first."""
+        with borrowed_readline(self._earlier_inputs, self._complete, draft):
             return _read_line(one_line(self._label))
+
+    def read_line(self, label: str, *, is_hidden: bool = False) -> str:
+        self._writer.end_line()
+        try:
+            if is_hidden:
+                self._writer.start_line()
+                return getpass(label)
+            if sys.stdin is not sys.__stdin__ and sys.__stdin__ is not None:
+                return self._read_from_terminal(label, sys.__stdin__)
+            with borrowed_readline():
+                return _read_line(one_line(label))
+        except EOFError:
+            # The terminal's cursor stays behind the label.
+            self._writer.leave_line()
+            self._writer.end_line()
+            raise
+
+    def _read_from_terminal(self, label: str, terminal: TextIO) -> str:
+        """Read a line while a cell of this process runs, whose `sys.stdin` would ask for an input
+        again."""
+        self._writer.write(one_line(label))
+        line = terminal.readline()
+        if not line:
+            raise EOFError
+        self._writer.start_line()
+        return line.removesuffix("\n")
 
     def write_above(self, write: Callable[[], None]) -> bool:
         """Write lines below the one that is being typed, and the prompt again."""

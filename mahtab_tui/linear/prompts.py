@@ -30,7 +30,7 @@ class Prompt(ABC):
     def __init__(self) -> None:
         self.mode: Mode = "python"
         self.draft = ""
-        """What is in the next prompt at first, if it can have something."""
+        """What is in the next prompt at first."""
 
     def toggle_mode(self) -> None:
         """Go from Python to questions, or back."""
@@ -47,6 +47,16 @@ class Prompt(ABC):
 
         Args:
             number: That of the next cell.
+        """
+
+    @abstractmethod
+    def read_line(self, label: str, *, is_hidden: bool = False) -> str:
+        """Return a line that answers a question, also while a cell runs. Raises `EOFError` and
+        `KeyboardInterrupt`.
+
+        Args:
+            label: What stands before it.
+            is_hidden: Whether what is typed is not shown.
         """
 
     @abstractmethod

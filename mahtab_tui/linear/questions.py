@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from getpass import getpass
 from typing import NamedTuple
 
 from mahtab_tui.bus import records
@@ -13,8 +12,9 @@ from mahtab_tui.bus.records import Decision
 from mahtab_tui.bus.request_words import describe_fan_out, review_question
 from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.bus.search_tools import find_search_tools
+from mahtab_tui.bus.typed_text import clean
 from mahtab_tui.linear.line_writer import LineWriter
-from mahtab_tui.linear.plain_prompt import read_line
+from mahtab_tui.linear.prompts import Prompt
 from mahtab_tui.linear.record_printer import RecordPrinter, Request
 from mahtab_tui.session import Session
 
@@ -31,9 +31,10 @@ class Choice(NamedTuple):
 _SKIP = Choice("skip", "Do not run it")
 _SKIP_WITH_REASON = Choice("reason", "Do not run it, and say why")
 _RUN = Choice("run", "Run it")
+_EDIT = Choice("edit", "Edit it, then run it")
 _RUN_ALL = Choice("all", "Run it, and all code from now on")
 _STOP = Choice("stop", "Do not run it, and stop the answer")
-_CODE_CHOICES = (_SKIP, _SKIP_WITH_REASON, _RUN, _RUN_ALL, _STOP)
+_CODE_CHOICES = (_SKIP, _SKIP_WITH_REASON, _RUN, _RUN_ALL, _STOP, _EDIT)
 _ACTION_CHOICES = (_SKIP, _SKIP_WITH_REASON, _RUN, _STOP)
 _REVIEW_CHOICES = (
     Choice("stop", "Keep the changes, and stop the answer"),
@@ -41,6 +42,7 @@ _REVIEW_CHOICES = (
     Choice("undo", "Undo them"),
     Choice("all", "Keep these and all from now on"),
 )
+_DECISIONS = {"run": Decision("run"), "all": Decision("all"), "stop": Decision("stop")}
 _FAN_OUT_CHOICES = (Choice("refuse", "Do not make them"), Choice("run", "Make them"))
 
 
@@ -51,8 +53,11 @@ class Unanswered(KeyboardInterrupt):
 class Questions:
     """Asks the user on the main thread, and passes the answers on."""
 
-    def __init__(self, session: Session, writer: LineWriter, printer: RecordPrinter) -> None:
+    def __init__(
+        self, session: Session, writer: LineWriter, printer: RecordPrinter, prompt: Prompt
+    ) -> None:
         self._session = session
+        self._prompt = prompt
         self._writer = writer
         self._printer = printer
 
@@ -119,11 +124,22 @@ class Questions:
         if action == "reason":
             reason = self._read("Why not? ")
             return Decision("skip", reason=(reason or "").strip())
-        if action == "run":
-            return Decision("run")
-        if action == "all":
-            return Decision("all")
-        return Decision("stop" if action == "stop" else "skip")
+        if action == "edit":
+            return self._edit(request.text)
+        return _DECISIONS.get(action, Decision("skip"))
+
+    def _edit(self, code: str) -> Decision:
+        """Let the user change code; it runs as it is entered. A question instead of code is the reason
+        not to run it."""
+        self._prompt.mode = "python"
+        self._prompt.draft = clean(code)
+        try:
+            typed = self._prompt.read(self._session.cells.last + 1)
+        except EOFError:
+            return Decision("skip")
+        if typed.mode == "ask":
+            return Decision("skip", reason=typed.text.strip())
+        return Decision("run", typed.text) if typed.text.strip() else Decision("skip")
 
     def _write_warnings(self, request: records.Approval) -> None:
         """Write what the user should know before the code runs."""
@@ -159,22 +175,12 @@ class Questions:
         prompt_start, newline, prompt = plain(request.text).rpartition("\n")
         if newline:
             self._writer.write_line(prompt_start)
-        if request.password:
-            self._writer.end_line()
-            self._writer.start_line()
-            try:
-                return getpass(prompt)
-            except EOFError:
-                return None
-        return self._read(prompt)
+        return self._read(prompt, is_hidden=bool(request.password))
 
-    def _read(self, prompt: str) -> str | None:
+    def _read(self, label: str, *, is_hidden: bool = False) -> str | None:
         """Return a line; None at the end of the input."""
         self._writer.end_line()
         try:
-            return read_line(prompt)
+            return self._prompt.read_line(label, is_hidden=is_hidden)
         except EOFError:
-            # The terminal's cursor stays behind the prompt.
-            self._writer.leave_line()
-            self._writer.end_line()
             return None

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Iterable
+
+from rich.text import Text
 
 from mahtab_tui.bus import records
 from mahtab_tui.bus.answers import answer_prose
@@ -11,9 +14,12 @@ from mahtab_tui.bus.change_words import format_changes
 from mahtab_tui.bus.hidden_characters import symbols
 from mahtab_tui.bus.notes import NOTE_READERS
 from mahtab_tui.bus.records import Record
+from mahtab_tui.bus.records.answers import ModelRecord
+from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.bus.terminal_screen import split_unfinished
 from mahtab_tui.bus.values import Status, describe_files
 from mahtab_tui.linear.cell_output import CellOutput, DrawPicture, whole_text
+from mahtab_tui.linear.file_links import link_files
 from mahtab_tui.linear.line_writer import LineWriter
 from mahtab_tui.linear.search_lines import SearchLines
 
@@ -34,6 +40,7 @@ class RecordPrinter:
     def __init__(self, writer: LineWriter, draw_picture: DrawPicture) -> None:
         self._writer = writer
         self._draw_picture = draw_picture
+        self._folder = os.getcwd()
         self._searches = SearchLines(writer)
         self._cells: dict[int | None, CellOutput] = {}
         """The cells that run."""
@@ -43,6 +50,8 @@ class RecordPrinter:
         """The code that the user has typed last, which the terminal shows already."""
         self._announced_turn: int | None = None
         """The last question for which it was written that the model thinks."""
+        self._reading = ""
+        """How much of a long prompt the model has read, in words; empty if it reads nothing."""
         self.last_answer = ""
         """The model's words since the last question."""
         self.finished_cell_count = 0
@@ -52,8 +61,8 @@ class RecordPrinter:
         """The writer's `write_count` after these."""
         self._unfinished = ""
         """The start of an escape sequence at the end of a piece."""
-        self._streamed: set[tuple[int | None, int | None]] = set()
-        """Answers, by turn and step, of which pieces were written."""
+        self._streamed: set[tuple[object, ...]] = set()
+        """Answers, by turn and step, of which pieces were written, and the keys of thoughts."""
         self._written_code: dict[tuple[object, ...], str] = {}
         """Code that was written, by turn, step and block."""
 
@@ -77,10 +86,17 @@ class RecordPrinter:
                     self._follow_request(record)
                 case records.SearchFanOut():
                     self._follow_request(record)
-                case records.AssistantChatStream():
+                case records.AssistantChatStream() | records.AssistantThoughtStream():
                     self._fold_record(record)
                 case records.AssistantChat():
                     self.last_answer = record.text
+
+    @property
+    def progress(self) -> str:
+        """What is not complete yet: the line of a cell that has not ended, such as a progress bar, or
+        how much of the prompt was read."""
+        open_lines = [output.open_line for output in self._cells.values()]
+        return open_lines[-1] if open_lines else self._reading
 
     def has_written(self, record: records.Approval) -> bool:
         """Return whether the code of a request stands right above, as it was streamed."""
@@ -96,10 +112,10 @@ class RecordPrinter:
         self._written_code[_block_key(record)] = record.text
 
     def _fold_record(self, record: Record) -> None:
+        self._reading = ""
         match record:
             case records.AssistantChatStream():
                 self._stream_answer(record)
-                return
             case records.ReplIn():
                 self._start_cell(record)
             case records.ReplOutStream():
@@ -112,7 +128,9 @@ class RecordPrinter:
             case records.Namespace(restored=False) if record.changes and record.cell:
                 self._writer.write_line(format_changes(record.changes), "muted")
             case records.FileChanges():
-                self._writer.write_line(describe_files(record.changes), "muted")
+                text = Text(plain(describe_files(record.changes)), "dim")
+                link_files(text, [change.path for change in record.changes], self._folder)
+                self._writer.write_line(text)
             case records.SearchBegin() | records.SearchFinal():
                 self._searches.fold(record)
             case records.Approval() | records.Review() | records.Input() | records.SearchFanOut():
@@ -130,6 +148,11 @@ class RecordPrinter:
                 self._writer.write_line(f"{record.label}{problem}", "muted")
             case records.Agent():
                 self._follow_agent(record)
+            case records.AssistantReading():
+                name = author_name(record.party)
+                self._reading = f"{name} has read {record.share:.0%} of the prompt."
+            case records.AssistantThought() | records.AssistantThoughtStream():
+                self._write_thought(record)
             case records.AssistantChat():
                 self._complete_answer(record)
             case records.AssistantTool(state="running"):
@@ -191,10 +214,10 @@ class RecordPrinter:
         self._streamed.add((record.turn, record.step))
         key = _block_key(record) if record.kind == "code" else (record.turn, record.step)
         if key != self._piece_key:
-            self._writer.end_line()
-            self._piece_key = key
-            self._unfinished = ""
-        text, self._unfinished = split_unfinished(self._unfinished + record.text)
+            if self._piece_key == _thought_key(record):
+                self._writer.write_line("Answer:", "model")
+            self._begin_pieces(key)
+        text = self._whole_sequences(record.text)
         if record.kind != "code":
             self.last_answer += record.text
             self._writer.write(text)
@@ -202,6 +225,32 @@ class RecordPrinter:
         self._written_code[key] = self._written_code.get(key, "") + record.text
         self._writer.write_indented(text, "highlight")
         self._piece_count = self._writer.write_count
+
+    def _write_thought(
+        self, record: records.AssistantThought | records.AssistantThoughtStream
+    ) -> None:
+        """Write a piece of what the model thinks before its answer, or all of it if no piece came."""
+        key = _thought_key(record)
+        if isinstance(record, records.AssistantThought) and key in self._streamed:
+            return
+        if key != self._piece_key:
+            if not record.text.strip():
+                return
+            self._writer.write_line(f"Thoughts of {author_name(record.party)}:", "model")
+            self._streamed.add(key)
+            self._begin_pieces(key)
+        self._writer.write(self._whole_sequences(record.text), "muted")
+
+    def _begin_pieces(self, key: tuple[object, ...]) -> None:
+        """Begin a line for the pieces of something else."""
+        self._writer.end_line()
+        self._piece_key = key
+        self._unfinished = ""
+
+    def _whole_sequences(self, piece: str) -> str:
+        """Return a piece, with what the last one has left, up to an escape sequence that is cut off."""
+        text, self._unfinished = split_unfinished(self._unfinished + piece)
+        return text
 
     def _complete_answer(self, record: records.AssistantChat) -> None:
         """Write the words of an answer of which no piece came, and what is to be said of it."""
@@ -217,8 +266,7 @@ class RecordPrinter:
             self._writer.write_line("stopped" if record.stopped else "cut off", "highlight")
 
     def _follow_agent(self, record: records.Agent) -> None:
-        party = record.party or "model"
-        author = party[:1].upper() + party[1:]
+        author = author_name(record.party)
         if record.state == "thinking" and record.turn != self._announced_turn:
             self._announced_turn = record.turn
             self._writer.write_line(f"{author} is thinking.", "model")
@@ -268,6 +316,16 @@ class RecordPrinter:
         detail = f" {record.detail}" if record.detail else ""
         role = "muted" if is_ok else "bad"
         self._writer.write_line(f"In {record.cell}: {state}, {duration_s:.1f} s.{detail}", role)
+
+
+def author_name(party: str | None) -> str:
+    """Return a model's or an agent's name as a sentence begins with it."""
+    name = one_line(party or "the model")
+    return name[:1].upper() + name[1:]
+
+
+def _thought_key(record: ModelRecord) -> tuple[object, ...]:
+    return record.turn, record.step, "thought"
 
 
 def _block_key(

@@ -15,6 +15,7 @@ from textual.events import AppBlur, AppFocus, Event, Key, Paste
 from textual.screen import Screen
 from textual.widgets import Input, TextArea
 
+from mahtab_tui.bus.notifications import notification_sequence
 from mahtab_tui.session import Session
 from mahtab_tui.session.open_session import SessionInputHelp, parse_slash
 from mahtab_tui.settings.model import resource_folder
@@ -62,12 +63,7 @@ from mahtab_tui.tui.terminal_app import (
     RecordPump,
     TerminalApp,
 )
-from mahtab_tui.tui.terminal_driver import (
-    CELL_ENDED_TEXT,
-    NOTIFICATION_SEQUENCES,
-    WAITING_TEXT,
-    StdioRedirect,
-)
+from mahtab_tui.tui.terminal_driver import StdioRedirect
 from mahtab_tui.tui.ui_state import UiState
 
 if TYPE_CHECKING:
@@ -83,8 +79,6 @@ if TYPE_CHECKING:
     from mahtab_tui.tui.widgets.review_row import ReviewRow
 
 REDO = "/redo"
-LONG_CELL_S = 10.0
-"""The user is told when a longer cell ends while the window has no focus."""
 EXIT_NAMES = ("exit", "quit")
 """Inputs that leave the program, with or without parentheses. They are not sent to the kernel, which
 may be busy."""
@@ -547,24 +541,11 @@ class MahtabApp(TerminalApp[int]):
 
     def _call_user(self, new_records: Sequence[Record]) -> None:
         """Tell the user, who looks elsewhere, that a long cell has ended, or that something waits."""
-        from mahtab_tui.bus import records
-
-        if self._window_focused:
+        if self._window_focused or self._driver is None:
             return
         for record in new_records:
-            match record:
-                case records.ReplOut(duration=seconds) if (seconds or 0) >= LONG_CELL_S:
-                    self._notify_desktop(CELL_ENDED_TEXT)
-                case (
-                    records.Approval() | records.Input() | records.Review() | records.SearchFanOut()
-                ):
-                    if record.state == "waiting":
-                        self._notify_desktop(WAITING_TEXT)
-
-    def _notify_desktop(self, text: str) -> None:
-        sequence = NOTIFICATION_SEQUENCES[self.session.settings.notifications].format(text=text)
-        if sequence and self._driver is not None:
-            self._driver.write(sequence)
+            if sequence := notification_sequence(record, self.session.settings.notifications):
+                self._driver.write(sequence)
 
     def watch_theme(self, theme: str) -> None:
         self.ui_state.theme = theme

@@ -11,6 +11,7 @@ import signal
 import sys
 import termios
 import threading
+import time
 import traceback
 from codecs import getincrementaldecoder
 from collections.abc import Callable, Iterator
@@ -23,23 +24,14 @@ from textual.color import Color
 from textual.drivers.linux_driver import LinuxDriver
 from textual.filter import LineFilter
 
-from mahtab_tui.settings.model import NotificationMode, PictureMode
+from mahtab_tui.bus.notifications import NOTIFICATION_TEXTS
+from mahtab_tui.settings.model import PictureMode
 from mahtab_tui.system import WRITE_TIMEOUT_S, TerminationHandler, run_with_timeout
 from mahtab_tui.tui.key_parser import KeyParser
 
 if TYPE_CHECKING:
     from mahtab_tui.pictures.terminal_answers import GraphicsProtocol, TerminalAnswers
 
-WAITING_TEXT = "mahtab waits for you"
-CELL_ENDED_TEXT = "A cell in mahtab has ended"
-NOTIFICATION_TEXTS = (WAITING_TEXT, CELL_ENDED_TEXT)
-NOTIFICATION_SEQUENCES: dict[NotificationMode, str] = {
-    "bell": "\x07",
-    "osc9": "\x1b]9;{text}\x07",
-    "osc777": "\x1b]777;notify;mahtab;{text}\x07",
-    "off": "",
-}
-"""What tells the user, who looks elsewhere, by the setting `notifications`."""
 _CONTROL_CHARACTERS = re.compile(
     r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"
 )
@@ -62,6 +54,8 @@ _TERMINAL_COMMANDS = re.compile(
 _PIPE_CHUNK_BYTES = 65536
 _WRITER_THREAD = "textual-output"
 _INPUT_CHUNK_BYTES = 4096
+ANSWER_TIMEOUT_S = 2.0
+"""How long the terminal's answers are waited for before it is given back; a link may be slow."""
 _SILENCE_S = 0.1
 """After this time without input, a sequence is taken as it is."""
 _RESTORE_SEQUENCE = "".join(
@@ -235,6 +229,9 @@ class TerminalDriver(LinuxDriver):
         """How often the terminal was given back: its graphics are gone then."""
         self._is_suspended = False
         self._has_asked = False
+        self._answer_deadline = 0.0
+        """Until when the answers are waited for, by the monotonic clock."""
+        self._has_answered = threading.Event()
         self._on_answered: Callable[[], object] = lambda: None
 
     @cached_property
@@ -251,6 +248,13 @@ class TerminalDriver(LinuxDriver):
     def send(self, data: str) -> None:
         """Write our own sequences, which `write` would remove."""
         super().write(data)
+
+    def disable_input(self) -> None:
+        # Late answers would be typed into the program that has the terminal next.
+        remaining_s = self._answer_deadline - time.monotonic()
+        if remaining_s > 0:
+            self._has_answered.wait(remaining_s)
+        super().disable_input()
 
     def stop_application_mode(self) -> None:
         self.stops += 1
@@ -309,6 +313,7 @@ class TerminalDriver(LinuxDriver):
     def _take_reply(self, sequence: str) -> bool:
         is_reply = self.answers.read(sequence)
         if is_reply and not self.answers.awaited:
+            self._has_answered.set()
             self._on_answered()
         return is_reply
 
@@ -321,6 +326,7 @@ class TerminalDriver(LinuxDriver):
         if self._has_asked or self.pictures == "blocks" or is_hopeless:
             return
         self._has_asked = True
+        self._answer_deadline = time.monotonic() + ANSWER_TIMEOUT_S
         self.send(self.answers.ask())
 
     @property

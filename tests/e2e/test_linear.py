@@ -23,8 +23,14 @@ from tests.e2e.test_terminal import PROGRAM as BORROWER
 FORMS = ("--linear", "--linear=plain")
 in_both_forms = pytest.mark.parametrize("form", FORMS)
 PLAIN = "--linear=plain"
-CHOICES = r"1 to 5:\s*\Z"
+CHOICES = r"1 to 6:\s*\Z"
 HOSTILE_CELL = r"print('\x1b]0;title\x07a\x1b[2Jb\x9b31mc\x1b[31mred\x1b[0m\u202ed')"
+PICTURE_CELL = "from PIL import Image; Image.new('RGB', (30, 20), 'red')"
+BAR_CELL = (
+    "import pathlib, time; print('10 %', end='')\n"
+    "while not pathlib.Path('go').exists(): time.sleep(0.05)\n"
+    "print('\\r90 %')"
+)
 REPL = """
 from mahtab_tui import run_repl
 names = {"y": 5}
@@ -54,6 +60,10 @@ def at_prompt(terminal: Terminal, label: str) -> None:
     terminal.wait(rf"{re.escape(label)}\s*\Z")
 
 
+def lines(terminal: Terminal) -> list[str]:
+    return [line.rstrip() for line in terminal.text.splitlines()]
+
+
 def run_cell(terminal: Terminal, code: str, next_label: str) -> None:
     terminal.send(f"{code}\r")
     at_prompt(terminal, next_label)
@@ -68,11 +78,10 @@ def test_cells_print_below_each_other_and_say_in_words_how_they_end(
     run_cell(terminal, "x = 41 + 1", "In 2:")
     run_cell(terminal, "x", "In 3:")
     run_cell(terminal, "1/0", "In 4:")
-    lines = [line.rstrip() for line in terminal.text.splitlines()]
-    assert lines.count("42") == 1
-    assert "[+x int 42]" in lines
-    assert "ZeroDivisionError: division by zero" in lines
-    assert any(line.startswith("In 3: error, ") for line in lines)
+    assert lines(terminal).count("42") == 1
+    assert "[+x int 42]" in lines(terminal)
+    assert "ZeroDivisionError: division by zero" in lines(terminal)
+    assert any(line.startswith("In 3: error, ") for line in lines(terminal))
 
 
 @in_both_forms
@@ -185,11 +194,31 @@ def test_code_of_the_model_is_shown_whole_and_runs_only_when_chosen(
     at_prompt(terminal, "Ask:")
     assert "+value_0" not in terminal.text
     terminal.send("count\r", CHOICES)
-    terminal.send("9\r", "number from 1 to 5")
+    terminal.send("9\r", "number from 1 to 6")
     terminal.wait(CHOICES)
     terminal.send("3\r", r"\+value_0 int 0")
     at_prompt(terminal, "Ask:")
     assert "Counted." in terminal.text
+
+
+@in_both_forms
+def test_code_of_the_model_is_edited_before_it_runs(
+    start: Start, form: str, replay: Replay
+) -> None:
+    model = replay("```python\ntotal = 1\nprint('total is', total)\n```", "Done.")
+    terminal = start(form, "--model", model)
+    at_prompt(terminal, "In 1:")
+    terminal.send("`add\r", CHOICES)
+    # In the plain form, the lines of the code come one after the other.
+    terminal.send("6\r", r"In 1: total = 1\s*\Z" if form == PLAIN else r"total\)\s*\Z")
+    if form == PLAIN:
+        terminal.send("\x7f5\r", r"\.\.\.: print\('total is', total\)\s*\Z")
+        terminal.send("\r")
+    else:
+        terminal.send("\x1b[A\x1b[F\x7f5", "total = 5")
+        terminal.send("\x1b[B\x1b[F\r")
+    terminal.wait("Done.")
+    assert "total is 5" in lines(terminal)
 
 
 @in_both_forms
@@ -202,7 +231,7 @@ def test_ctrl_c_stops_a_cell_and_gives_up_a_line(start: Start, form: str) -> Non
     terminal.send("\x03", "In 1: interrupted")
     at_prompt(terminal, "In 2:")
     run_cell(terminal, "'unfinished' in globals()", "In 3:")
-    assert re.search(r"^False", terminal.text, re.MULTILINE)
+    assert "False" in lines(terminal)
 
 
 @in_both_forms
@@ -219,6 +248,47 @@ def test_cells_read_lines_and_passwords(start: Start, form: str) -> None:
     assert "hidden-word" not in terminal.text
 
 
+def test_line_that_grows_is_drawn_over_itself(start: Start, project: Path) -> None:
+    terminal = start("--linear")
+    at_prompt(terminal, "In 1:")
+    terminal.paste(BAR_CELL)
+    terminal.send("\r", r"\n10 %\s*\Z")
+    (project / "go").touch()
+    at_prompt(terminal, "In 2:")
+    assert "90 %" in lines(terminal)
+    assert "10 %" not in lines(terminal)
+
+
+def test_terminal_can_go_from_prompt_to_prompt(start: Start) -> None:
+    terminal = start("--linear")
+    at_prompt(terminal, "In 1:")
+    run_cell(terminal, "6 * 7", "In 2:")
+    marks = re.findall(rb"\x1b\]133;([ABCD])\x1b\\|(42)", terminal.raw)
+    order = "".join((mark or output).decode() for mark, output in marks)
+    assert re.fullmatch("(DAB?)+C42(DA)+", order)
+
+
+@pytest.mark.slow
+def test_user_who_looks_elsewhere_hears_that_something_waits(start: Start) -> None:
+    terminal = start(PLAIN)
+    at_prompt(terminal, "In 1:")
+    run_cell(terminal, "import time", "In 2:")
+    assert b"\x07" not in terminal.raw
+    terminal.send("time.sleep(10); name = input('who? ')\r", r"\nwho\?\s*\Z")
+    while b"\x07" not in terminal.raw:
+        assert terminal.pump()
+
+
+def test_vi_keys_edit_the_prompt_and_its_mode_is_named(start: Start) -> None:
+    terminal = start("--linear", env={"MAHTAB_KEYS": "vim"})
+    at_prompt(terminal, r"In 1 (insert):")
+    terminal.send("6 * 8", r"6 \* 8")
+    terminal.send("\x1b", r"In 1 \(normal\): 6 \* 8")
+    terminal.send("r7", r"6 \* 7")
+    run_cell(terminal, "", "In 2 (insert):")
+    assert "42" in lines(terminal)
+
+
 @in_both_forms
 def test_program_borrows_the_terminal_and_its_keys(start: Start, project: Path, form: str) -> None:
     (project / "bin").mkdir()
@@ -232,7 +302,7 @@ def test_program_borrows_the_terminal_and_its_keys(start: Start, project: Path, 
     terminal.send("words\r", "exit code 3")
     at_prompt(terminal, "In 2:")
     run_cell(terminal, "6 * 7", "In 3:")
-    assert re.search(r"^42\s*$", terminal.text, re.MULTILINE)
+    assert "42" in lines(terminal)
 
 
 @in_both_forms
@@ -328,7 +398,7 @@ def test_end_of_input_saves_and_says_how_to_go_on(start: Start, form: str) -> No
     again = start(form, "--continue")
     at_prompt(again, "In 2:")
     run_cell(again, "x + 1", "In 3:")
-    assert re.search(r"^2\s*$", again.text, re.MULTILINE)
+    assert "2" in lines(again)
 
 
 def test_leaving_asks_before_it_loses_names(start: Start) -> None:
@@ -360,7 +430,7 @@ def test_signal_saves_and_gives_the_terminal_back(cold_start: Start) -> None:
     again = cold_start(PLAIN, "--continue")
     at_prompt(again, "In 2:")
     run_cell(again, "x + 1", "In 3:")
-    assert re.search(r"^2\s*$", again.text, re.MULTILINE)
+    assert "2" in lines(again)
 
 
 @in_both_forms
@@ -372,7 +442,7 @@ def test_tab_completes_names_of_the_namespace(start: Start, form: str) -> None:
     # A busy kernel may not answer at once.
     terminal.press_until("tab", "In 2: unmistakable")
     run_cell(terminal, " * 2", "In 3:")
-    assert re.search(r"^24\s*$", terminal.text, re.MULTILINE)
+    assert "24" in lines(terminal)
 
 
 @in_both_forms
@@ -395,7 +465,7 @@ def test_namespace_of_a_program_is_shared(project: Path) -> None:
         terminal.send("name = input('who? ')\r", r"\nwho\?")
         run_cell(terminal, "Ada", "In 4:")
         terminal.send("\x04", "left with 6")
-        assert re.search(r"^printed 6", terminal.text, re.MULTILINE)
+        assert "printed 6" in lines(terminal)
         assert terminal.wait_end() == 0
 
 
@@ -412,39 +482,69 @@ def test_readline_of_the_host_program_stays_as_it_was(project: Path) -> None:
         assert terminal.wait_end() == 0
 
 
-def test_picture_is_drawn_if_the_terminal_says_that_it_can(start: Start) -> None:
-    terminal = start("--linear")
+def at_first_prompt(terminal: Terminal) -> None:
+    """Wait until the first prompt has asked the terminal what it can draw."""
     at_prompt(terminal, "In 1:")
-    assert QUESTION not in terminal.raw
-    terminal.send("from PIL import Image; Image.new('RGB', (30, 20), 'red')\r")
     while QUESTION not in terminal.raw:
         assert terminal.pump()
+
+
+def draws_with_kitty(terminal: Terminal) -> bool:
+    pattern = KITTY_KEEPS + rb".*\x1b_Ga=p,i=1,c=4,r=1,q=2\x1b\\"
+    return re.search(pattern, terminal.raw, re.DOTALL) is not None
+
+
+def test_picture_is_drawn_if_the_terminal_says_that_it_can(start: Start) -> None:
+    terminal = start("--linear")
+    at_first_prompt(terminal)
     terminal.send("\x1b_Gi=31;OK\x1b\\" + CELL + "\x1b[?62;22c")
-    at_prompt(terminal, "In 2:")
-    drawn = re.search(KITTY_KEEPS + rb".*\x1b_Ga=p,i=1,c=4,r=1,q=2\x1b\\", terminal.raw, re.DOTALL)
-    assert drawn is not None
+    run_cell(terminal, PICTURE_CELL, "In 2:")
+    assert draws_with_kitty(terminal)
     assert "PIL.Image" not in terminal.text
     run_cell(terminal, "6 * 7", "In 3:")
-    assert re.search(r"^42\s*$", terminal.text, re.MULTILINE)
+    assert "42" in lines(terminal)
 
 
-def test_late_answer_of_the_terminal_is_not_typed_into_the_prompt(start: Start) -> None:
-    terminal = start("--linear")
-    at_prompt(terminal, "In 1:")
-    run_cell(terminal, "from PIL import Image; image = Image.new('RGB', (30, 20), 'red')", "In 2:")
-    terminal.send("image\r")
-    # The terminal says nothing in time.
-    at_prompt(terminal, "In 3:")
-    assert QUESTION in terminal.raw
-    terminal.send("6 *")
-    terminal.wait(r"In 3: 6 \*")
+LATE_ANSWERS = (
+    # Attributes, the cursor, a mode, a colour, a version, and the keyboard.
+    "\x1b[?62;22c\x1b[>1;10;0c\x1b[24;1R\x1b[?2026;2$y\x1b]11;rgb:0000/0000/0000\x1b\\",
+    "\x1bP>|term 1.0\x1b\\\x1b[?1u\x1b]10;rgb:ffff/ffff/ffff\x07",
+)
+
+
+def send_late_answers(terminal: Terminal) -> None:
+    # One comes in two pieces.
     terminal.send("\x1b_Gi=31;O")
-    terminal.send("K\x1b\\" + CELL + "\x1b[?62;22c 7")
-    terminal.wait(r"In 3: 6 \* 7")
-    run_cell(terminal, "", "In 4:")
-    assert re.search(r"^42\s*$", terminal.text, re.MULTILINE)
-    run_cell(terminal, "image", "In 5:")
-    assert re.search(KITTY_KEEPS + rb".*\x1b_Ga=p,i=1,c=4,r=1,q=2\x1b\\", terminal.raw, re.DOTALL)
+    terminal.send("K\x1b\\" + CELL)
+    for answers in LATE_ANSWERS:
+        terminal.send(answers)
+
+
+def test_late_answers_of_the_terminal_are_typed_into_no_prompt(start: Start) -> None:
+    terminal = start("--linear")
+    at_first_prompt(terminal)
+    terminal.send("6 *")
+    terminal.wait(r"In 1: 6 \*")
+    send_late_answers(terminal)
+    terminal.send(" 7")
+    terminal.wait(r"In 1: 6 \* 7")
+    run_cell(terminal, "", "In 2:")
+    assert "42" in lines(terminal)
+    run_cell(terminal, PICTURE_CELL, "In 3:")
+    assert draws_with_kitty(terminal)
+
+
+def test_late_answers_of_the_terminal_are_not_the_input_of_a_cell(start: Start) -> None:
+    terminal = start("--linear")
+    at_first_prompt(terminal)
+    terminal.send("name = input('who? ')\r", r"\nwho\?\s*\Z")
+    terminal.send("A")
+    send_late_answers(terminal)
+    terminal.send("da")
+    terminal.wait(r"who\? Ada")
+    run_cell(terminal, "", "In 2:")
+    run_cell(terminal, "name", "In 3:")
+    assert "'Ada'" in lines(terminal)
 
 
 @pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import sys
 import time
 from pathlib import Path
 
@@ -210,6 +211,25 @@ def test_half_blocks_are_used_without_graphics_support(
     assert (QUESTION in screen.raw) == (reply is not None)
     assert b"\x1b_Ga=" not in screen.raw
     assert b"\x1bP0" not in screen.raw
+
+
+HOST = """
+from mahtab_tui import run_repl
+run_repl({}, model="demo")
+print("host reads", repr(input("host: ")))
+"""
+
+
+def test_late_answers_are_not_typed_into_the_next_program(project: Path) -> None:
+    with Terminal([sys.executable, "-c", HOST], cwd=project) as screen:
+        screen.wait("kernel .*idle")
+        screen.enter("from PIL import Image; Image.new('RGB', (30, 20), 'red')")
+        asked = sent(screen, re.escape(QUESTION))
+        screen.press("ctrl+q")
+        sent(screen, rb"\x1b\[\?2004l", asked)
+        screen.send("\x1b_Gi=31;OK\x1b\\" + CELL + "\x1b[?62;22c")
+        screen.wait("host: ")
+        screen.send("typed\r", "host reads 'typed'")
 
 
 # Programs that borrow the terminal.

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import io
+import socket
+from pathlib import Path
 
 import pytest
+from rich.style import Style
+from rich.text import Text
 
 from mahtab_tui.bus.records import Approval, Record
+from mahtab_tui.linear.file_links import link_files, link_traceback_file
 from mahtab_tui.linear.line_writer import LineWriter
 from mahtab_tui.linear.record_printer import RecordPrinter
 from tests.records import made
@@ -138,3 +143,87 @@ def test_middle_of_a_flood_is_left_out(paper: Paper) -> None:
     text = paper.print(made("user-repl-out-stream", lines, {"cell": 1, "kind": "stdout"}))
     assert "\n199\n… 4,000 lines left out\n4200\n" in text
     assert text.endswith("4999\n")
+
+
+def test_lines_that_a_cell_changes_later_are_written_again_at_its_end(paper: Paper) -> None:
+    paper.print(made("user-repl-in", "bars()", {"cell": 1, "party": "you"}))
+    attrs = {"cell": 1, "kind": "stdout"}
+    begin = made("user-repl-out-stream", "outer 0%\ninner 0%", attrs)
+    assert paper.print(begin) == "outer 0%\n"
+    assert paper.print(made("user-repl-out-stream", "\x1b[A\router 100%", attrs)) == ""
+    text = "outer 0%\ninner 0%\x1b[A\router 100%"
+    end = made("user-repl-out", text, {"cell": 1, "status": "ok"})
+    assert paper.print(end) == "outer 100%\ninner 0%\n"
+
+
+def test_line_that_has_not_ended_is_progress_until_it_ends(paper: Paper) -> None:
+    paper.print(made("user-repl-in", "bar()", {"cell": 1, "party": "you"}))
+    attrs = {"cell": 1, "kind": "stdout"}
+    paper.print(made("user-repl-out-stream", "\r10%", attrs))
+    paper.print(made("user-repl-out-stream", "\r40%", attrs))
+    assert paper.printer.progress == "40%"
+    paper.print(made("user-repl-out-stream", "\r100%\n", attrs))
+    assert paper.printer.progress == ""
+
+
+def test_reading_of_a_long_prompt_is_progress_until_the_answer_begins(paper: Paper) -> None:
+    attrs = {"turn": 1, "step": 0, "party": "demo", "share": 0.4}
+    assert paper.print(made("assistant-reading", "", attrs)) == ""
+    assert paper.printer.progress == "Demo has read 40% of the prompt."
+    paper.print(piece("It is"))
+    assert paper.printer.progress == ""
+
+
+def test_thoughts_are_written_before_their_answer(paper: Paper) -> None:
+    attrs = {"turn": 1, "step": 0, "party": "demo"}
+    text = paper.print(
+        made("assistant-thought-stream", "\n", attrs),
+        made("assistant-thought-stream", "Let me ", attrs),
+        made("assistant-thought-stream", "see.\n", attrs),
+        piece("So it is."),
+        made("assistant-thought", "Let me see.", attrs),
+    )
+    assert text == "Thoughts of Demo:\nLet me see.\nAnswer:\nSo it is."
+
+
+def test_thought_of_which_no_piece_came_is_written_whole(paper: Paper) -> None:
+    attrs = {"turn": 1, "step": 0, "party": "demo"}
+    text = paper.print(made("assistant-thought", "Let me see.", attrs))
+    assert text == "Thoughts of Demo:\nLet me see."
+
+
+def test_progress_is_drawn_over_until_a_line_takes_its_place(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    stream = io.StringIO()
+    writer = LineWriter(stream, is_plain=False)
+    writer.show_progress("10%")
+    writer.show_progress("10%")
+    writer.show_progress("20%\x1b[2J")
+    writer.write_line("done")
+    assert stream.getvalue() == "\r\x1b[K10%\r\x1b[K20%\r\x1b[Kdone\n"
+
+
+def test_plain_form_draws_nothing_over(paper: Paper) -> None:
+    paper.writer.show_progress("")
+    paper.writer.show_progress("10%")
+    assert paper.stream.getvalue() == ""
+
+
+def test_files_are_linked_on_this_machine(tmp_path: Path) -> None:
+    (tmp_path / "a b.csv").write_text("")
+    text = Text("files: `a b.csv` new, `gone.csv` removed")
+    link_files(text, ["a b.csv", "gone.csv"], str(tmp_path))
+    [span] = text.spans
+    assert isinstance(span.style, Style)
+    assert text.plain[span.start : span.end] == "`a b.csv`"
+    assert span.style.link == f"file://{socket.gethostname()}{tmp_path}/a%20b.csv"
+
+
+@pytest.mark.parametrize("form", ['  File "{}", line 3, in f', "File {}:3"])
+def test_file_of_a_traceback_is_linked(form: str) -> None:
+    text = Text(form.format(__file__))
+    link_traceback_file(text)
+    [span] = text.spans
+    assert text.plain[span.start : span.end] == __file__
