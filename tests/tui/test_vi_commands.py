@@ -14,7 +14,7 @@ from tests.tui.editor_app import EditorApp, until
 TABLE = json.loads((Path(__file__).parents[1] / "data" / "vi_commands.json").read_text("utf-8"))
 TEXT: str = TABLE["text"]
 START: tuple[int, int] = tuple(TABLE["cursor"])
-PART_COUNT = 4
+PART_COUNT = 12
 KEY = re.compile(r"<(?P<name>esc|cr|bs|del|left|space)>|<c-(?P<control>.)>|(?P<character>.)")
 NAMES = {
     "esc": "escape",
@@ -35,7 +35,7 @@ def pressed_keys(keys: str) -> Iterator[str]:
             yield NAMES.get(key["name"], key["character"])
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("part", range(PART_COUNT))
 async def test_commands_do_what_they_do_in_vim(home: Path, part: int) -> None:
     app = EditorApp(home)
