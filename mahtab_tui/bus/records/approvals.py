@@ -46,8 +46,8 @@ class Approval(Record, tag="approval"):
     call: Word | None = None
     is_code: bool | None = None
     """False if the text describes an action of an agent in words."""
-    answers: tuple[str, ...] = ()
-    """What an agent calls an approval and a refusal; none for the usual words."""
+    answers: tuple[str, ...] | None = None
+    """What an agent calls an approval and a refusal; None for the usual words."""
 
 
 class Review(Record, tag="review"):

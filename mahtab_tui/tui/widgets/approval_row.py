@@ -215,7 +215,7 @@ class ApprovalRow(PromptRow[Approval]):
             self.set_class(role == _role(record), role)
         is_code = record.is_code is not False
         chips = [chip for chip in _CHIPS if is_code or chip.answer not in _CODE_ONLY]
-        labels = dict(zip(("run", "skip"), map(one_line, record.answers), strict=False))
+        labels = dict(zip(("run", "skip"), map(one_line, record.answers or ()), strict=False))
         for index, chip in enumerate(chips):
             if label := labels.get(chip.answer, "").strip()[:MAX_LABEL_CHARS]:
                 chips[index] = chip._replace(text=f" {chip.key} {label} ", short=chip.text)
