@@ -21,8 +21,8 @@ from mahtab_tui.llm.ledger import OverBudget
 from mahtab_tui.settings.acp_agents import AcpAgent
 from mahtab_tui.system import start_thread, wait_for_result
 
-CLOSE_TIMEOUT_S = 3.0
-"""Seconds that closing a session waits for the agent's end."""
+CLOSE_TIMEOUT_S = 1.0
+"""Seconds that closing a session waits for the agent's end, which comes at last with its thread."""
 MAX_SENT_CHARS = 200_000
 """Characters of earlier questions in which descriptions of variables are looked up."""
 
@@ -196,9 +196,12 @@ class OutsideAgent:
         sent = self._sent if live.has_history else ""
         question = await asyncio.to_thread(host.add_context, turn.number, prompt, sent)
         text = write_question(question, earlier, host.hidden, is_first=not live.has_history)
+        pictures = self._pictures(question) if live.sees_pictures else []
+        # From here on, a stop reaches the agent itself.
+        if host.cancelled.is_set():
+            return "stopped"
         self._sent = (sent + text)[-MAX_SENT_CHARS:]
         emit(host.log, AgentSession(live.session, turn=turn.number, agent=self.name))
-        pictures = self._pictures(question) if live.sees_pictures else []
         return await live.answer(turn, host.secrets.mask(text), pictures)
 
     def _pictures(self, question: StoredMessage) -> list[Any]:
