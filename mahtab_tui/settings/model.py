@@ -66,6 +66,17 @@ PictureMode = Literal["auto", "kitty", "sixel", "blocks"]
 NotificationMode = Literal["bell", "osc9", "osc777", "off"]
 EditorKeys = Literal["standard", "vim", "vim-multiline"]
 
+WAITING_TEXT = "mahtab waits for you"
+CELL_ENDED_TEXT = "A cell in mahtab has ended"
+NOTIFICATION_TEXTS = (WAITING_TEXT, CELL_ENDED_TEXT)
+NOTIFICATION_SEQUENCES: dict[NotificationMode, str] = {
+    "bell": "\x07",
+    "osc9": "\x1b]9;{text}\x07",
+    "osc777": "\x1b]777;notify;mahtab;{text}\x07",
+    "off": "",
+}
+"""What a terminal gets, by the setting `notifications`."""
+
 
 def resource_folder(name: str) -> Path:
     """Return a folder that ships with the program: inside the package when installed, beside it in

@@ -15,7 +15,6 @@ from textual.events import AppBlur, AppFocus, Event, Key, Paste
 from textual.screen import Screen
 from textual.widgets import Input, TextArea
 
-from mahtab_tui.bus.notifications import notification_sequence
 from mahtab_tui.session import Session
 from mahtab_tui.session.open_session import SessionInputHelp, parse_slash
 from mahtab_tui.settings.model import resource_folder
@@ -37,7 +36,6 @@ from mahtab_tui.tui.editor.pane import SHELL_PREFIX
 from mahtab_tui.tui.greeting import greeting_lines
 from mahtab_tui.tui.key_order import KeyOrder
 from mahtab_tui.tui.key_parser import character_with_alt
-from mahtab_tui.tui.leaving import QuitFlow
 from mahtab_tui.tui.live_settings import LiveSettings
 from mahtab_tui.tui.main_screen import Panes
 from mahtab_tui.tui.messages import (
@@ -168,15 +166,9 @@ class MahtabApp(TerminalApp[int]):
             self.ui_state,
             self.panes,
             self.navigation,
-            QuitFlow(
-                self,
-                self.session,
-                self.panes,
-                self.navigation,
-                keeps_namespace=self.keeps_namespace,
-                forget_draft=self.forget_draft,
-            ),
             self.settings,
+            self.keeps_namespace,
+            self.forget_draft,
         )
         return self.panes
 
@@ -543,6 +535,9 @@ class MahtabApp(TerminalApp[int]):
         """Tell the user, who looks elsewhere, that a long cell has ended, or that something waits."""
         if self._window_focused or self._driver is None:
             return
+        # Not needed before the first picture.
+        from mahtab_tui.bus.notifications import notification_sequence
+
         for record in new_records:
             if sequence := notification_sequence(record, self.session.settings.notifications):
                 self._driver.write(sequence)

@@ -24,8 +24,7 @@ from textual.color import Color
 from textual.drivers.linux_driver import LinuxDriver
 from textual.filter import LineFilter
 
-from mahtab_tui.bus.notifications import NOTIFICATION_TEXTS
-from mahtab_tui.settings.model import PictureMode
+from mahtab_tui.settings.model import NOTIFICATION_TEXTS, PictureMode
 from mahtab_tui.system import WRITE_TIMEOUT_S, TerminationHandler, run_with_timeout
 from mahtab_tui.tui.key_parser import KeyParser
 

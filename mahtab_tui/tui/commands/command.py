@@ -31,8 +31,25 @@ class CommandContext:
     ui_state: UiState
     panes: Panes
     navigation: Navigation
-    quit_flow: QuitFlow
     settings: LiveSettings
+    keeps_namespace: bool
+    """Whether the variables are saved with the session."""
+    forget_draft: Callable[[], None]
+    """Removes the saved copy of the text in the editor."""
+
+    @cached_property
+    def quit_flow(self) -> QuitFlow:
+        """Leaves the program. Loaded at the first key, because the first picture does not need it."""
+        from mahtab_tui.tui.leaving import QuitFlow
+
+        return QuitFlow(
+            self.app,
+            self.session,
+            self.panes,
+            self.navigation,
+            keeps_namespace=self.keeps_namespace,
+            forget_draft=self.forget_draft,
+        )
 
     @cached_property
     def interrupter(self) -> Interrupter:
