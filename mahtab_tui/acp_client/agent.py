@@ -201,7 +201,8 @@ class OutsideAgent:
         if host.cancelled.is_set():
             return "stopped"
         self._sent = (sent + text)[-MAX_SENT_CHARS:]
-        emit(host.log, AgentSession(live.session, turn=turn.number, agent=self.name))
+        session = make_encodable(live.session)
+        emit(host.log, AgentSession(session, turn=turn.number, agent=self.name))
         return await live.answer(turn, host.secrets.mask(text), pictures)
 
     def _pictures(self, question: StoredMessage) -> list[Any]:

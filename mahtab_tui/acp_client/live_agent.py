@@ -23,7 +23,7 @@ from mahtab_tui.acp_client.protocol import (
 from mahtab_tui.acp_client.turn import AgentTurn, describe_permission
 from mahtab_tui.agent.host import Door, OutsideHost
 from mahtab_tui.bus.records import Usage, emit, warn
-from mahtab_tui.llm.base import ModelError
+from mahtab_tui.llm.base import ModelError, make_encodable
 from mahtab_tui.llm.pictures import EncodedPicture
 from mahtab_tui.settings.acp_agents import AcpAgent
 
@@ -33,6 +33,10 @@ CANCEL_TIMEOUT_S = 5.0
 """Seconds that an agent may take to stop; then its process is ended."""
 MAX_OPEN_PERMISSIONS = 4
 """Permissions about which the user is asked at once."""
+MAX_ANSWER_NAME_CHARS = 200
+"""Characters of what an agent calls an answer."""
+MAX_TOOLS = 1_000
+"""Tool calls of one answer."""
 MAX_ASKED_CHARS = 200_000
 """Characters of an action that the user can be asked about."""
 
@@ -234,6 +238,10 @@ class LiveAgent:
         # What comes after the end of an answer belongs to none.
         if self._turn is not None and not self._stopping.is_set():
             self._turn.follow(update)
+            if self._turn.tool_count > MAX_TOOLS:
+                self._fail(
+                    f"{self._name} was stopped: it has called more than {MAX_TOOLS:,} tools."
+                )
             if self._turn.char_count > self._max_answer_chars:
                 self._fail(
                     f"{self._name} was stopped: its answer has more than {self._max_answer_chars:,} characters (max_answer_chars)."
@@ -284,7 +292,8 @@ class LiveAgent:
             warn(self._host.log, f"{self._name} was refused what it asked for: {problem}.")
             return refusal_id
 
-        answers = [approvals[0].name, refusals[0].name if refusals else ""]
+        names = (approvals[0].name, refusals[0].name if refusals else "")
+        answers = [make_encodable(name[:MAX_ANSWER_NAME_CHARS]) for name in names]
         async with self._permission_slots:
             if self._turn is not turn or self._stopping.is_set():
                 return ""

@@ -7,8 +7,9 @@ connection are used.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -325,8 +326,9 @@ def read_update(params: object) -> Update | None:
         case schema.AgentPlanUpdate():
             return PlanNews([(entry.content, entry.status) for entry in update.entries])
         case schema.UsageUpdate():
-            cost = update.cost.amount if update.cost and update.cost.currency == "USD" else None
-            return UsageNews(update.used, update.size, cost)
+            cost = update.cost.amount if update.cost and update.cost.currency == "USD" else -1.0
+            is_cost = math.isfinite(cost) and cost >= 0
+            return UsageNews(update.used, update.size, cost if is_cost else None)
         case schema.ConfigOptionUpdate():
             return OptionsNews(_read_options(update))
         case schema.CurrentModeUpdate():
@@ -350,7 +352,9 @@ def _read_tool(
         text = "\n".join(filter(None, texts))
     arguments: str | None = None
     if call.raw_input is not None:
-        arguments = json.dumps(call.raw_input, ensure_ascii=False)
+        # What is nested too deeply cannot be written.
+        with suppress(RecursionError):
+            arguments = json.dumps(call.raw_input, ensure_ascii=False)
     return ToolNews(
         call.tool_call_id, call.title, call.kind, call.status, arguments, text, has_diff
     )

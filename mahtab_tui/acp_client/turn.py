@@ -33,6 +33,7 @@ from mahtab_tui.llm.base import make_encodable
 MAX_RESULT_CHARS = 12_000
 """Characters of what a tool has returned; the middle of a longer text is left out."""
 MAX_ARGUMENTS_CHARS = 10_000
+MAX_TITLE_CHARS = 1_000
 FILES_NOT_UNDONE = "Undo does not reach files that this agent's own tools change."
 CHANGING_KINDS = ("edit", "delete", "move", "execute")
 """Kinds of tools that may change files."""
@@ -142,11 +143,16 @@ class AgentTurn:
                 self._follow_tool(update)
             case PlanNews(steps):
                 lines = [f"{_PLAN_MARKS.get(state, '·')} {step}" for step, state in steps]
-                plan = self._tool_record(f"{self.number}.plan", "plan", "ok", "\n".join(lines))
+                text = shorten("\n".join(lines), MAX_RESULT_CHARS)
+                plan = self._tool_record(f"{self.number}.plan", "plan", "ok", text)
                 emit(self._host.log, plan.changed(is_plan=True))
             case UsageNews():
                 window = Window(tokens=update.used_tokens, size=update.context_tokens)
                 emit(self._host.log, window)
+
+    @property
+    def tool_count(self) -> int:
+        return len(self._tools)
 
     def tool(self, news: ToolNews) -> Tool:
         """Return a tool call with what is new about it."""
@@ -197,7 +203,7 @@ class AgentTurn:
             turn=self.number,
             step=self._step,
             party=self._party,
-            name=make_encodable(title),
+            name=make_encodable(title[:MAX_TITLE_CHARS]),
             state=state,
         )
 
@@ -239,4 +245,4 @@ def describe_permission(tool: Tool) -> str:
         lines += [f"{name} = {value}" for name, value in arguments.items()]
     else:
         lines.append(str(arguments))
-    return visible("\n".join(lines))
+    return visible(make_encodable("\n".join(lines)))

@@ -326,7 +326,8 @@ class SessionAgent:
         rows = [
             f"{option.id} is {option.value} (of {', '.join(option.choices)})" for option in options
         ]
-        return "\n".join(map(shorten_line, rows)) or f"{agent.name} has no options."
+        text = "\n".join(map(shorten_line, rows))
+        return make_encodable(text) or f"{agent.name} has no options."
 
     @property
     def agent(self) -> ReplAgent:

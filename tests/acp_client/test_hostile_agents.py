@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
 import pytest
 
 from mahtab_tui.acp_client import live_agent
+from mahtab_tui.bus.records import encode
 from mahtab_tui.bus.sanitize import plain
 from tests import tags
 from tests.acp_client.conftest import ROOT, Answering, OpenAnswering
@@ -46,6 +48,27 @@ def test_escape_sequences_are_not_drawn(hostile: OpenAnswering) -> None:
     assert {record.state for record in it.store.of(tags.ASSISTANT_TOOL)} == {"ok"}
     for record in it.store.of(tags.ASSISTANT_TOOL):
         assert "\x1b" not in plain(record.text + record.name + record.arguments)
+
+
+def test_texts_that_cannot_be_encoded_are_stored(hostile: OpenAnswering) -> None:
+    it = hostile("broken_texts", max_usd=5.0)
+    turn = it.begin_question("Hello?")
+    it.wait_approval()
+    it.decide("run")
+    assert it.wait_end(turn) == "done", it.notices
+    for record in it.store.records:
+        json.dumps(encode(record), ensure_ascii=False).encode()
+        record.text.encode()
+        assert len(record.text) < 20_000
+    assert it.session.spending.total.cost == 0.0
+    assert it.store.of(tags.USAGE)[-1].cost is None
+
+
+def test_an_answer_may_not_call_too_many_tools(hostile: OpenAnswering) -> None:
+    it = hostile("tools")
+    assert it.wait_end(it.begin_question("Hello?")) == "failed"
+    assert it.notices == ["other was stopped: it has called more than 1,000 tools."]
+    assert len({record.call for record in it.store.of(tags.ASSISTANT_TOOL)}) <= 1_001
 
 
 def test_only_some_permissions_are_asked_at_once(

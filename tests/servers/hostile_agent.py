@@ -87,6 +87,37 @@ def escapes() -> None:
     send(update(sessionUpdate="plan", entries=entries))
 
 
+def broken_texts() -> None:
+    """Send texts that cannot be encoded, and numbers that are none."""
+    broken = "\ud800"
+    say(f"Words {broken}")
+    call = {"toolCallId": broken, "title": broken * 5_000, "rawInput": {broken: broken}}
+    content = [{"type": "content", "content": {"type": "text", "text": broken}}]
+    send(update(sessionUpdate="tool_call", status="completed", content=content, **call))
+    deep: Any = "deep"
+    for _ in range(900):
+        deep = [deep]
+    send(update(sessionUpdate="tool_call", toolCallId="deep", title="deep", rawInput=deep))
+    entries = [{"content": broken, "priority": "high", "status": "pending"}] * 10_000
+    send(update(sessionUpdate="plan", entries=entries))
+    for amount in (float("nan"), float("inf"), -1.0):
+        cost = {"amount": amount, "currency": "USD"}
+        send(update(sessionUpdate="usage_update", used=1, size=10, cost=cost))
+    options = [{"optionId": "yes", "name": broken * 1_000, "kind": "allow_once"}]
+    params = {
+        "sessionId": "s",
+        "toolCall": {"toolCallId": "t", "title": broken},
+        "options": options,
+    }
+    send({"jsonrpc": "2.0", "id": 7, "method": "session/request_permission", "params": params})
+    sys.stdin.readline()
+
+
+def tools() -> None:
+    for number in range(5_000):
+        send(update(sessionUpdate="tool_call", toolCallId=str(number), title="tool"))
+
+
 def permissions() -> None:
     options = [{"optionId": "yes", "name": f"Yes {OUTSIDE}", "kind": "allow_once"}]
     for number in range(200):
