@@ -207,8 +207,8 @@ def test_what_is_erased_with_its_whole_line_is_not_written_first(
         return write(line, text, column, pen)
 
     monkeypatch.setattr(ScreenLine, "write", noting_write)
-    shown = collapse("\x1b[31m" + f"red{erasure}" * 1_000 + "end")
-    assert shown.startswith("\x1b[31mend\x1b[0m")
+    text = collapse("\x1b[31m" + f"red{erasure}" * 1_000 + "end")
+    assert text.startswith("\x1b[31mend\x1b[0m")
     assert len(written) < 10
 
 
