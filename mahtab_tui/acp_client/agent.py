@@ -196,6 +196,8 @@ class OutsideAgent:
         sent = self._sent if live.has_history else ""
         question = await asyncio.to_thread(host.add_context, turn.number, prompt, sent)
         text = write_question(question, earlier, host.hidden, is_first=not live.has_history)
+        text = "\n\n".join([*live.refusals, text])
+        live.refusals.clear()
         pictures = self._pictures(question) if live.sees_pictures else []
         # From here on, a stop reaches the agent itself.
         if host.cancelled.is_set():

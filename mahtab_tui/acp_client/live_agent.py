@@ -56,6 +56,9 @@ class LiveAgent:
         self.has_history = False
         """Whether its session has earlier questions."""
         self.options: dict[str, Option] = {}
+        self.refusals: list[str] = []
+        """Why the user has refused something, as sentences. An answer to a question of the protocol
+        has no room for a reason, so the agent gets it with the next question."""
         self._turn: AgentTurn | None = None
         self._stopping = asyncio.Event()
         self._failure = ""
@@ -309,4 +312,6 @@ class LiveAgent:
             self.stop()
             return ""
         tool.is_refused = decision.action not in ("run", "all")
+        if decision.reason:
+            self.refusals.append(f"The user did not allow {tool.title}: {decision.reason}")
         return refusal_id if tool.is_refused else approvals[0].id

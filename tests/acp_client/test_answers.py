@@ -99,9 +99,11 @@ def test_a_refusal_of_the_user_reaches_the_agent(answering: OpenAnswering, proje
     it = answering()
     turn = it.begin_question("write notes.txt")
     it.wait_approval()
-    it.decide("skip")
+    it.decide("skip", reason="not there")
     assert it.wait_end(turn) == "done"
     assert it.answer(turn) == "You chose reject_once."
+    # The protocol has no place for the reason.
+    assert "The user did not allow Write notes.txt: not there\n\n" in it.ask("echo")
     assert not (project / "notes.txt").exists()
     refused = it.tools["Write notes.txt"]
     assert refused.state == "error"
