@@ -54,7 +54,7 @@ class ToolNews(NamedTuple):
     kind: str | None
     status: str | None
     arguments: str | None
-    """As JSON."""
+    """The arguments of the call as JSON."""
     text: str | None
     """What it has returned so far, or would change in files."""
     has_diff: bool

@@ -103,7 +103,7 @@ class ViKeys:
         self._last_change: list[tuple[str, str | None]] = []
         """The keys of the last command that has changed the text, with what they type."""
         self._typed_keys: list[tuple[str, str | None]] = []
-        """As `_command`, before motions were replaced."""
+        """What is in `_command`, before motions were replaced."""
         self._last_insertion = ""
         """What was typed in insert mode after the last change."""
         self._insertion: Insertion | None = None

@@ -21,15 +21,15 @@ _KNOWN_SUBCOMMANDS = frozenset(
     " shortlog show show-branch show-ref stash status submodule switch symbolic-ref tag update-index"
     " update-ref var verify-commit verify-tag version whatchanged worktree write-tree".split()
 )
-"""Those that, as such, neither write settings nor start programs that their arguments name."""
+"""Subcommands that, as such, neither write settings nor start programs that their arguments name."""
 _READING_FORMS = {
     "remote": frozenset(("", "show", "get-url", "update", "prune")),
     "submodule": frozenset(("", "status", "summary")),
     "worktree": frozenset(("list",)),
     "bisect": frozenset("start good bad new old skip reset log terms view visualize help".split()),
 }
-"""Of subcommands that write settings or start programs: the words after them with which they do
-neither."""
+"""The words after subcommands with which they neither write settings nor start programs, although
+they can do so with others."""
 _READING_CONFIG_FORMS = frozenset(("get", "list", "get-all"))
 _READING_CONFIG_OPTIONS = frozenset(
     ("--get", "--get-all", "--get-regexp", "--get-urlmatch", "--list", "-l")

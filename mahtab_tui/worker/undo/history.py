@@ -93,7 +93,7 @@ class UndoHistory:
         self._armed: Checkpoint | None = None
         """The checkpoint of the cell that runs."""
         self._importing_step: Step | None = None
-        """That of the cell that runs, which notes the modules that it loads."""
+        """The step of the cell that runs, which notes the modules that the cell loads."""
         self._watches_imports = False
         self._libraries_lock = threading.RLock()
         """Held while snapshots of libraries are added, because threads of a cell import, too."""
@@ -117,7 +117,7 @@ class UndoHistory:
         self._steps: list[Step] = []
         """The oldest first."""
         self._serial = 0
-        """Of the newest step."""
+        """Serial number of the newest step."""
         self._is_own_code = False
         """Whether the newest code is the session's own."""
         self._undone: list[_Undone] = []

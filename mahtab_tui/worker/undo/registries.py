@@ -279,10 +279,10 @@ class _DescriptorState(NamedTuple):
     """Bytes from the start of a file, waiting in a pipe, or read from a counted socket, up to a
     constant; 0 for all others."""
     written: tuple[int, ...] = ()
-    """Of a file that may be written: its size and the time of its last change; of a counted socket,
-    the bytes that it has sent, up to a constant."""
+    """Size and time of the last change of a file that may be written, or the bytes that a counted socket
+    has sent, up to a constant."""
     flags: tuple[int, int] = (0, 0)
-    """Those of the file, such as whether it blocks, and those of the descriptor."""
+    """Flags of the file, such as whether it blocks, and flags of the descriptor."""
 
     @property
     def is_written_only(self) -> bool:
@@ -338,7 +338,7 @@ def _identities() -> Iterator[tuple[int, tuple[int, int]]]:
 
 
 _OWN_DESCRIPTORS = set(_identities())
-"""Those of the kernel: what was open before the first cell, and its event loop."""
+"""Descriptors of the kernel: what was open before the first cell, and its event loop."""
 
 
 @contextmanager

@@ -33,9 +33,9 @@ class BoundTasks:
         self._list_processes = list_processes
         self._binds_all = False
         self._free_tasks: frozenset[_Task] = frozenset()
-        """Those that were there before the unapproved code."""
+        """Tasks that were there before the unapproved code."""
         self._suspects: set[_Task] = set()
-        """Those that unapproved code has left running."""
+        """Tasks that unapproved code has left running."""
 
     def bind_all(self) -> None:
         """Bind everything, because code begins that the user has not approved."""

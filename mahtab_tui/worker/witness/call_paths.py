@@ -35,7 +35,7 @@ class _PathArgument(NamedTuple):
     folder_fd: int
     """The descriptor of the folder where it begins."""
     name: str | None
-    """As it is written; None if the call is about the descriptor."""
+    """The path as it is written; None if the call is about the descriptor."""
     follows: bool
     """Whether the call changes what a link at its end leads to, not the link."""
 

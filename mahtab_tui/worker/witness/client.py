@@ -42,7 +42,7 @@ class FileWatch:
         """Why files are not watched, as a clause; empty if they are."""
         self._folders: WatchedFolders | None = None
         self._serial = 0
-        """Of the newest question."""
+        """Serial number of the newest question."""
         self._protections = 0
         """How often `protect` was called."""
         self._released_protections = 0

@@ -92,7 +92,7 @@ class Copies:
         """The number of the first one."""
         self._count = 0
         self._used_bytes = 0
-        """Of all copies."""
+        """Bytes of all copies on the disk."""
         self._is_undoing = False
         """Whether an undo is in progress, which may need each copy, and has seen that there is room."""
         self._lock = os.open(

@@ -68,8 +68,8 @@ class FileStep:
         self.names: dict[Name, NameChange] = {}
         self.nodes: dict[Node, NodeChange] = {}
         self.folders: set[Node] = set()
-        """Those of the places, which are noted even beyond the limit: without its folder, no place can be
-        restored."""
+        """Folders of the places. They are noted even beyond the limit: without its folder, no place can
+        be restored."""
         self.unnoted: set[tuple[int, int]] = set()
         """Numbers of what it has touched beyond the limit."""
         self.problems: dict[str, None] = {}
@@ -163,7 +163,7 @@ class PathChange(NamedTuple):
     """new, changed, renamed or removed."""
     path: str
     old_path: str = ""
-    """Of a renamed one."""
+    """The path before a renaming; empty if there was none."""
 
 
 class FileJournal:

@@ -24,14 +24,14 @@ class Content:
 
     def __init__(self, digest: bytes = b"") -> None:
         self.known_digest = digest
-        """Of a small content; empty if it was not read."""
+        """Digest of a small content; empty if it was not read."""
         self.copy: Copy | None = None
         self.reason = ""
         """Why there is no copy, although one was needed, as a clause."""
 
     @property
     def digest(self) -> bytes:
-        """Of a small content that is known; empty if it is not."""
+        """Digest of a small content; empty if the content is not known."""
         if not self.known_digest and self.copy is not None and self.copy.is_usable:
             self.known_digest = read_digest(self.copy.path)
         return self.known_digest

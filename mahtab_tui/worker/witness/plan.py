@@ -21,7 +21,7 @@ from .nodes import Name, Node, Version
 from .states import FILE, FOLDER, OTHER, read_state
 
 MAX_DIFF_BYTES = 65_536
-"""Of a text before and after, to show what differs."""
+"""Bytes of a text whose differences are shown, before or after."""
 MAX_DIFF_LINES = 30
 
 COPY_CHANGED = "its copy was changed by something outside the cells"
@@ -70,13 +70,13 @@ class UndoPlan:
         self.final: dict[Name, Node | None] = {}
         """What they lead to after the undo."""
         self.changed: list[Name] = []
-        """Those that are different then."""
+        """Places that are different after the undo."""
         self._targets: dict[Name, Node | None] = {}
         """What they should lead to, as far as nobody else has changed them."""
         self._versions: dict[Node, Version] = {}
         """What files and folders should be."""
         self._nameless: set[Node] = set()
-        """Those that had no name before the steps, and may lose theirs."""
+        """Files and folders that had no name before the steps, and may lose theirs."""
         self._links: dict[Node, int] = {}
         """How many names they should have."""
         self._limits: dict[Node, int] = {}

@@ -17,7 +17,7 @@ class _Undo(NamedTuple):
     records: list[FileStep]
     """What restores the state before it; first what earlier redoes could not restore."""
     steps: list[FileStep]
-    """Those that it removed."""
+    """The steps that the undo removed."""
 
 
 class RedoStack:

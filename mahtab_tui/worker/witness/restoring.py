@@ -43,7 +43,7 @@ class Restorer:
         self._moved_aside: dict[Node, tuple[Name, Name]] = {}
         """Where that is which was moved out of the way, and where it was."""
         self._unplaced: set[Node] = set()
-        """Those that could not get one of their places."""
+        """Files and folders that could not get one of their places."""
         self._made_folders: list[Node] = []
         self._made: set[Node] = set()
         """Files that exist again."""

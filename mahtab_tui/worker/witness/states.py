@@ -39,7 +39,7 @@ class FileState(NamedTuple):
     used_bytes: int = 0
     """Bytes on the disk, fewer than `size` if it has holes."""
     target: str = ""
-    """Of a link."""
+    """Where a link leads; empty for other files."""
 
     def pack(self) -> bytes:
         """Return it in a fifth of the memory, because it is kept of each file three times."""
