@@ -46,7 +46,7 @@ from mahtab_tui.agent.turn_messages import (
     without_exchange,
 )
 from mahtab_tui.agent.written_calls import parse_written_calls
-from mahtab_tui.bus.answers import has_open_block, parse_response
+from mahtab_tui.bus.answers import parse_response
 from mahtab_tui.bus.empty_answers import names_no_value
 from mahtab_tui.bus.escaping import escape_output
 from mahtab_tui.bus.figures import near_misses
@@ -70,8 +70,6 @@ from mahtab_tui.tools.toolset import Toolset
 
 _RETRY_TEMPERATURE = 0.7
 """The temperature when a reply repeated the one before."""
-_BLOCK_END = "\n```\n"
-"""Ends a reply with code. The opening line of a block is longer, because it names the language."""
 _Activity = Literal["thinking", "reflecting", "max-turns", "stalled"]
 """What a model does, as in `bus.records.Agent`."""
 Update = dict[str, Any]
@@ -133,9 +131,6 @@ class Nodes:
         # At the usual temperature, a small model would write the same block once more.
         if state["repeated"] and "temperature" in type(self.llm).model_fields:
             options["temperature"] = _RETRY_TEMPERATURE
-        # The words after a block come before its result, and take as long to write as the block.
-        if self.leads_small_model and state["about_data"]:
-            options["stop"] = [_BLOCK_END]
         update = self._get_answer(state, messages, writer, options)
         return update | {"added_words": added_words}
 
@@ -413,10 +408,6 @@ class Nodes:
         step = state["step"] + 1
         self._report(writer, state, "thinking", step)
         answer = self.model.ask(state, messages, options, writer)
-        if "stop" in options and answer.is_complete and has_open_block(answer.text):
-            missing_end = _BLOCK_END.rstrip()
-            writer(missing_end)
-            answer = answer._replace(text=f"{answer.text}{missing_end}")
         self._report_answer(writer, state, answer, step)
 
         text = answer.text

@@ -75,12 +75,6 @@ def parse_response(
     return ParsedResponse(parts, has_ended)
 
 
-def has_open_block(text: str) -> bool:
-    """Return whether an answer ends within a code block."""
-    parts = parse_response(text).parts
-    return bool(parts) and parts[-1].kind == "code" and not parts[-1].is_closed
-
-
 def answer_parts(record: AssistantChat) -> Sequence[AnswerPart]:
     """Return the parts of an answer; what an agent wrote is words."""
     if record.is_prose:

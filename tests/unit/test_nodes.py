@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import pandas
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from langchain_core.messages import AIMessageChunk, BaseMessage, HumanMessage
-from langchain_core.outputs import ChatGenerationChunk
-from pydantic import Field
+from langchain_core.messages import BaseMessage, HumanMessage
 
-from mahtab_tui.agent import ReplAgent, build_reflection_prompt, create_initial_state
+from mahtab_tui.agent import build_reflection_prompt, create_initial_state
 from mahtab_tui.agent.host import ExecutionResult
 from mahtab_tui.agent.nodes import Nodes
 from mahtab_tui.agent.reflection import parse_reflection
@@ -622,45 +620,6 @@ def test_a_capable_model_is_asked_only_about_slips(
     reply = agent.ask_sync("What is the mean of prices?")
     assert len(desk.of(tags.USAGE)) == calls
     assert "3.23" in reply
-
-
-class StoppingModel(FakeModel):
-    """Ends an answer at the texts that it is given, as services do."""
-
-    stops: list[list[str]] = Field(default_factory=list)
-
-    def _stream(
-        self, messages: list[BaseMessage], stop: list[str] | None = None, *args: Any, **kwargs: Any
-    ) -> Iterator[ChatGenerationChunk]:
-        self.stops.append(stop or [])
-        answer = "".join(self.pieces(messages))
-        for text in stop or []:
-            answer = answer.partition(text)[0]
-        yield ChatGenerationChunk(message=AIMessageChunk(content=answer))
-
-
-@pytest.mark.parametrize(
-    ("loop", "question", "stops", "first_answer"),
-    [
-        ("single", "How many cars are there?", ["\n```\n"], "```python\nprint(len(cars))\n```"),
-        ("single", "Hello", [], "```python\nprint(len(cars))\n```\nIt counts."),
-        ("steps", "How many cars are there?", [], "```python\nprint(len(cars))\n```\nIt counts."),
-    ],
-)
-def test_answer_of_a_small_model_ends_with_its_block(
-    desk: Desk, loop: LoopMode, question: str, stops: list[str], first_answer: str
-) -> None:
-    desk.namespace["cars"] = ["a", "b", "c"]
-    answers = iter(["```python\nprint(len(cars))\n```\nIt counts.", "There are 3 cars."])
-    model = StoppingModel(script=lambda messages: next(answers))
-    agent = ReplAgent(desk.host, model, loop=loop)
-    assert agent.ask_sync(question) == "There are 3 cars."
-    assert model.stops[0] == stops
-    assert [str(message.text) for message in agent.messages if message.type == "ai"] == [
-        first_answer,
-        "There are 3 cars.",
-    ]
-    assert desk.of(tags.ASSISTANT_CHAT)[0].text == first_answer
 
 
 def test_a_small_model_is_not_asked_for_words_when_all_its_code_failed(desk: Desk) -> None:
