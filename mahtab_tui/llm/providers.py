@@ -17,7 +17,6 @@ from mahtab_tui.llm.names import (
     full_name,
     split_spec,
 )
-from mahtab_tui.settings.acp_agents import KNOWN_AGENTS, AcpAgent, find_agent
 from mahtab_tui.system import find_program
 
 if TYPE_CHECKING:
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
 
     from mahtab_tui.llm.chat_answers import Dialect
     from mahtab_tui.llm.services import OnNotice, Service
+    from mahtab_tui.settings.acp_agents import AcpAgent
 
 MakeLLM = Callable[..., "BaseChatModel"]
 
@@ -101,6 +101,9 @@ def installed_agent(name: str, configured: Mapping[str, AcpAgent]) -> AcpAgent:
         name: Its name.
         configured: The agents of the settings, by name.
     """
+    # Loads pydantic, which searches with other models do not need.
+    from mahtab_tui.settings.acp_agents import KNOWN_AGENTS, find_agent
+
     agent = find_agent(name, configured)
     if agent is None:
         names = ", ".join(sorted({*KNOWN_AGENTS, *configured}))

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import base64
 import os
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from mahtab_tui.bus.conversation import Conversation
 from mahtab_tui.bus.entries import AnswerText, Cell, ToolUse
 from mahtab_tui.bus.records import AssistantChatStream, Record, RecordHandler
 from tests import tags
 from tests.acp_client.conftest import Answering, OpenAnswering
-from tests.servers.plain import PIXEL
+from tests.pictures import encoded
 from tests.waiting import wait_for
 
 
@@ -242,7 +242,7 @@ def test_an_agent_that_sets_no_option_answers_all_the_same(answering: OpenAnswer
 
 
 def test_a_picture_goes_along_if_the_agent_sees_it(answering: OpenAnswering, project: Path) -> None:
-    (project / "dot.png").write_bytes(base64.b64decode(PIXEL))
+    (project / "dot.png").write_bytes(encoded(Image.new("RGB", (1, 1))))
     for abilities, count in ((("pictures",), 1), ((), 0)):
         it = answering(*abilities)
         it.session.submit("ask", "Look at @dot.png\necho")
