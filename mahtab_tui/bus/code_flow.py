@@ -33,6 +33,17 @@ class Origin(NamedTuple):
     is_called: bool
 
 
+class FollowedDefinition(NamedTuple):
+    """What a function or class of a cell does when it is used."""
+
+    sources: frozenset[str]
+    """The names from before the cell that it reads; see `limit_sources`."""
+    global_names: frozenset[str]
+    """Names of the cell that it may bind."""
+    name_count: int
+    """How many names were looked up for this."""
+
+
 @dataclass
 class Flow:
     """What is known about names at one point of a cell's code.
@@ -80,21 +91,34 @@ class Flow:
         sources = self.sources.get(name, frozenset())
         return sources if name in self.bound_names else sources | {name}
 
-    def sources_of_definition(self, name: str) -> frozenset[str]:
-        """Return the names from before the cell that a function or class of the cell reads, also by
-        the functions that it calls."""
+    def follow_definition(self, name: str) -> FollowedDefinition:
+        """Return what a function or class of the cell reads and binds when it is used, also by the
+        functions that it calls."""
         sources: set[str] = set()
+        global_names: set[str] = set()
         seen_names = {name}
         pending_names = [name]
         while pending_names and len(sources) <= MAX_SOURCES:
             definition = self.definitions.get(pending_names.pop())
             if definition is None:
                 continue
+            global_names |= definition.global_names
             for read_name in definition.names - seen_names:
                 seen_names.add(read_name)
                 pending_names.append(read_name)
                 sources |= self.sources_of(read_name)
-        return limit_sources(sources)
+        return FollowedDefinition(limit_sources(sources), frozenset(global_names), len(seen_names))
+
+    def count_names(self) -> int:
+        """Return how many names it knows something about."""
+        return (
+            len(self.bound_names)
+            + len(self.constants)
+            + len(self.sources)
+            + len(self.call_sources)
+            + len(self.definitions)
+            + len(self.origins)
+        )
 
 
 def join_flows(flows: Sequence[Flow]) -> Flow:

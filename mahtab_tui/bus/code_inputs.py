@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from mahtab_tui.bus.code_flow import (
     Definition,
     Flow,
+    FollowedDefinition,
     Origin,
     join_flows,
     known_sources,
@@ -32,8 +33,14 @@ from mahtab_tui.worker.magic.syntax import parse_python, transform
 _MAX_LOOP_READS = 5
 """How often a loop is read, unless nothing new shows before. The loops in it are read as often."""
 _MAX_CODE_CHARS = 20_000
-"""Longer code is not read, because code can be made to take quadratic time."""
+"""Longer code is not read."""
+_MAX_NAMES_READ = 1_000_000
+"""Names that the reader looks at for one cell, because code can be made to take quadratic time."""
 _NO_NAMES: frozenset[str] = frozenset()
+
+
+class _TooManyNamesError(Exception):
+    """The code takes too long to be read."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +85,7 @@ def find_inputs(code: str) -> CodeInputs:
     reader = _CellReader()
     try:
         reader.visit(tree)
-    except RecursionError:
+    except (RecursionError, _TooManyNamesError):
         return CodeInputs()
     return CodeInputs(
         names=frozenset(reader.read_names),
@@ -113,8 +120,10 @@ class _CellReader(ast.NodeVisitor):
         """Names that the calls of the current statement may change."""
         self._class_sources: set[str] | None = None
         """Names from before the cell that the body of the current class has read; None outside."""
-        self._followed_definitions: set[str] = set()
-        """Functions and classes whose names were read, and have not changed since."""
+        self._followed_definitions: dict[str, FollowedDefinition] = {}
+        """What the functions and classes that were used do, as long as nothing is bound anew."""
+        self._names_left = _MAX_NAMES_READ
+        """How many names may still be looked at."""
         self._names_read_by_methods: set[str] = set()
         """Names that the functions defined so far read; in a class, only those of its methods."""
         self._is_in_loop = False
@@ -143,7 +152,10 @@ class _CellReader(ast.NodeVisitor):
         sources = limit_sources(self._statement_sources)
         for name in self._statement_names:
             mention_sources = self.mention_sources.get(name, _NO_NAMES)
-            self.mention_sources[name] = limit_sources(mention_sources | sources)
+            if not sources <= mention_sources:
+                self._count_names(len(sources) + len(mention_sources))
+                self.mention_sources[name] = limit_sources(mention_sources | sources)
+        self._count_names(len(self._statement_names) + len(self._call_targets))
         for name in self._call_targets - self.flow.constants:
             call_sources = self.flow.call_sources.get(name, _NO_NAMES)
             self.flow.call_sources[name] = limit_sources(call_sources | sources)
@@ -165,9 +177,19 @@ class _CellReader(ast.NodeVisitor):
             self.flow = start.copy()
             self._visit_all(branch)
             flows.append(self.flow)
-        self.flow = join_flows(flows)
-        if any(flow.bound_names != start.bound_names for flow in flows):
-            self._followed_definitions.clear()
+        self.flow = self._join(flows)
+
+    def _join(self, flows: Sequence[Flow]) -> Flow:
+        """Return what is known after branches, of which any may have run."""
+        self._count_names(sum(flow.count_names() for flow in flows))
+        self._followed_definitions.clear()
+        return join_flows(flows)
+
+    def _count_names(self, count: int) -> None:
+        """Note that names were looked at. Raises `_TooManyNamesError`."""
+        self._names_left -= count
+        if self._names_left < 0:
+            raise _TooManyNamesError
 
     def _visit_optional(self, nodes: Iterable[ast.AST]) -> None:
         """Read statements that may not run."""
@@ -184,31 +206,44 @@ class _CellReader(ast.NodeVisitor):
             # `del x` does the same whatever x is.
 
     def _read(self, names: Iterable[str]) -> None:
-        """Note that code reads names, and what functions among them read."""
+        """Note that code reads names, and what functions among them read and bind."""
         pending_names = list(names)
+        seen_names = set(pending_names)
         while pending_names:
             name = pending_names.pop()
-            self._read_name(name)
+            self._count_names(1)
+            self._statement_names.add(name)
+            if name in self.flow.bound_names:
+                self.reused_names.add(name)
+            else:
+                self.read_names.add(name)
+            self._statement_sources |= self.flow.sources_of(name)
             definition = self.flow.definitions.get(name)
-            if definition is not None and name not in self._followed_definitions:
-                self._followed_definitions.add(name)
-                self._statement_names |= definition.global_names
-                pending_names += definition.names
+            if definition is None:
+                continue
+            is_new = name not in self._followed_definitions
+            followed = self._follow(name)
+            self._statement_sources |= followed.sources
+            self._statement_names |= followed.global_names
+            if is_new:
+                pending_names += definition.names - seen_names
+                seen_names |= definition.names
 
-    def _read_name(self, name: str) -> None:
-        self._statement_names.add(name)
-        if name in self.flow.bound_names:
-            self.reused_names.add(name)
-        else:
-            self.read_names.add(name)
-        self._statement_sources |= self.flow.sources_of(name)
-        if name in self.flow.definitions:
-            self._statement_sources |= self.flow.sources_of_definition(name)
+    def _follow(self, name: str) -> FollowedDefinition:
+        """Return what a function or class does when it is used."""
+        followed = self._followed_definitions.get(name)
+        if followed is None:
+            followed = self.flow.follow_definition(name)
+            self._count_names(followed.name_count)
+            self._followed_definitions[name] = followed
+        return followed
 
     # Names that are bound
 
     def _bind(self, name: str) -> None:
         """Note that a name is bound to a value whose code is not known."""
+        self._count_names(1 + len(self._statement_sources))
+        self._followed_definitions.clear()
         self.flow.bind(name, self._statement_sources)
 
     def _define(self, name: str, definition: Definition) -> None:
@@ -216,11 +251,11 @@ class _CellReader(ast.NodeVisitor):
         self._bind(name)
         self.flow.definitions[name] = definition
         self._names_read_by_methods |= definition.names
-        self._followed_definitions.clear()
 
     def visit_Import(self, node: ast.Import | ast.ImportFrom) -> None:
         for name in imported_names(node):
             self._bind(name)
+            self.flow.constants.add(name)
 
     visit_ImportFrom = visit_Import
 
@@ -240,7 +275,7 @@ class _CellReader(ast.NodeVisitor):
         for target in targets:
             if not isinstance(target, ast.Name):
                 continue
-            if isinstance(value, ast.Constant):
+            if _is_unchangeable(value):
                 self.flow.constants.add(target.id)
             if definition is not None:
                 self._define(target.id, definition)
@@ -255,9 +290,11 @@ class _CellReader(ast.NodeVisitor):
             self._statement_sources = set(outer_sources)
             self.visit(value)
             sources_by_pair.append(self._statement_sources)
-        for (name, _), sources in zip(pairs, sources_by_pair, strict=True):
+        for (name, value), sources in zip(pairs, sources_by_pair, strict=True):
             self._statement_sources = sources
             self.visit(name)
+            if _is_unchangeable(value):
+                self.flow.constants.add(name.id)
         self._statement_sources = outer_sources.union(*sources_by_pair)
 
     def _definition_of(self, value: ast.expr) -> Definition | None:
@@ -300,6 +337,8 @@ class _CellReader(ast.NodeVisitor):
     def visit_NamedExpr(self, node: ast.NamedExpr) -> None:
         self.visit(node.value)
         self.visit(node.target)
+        if _is_unchangeable(node.value):
+            self.flow.constants.add(node.target.id)
 
     # Values that are changed in place
 
@@ -378,8 +417,19 @@ class _CellReader(ast.NodeVisitor):
         self._is_in_loop = not is_outermost
 
     def visit_Try(self, node: ast.Try | ast.TryStar) -> None:
-        handlers = [[handler] for handler in node.handlers]
-        self._visit_branches([*node.body, *node.orelse], *handlers)
+        flows_at_errors = [self.flow.copy()]
+        for statement in node.body:
+            self.visit(statement)
+            flows_at_errors.append(self.flow.copy())
+        self._visit_all(node.orelse)
+        flows = [self.flow]
+        self.flow = self._join(flows_at_errors)
+        flow_at_error = self.flow
+        for handler in node.handlers:
+            self.flow = flow_at_error.copy()
+            self.visit(handler)
+            flows.append(self.flow)
+        self.flow = self._join(flows)
         self._visit_all(node.finalbody)
 
     visit_TryStar = visit_Try
@@ -414,6 +464,7 @@ class _CellReader(ast.NodeVisitor):
         self._visit_all(outer_nodes(node))
         definition = Definition(free_names(node), global_names=declared_globals(node))
         self._define(node.name, definition)
+        self.flow.constants.add(node.name)
 
     visit_AsyncFunctionDef = visit_FunctionDef
 
@@ -432,6 +483,7 @@ class _CellReader(ast.NodeVisitor):
         self._class_sources = outer_class_sources
         self._names_read_by_methods = outer_read_names
         self._define(node.name, definition)
+        self.flow.constants.add(node.name)
 
     def _visit_class_body(self, node: ast.ClassDef) -> None:
         """Read the statements of a class, which run now. They bind names of the class only, but may
@@ -447,6 +499,7 @@ class _CellReader(ast.NodeVisitor):
                 outer_flow.call_sources[name] = self.flow.call_sources[name]
         self.flow = outer_flow
         self._followed_definitions.clear()
+        self._count_names(outer_flow.count_names())
 
     def visit_Lambda(self, node: ast.Lambda) -> None:
         self._visit_all(outer_nodes(node))
@@ -480,6 +533,22 @@ def _assigned_pairs(
             if len(names) == len(target_items) == len(values) and not has_starred:
                 return list(zip(names, values, strict=True))
     return []
+
+
+def _is_unchangeable(value: ast.expr) -> bool:
+    """Return whether code makes a number, a text or a tuple of such, which no call changes."""
+    if isinstance(value, ast.Tuple):
+        return all(map(_is_unchangeable, value.elts))
+    operands: list[ast.expr] = [value]
+    while operands:
+        operand = operands.pop()
+        if isinstance(operand, ast.BinOp):
+            operands += [operand.left, operand.right]
+        elif isinstance(operand, ast.UnaryOp):
+            operands.append(operand.operand)
+        elif not isinstance(operand, ast.Constant | ast.JoinedStr):
+            return False
+    return True
 
 
 def _call_targets(call: ast.Call) -> Iterator[str]:

@@ -16,76 +16,91 @@ _FUNCTION_TYPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _SCOPE_TYPES = (*_FUNCTION_TYPES, ast.ClassDef, *_COMPREHENSION_TYPES)
 
 
-class _Reads(NamedTuple):
-    """The names that the body of a scope reads from outside."""
+class _ScopeNames(NamedTuple):
+    """The names in the body of a function, class or comprehension, with those of scopes in it."""
 
-    names: frozenset[str]
-    """Names that a scope around it may bind."""
+    local_names: frozenset[str]
+    """Names that it binds as its own."""
+    outer_names: frozenset[str]
+    """Names that it reads, and that a scope around it may bind."""
     global_names: frozenset[str]
-    """Names that it declares as global, so that no scope around it binds them."""
+    """Names that it reads and has declared as global, so that no scope around it binds them."""
+    declared_globals: frozenset[str]
+    """Names that it has declared as global."""
+    walrus_names: frozenset[str]
+    """Names that a comprehension binds by `:=` in the function or the cell around it."""
 
 
 def free_names(scope: Scope) -> frozenset[str]:
     """Return the names that the body of a function, class or comprehension reads from outside,
     whatever the order of its statements."""
-    reads = _read_scope(scope)
-    return reads.names | reads.global_names
+    names = _read_scope(scope)
+    return names.outer_names | names.global_names
 
 
 def declared_globals(scope: Scope) -> frozenset[str]:
     """Return the names that a function or class, or functions in it, declare as global."""
-    declarations = [node for node in ast.walk(scope) if isinstance(node, ast.Global)]
-    return frozenset(name for declaration in declarations for name in declaration.names)
+    return _read_scope(scope).declared_globals
 
 
-def _read_scope(scope: Scope) -> _Reads:
+def local_names(scope: Scope) -> frozenset[str]:
+    """Return the names that the body of a function, class or comprehension binds as its own."""
+    return _read_scope(scope).local_names
+
+
+def _read_scope(scope: Scope) -> _ScopeNames:
     loaded_names: set[str] = set()
-    global_names: set[str] = set()
+    bound_names = _parameters(scope)
+    own_globals: set[str] = set()
+    walrus_names: set[str] = set()
     names_of_inner_scopes: set[str] = set()
     globals_of_inner_scopes: set[str] = set()
+    declared_in_inner_scopes: set[str] = set()
     for node in _own_nodes(scope):
         loaded_names.update(_loaded_names(node))
+        bound_names.update(_bound_names(node))
         if isinstance(node, ast.Global):
-            global_names.update(node.names)
+            own_globals.update(node.names)
+        elif isinstance(node, ast.NamedExpr):
+            walrus_names.add(node.target.id)
         if isinstance(node, _SCOPE_TYPES):
-            inner_reads = _read_scope(node)
-            names_of_inner_scopes |= inner_reads.names
-            globals_of_inner_scopes |= inner_reads.global_names
+            inner_names = _read_scope(node)
+            names_of_inner_scopes |= inner_names.outer_names
+            globals_of_inner_scopes |= inner_names.global_names
+            declared_in_inner_scopes |= inner_names.declared_globals
+            walrus_names |= inner_names.walrus_names
 
-    names = local_names(scope)
+    is_comprehension = isinstance(scope, _COMPREHENSION_TYPES)
+    # Those of a comprehension belong to the function or the cell around it.
+    bound_names = bound_names - walrus_names if is_comprehension else bound_names | walrus_names
+    local_names = bound_names - own_globals
     if isinstance(scope, ast.ClassDef):
         # Methods do not see the names of their class.
-        outer_names = (loaded_names - names) | names_of_inner_scopes
+        outer_names = (loaded_names - local_names) | names_of_inner_scopes
     else:
-        outer_names = (loaded_names | names_of_inner_scopes) - names
-    return _Reads(
-        frozenset(outer_names), frozenset(globals_of_inner_scopes | (loaded_names & global_names))
+        outer_names = (loaded_names | names_of_inner_scopes) - local_names
+    return _ScopeNames(
+        local_names=frozenset(local_names),
+        outer_names=frozenset(outer_names),
+        global_names=frozenset(globals_of_inner_scopes | (loaded_names & own_globals)),
+        declared_globals=frozenset(own_globals | declared_in_inner_scopes),
+        walrus_names=frozenset(walrus_names if is_comprehension else ()),
     )
 
 
-def local_names(scope: Scope) -> set[str]:
-    """Return the names that the body of a function, class or comprehension binds as its own."""
-    names = _parameters(scope)
-    global_names: set[str] = set()
-    for node in _own_nodes(scope):
-        names.update(_bound_names(node))
-        if isinstance(node, ast.Global):
-            global_names.update(node.names)
-        if isinstance(node, _COMPREHENSION_TYPES):
-            names.update(target.id for target in comprehension_targets(node))
-    if isinstance(scope, _COMPREHENSION_TYPES):
-        # They belong to the function or the cell around the comprehension.
-        names -= {target.id for target in comprehension_targets(scope)}
-    return names - global_names
-
-
 def _own_nodes(scope: Scope) -> Iterator[ast.AST]:
-    """Yield the nodes in the body of a scope, without the bodies of scopes in it."""
+    """Yield the nodes in the body of a scope, without the bodies of scopes in it, and without
+    annotations, which Python does not compute there."""
     nodes = inner_nodes(scope)
     while nodes:
         node = nodes.pop()
         yield node
-        nodes += outer_nodes(node) if isinstance(node, _SCOPE_TYPES) else ast.iter_child_nodes(node)
+        if isinstance(node, _SCOPE_TYPES):
+            nodes += outer_nodes(node)
+        elif isinstance(node, ast.AnnAssign):
+            nodes += [node.target] if node.value is None else [node.target, node.value]
+        else:
+            nodes += ast.iter_child_nodes(node)
 
 
 def _loaded_names(node: ast.AST) -> Iterator[str]:

@@ -70,6 +70,7 @@ NOTHING: Mapping[str, ChangeKind] = MappingProxyType({})
         ("def f():\n  t = 1\n  def g(): global t; return t\n  return g\nf()", "t"),
         ("def f(vs): [v := w for w in vs]; return v\nf(xs)", "xs"),
         ("from m import *\nsin(x)", "sin x"),
+        ("def f(v):\n  df: DataFrame = v\n  return df\nf(x)", "x"),
         ("%matplotlib inline\nprint(df)", "__mahtab_magic__ print df"),
         ("await get(url)", "get url"),
         ("this is no code", ""),
@@ -157,6 +158,8 @@ def test_code_of_a_variable_is_known_under_its_other_names(code: str, names: str
         ("class A:\n  size = a\n  def m(self): return b", "A", "a"),
         ("class A:\n  k = a\nk = 1\ny = k", "y", ""),
         ("class A: df['a'] = b", "df", "df b"),
+        ("try:\n  t = x\n  g()\nexcept E: z = t", "z", "E t x"),
+        ("y = 0\ntry:\n  y = a\n  y = b\nexcept E: pass\nz = y", "z", "a b"),
         ("for i in xs:\n  a = b\n  b = k", "a", "xs b k"),
         ("b = c = 0\nfor i in xs:\n  a = b\n  b = c\n  c = k", "a", "xs k"),
         ("a = b = 0\nfor i in xs:\n  a = b\n  y = k", "a", "xs"),
@@ -186,6 +189,13 @@ def test_sources_of_a_value_are_the_names_that_reach_it(code: str, name: str, so
         ("fill(data)\nclass A: data = None", "data", "fill data"),
         ("class A: fill(data)", "data", "fill data"),
         ("class A:\n  data = a\n  fill(data)", "data", None),
+        ("import numpy as data\nm = data.mean(X)", "data", None),
+        ("def data(): pass\nm = list(map(data, X))", "data", None),
+        ("data = -25\nprint(data, X)", "data", None),
+        ("data = 5 * 60, 'a'\nprint(data, X)", "data", None),
+        ("data, warm = 25, X > 25\nprint(data, warm)", "data", None),
+        ("print(X, data := 5)", "data", None),
+        ("data = [25]\nprint(data, X)", "data", "print X"),
     ],
 )
 def test_sources_of_calls_are_the_names_in_their_statements(
@@ -193,6 +203,19 @@ def test_sources_of_calls_are_the_names_in_their_statements(
 ) -> None:
     expected = None if sources is None else set(sources.split())
     assert find_inputs(code).call_sources.get(name) == expected
+
+
+def test_names_that_a_function_binds_are_mentioned_wherever_it_is_used() -> None:
+    inputs = find_inputs("def bind(v): global y; y = v\nbind(1)\nbind(k)")
+    assert "k" in inputs.mention_sources["y"]
+
+
+def test_code_that_takes_quadratic_time_is_not_read() -> None:
+    names = ",".join(f"a{number}" for number in range(1_500))
+    definition = f"def f():\n {names}\n"
+    assert find_inputs(f"{definition}f()").names
+    code = definition + "class A: f\n" * 900
+    assert find_inputs(code) == find_inputs("")
 
 
 def test_star_import_binds_no_name_that_is_known() -> None:
