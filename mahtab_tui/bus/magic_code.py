@@ -6,7 +6,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from os.path import basename
 from typing import NamedTuple
 
@@ -255,6 +255,16 @@ def other_magic_text(call: ast.Call) -> str:
     name, text = _magic_words(call)
     is_help = name in _HELP_MAGICS or name == _SEARCH_MAGIC
     return "" if magic.code or magic.command or is_help else text
+
+
+def read_magic_arguments(call: ast.Call) -> Sequence[ast.expr]:
+    """Return the arguments of a magic command that are plain texts, all of which are read as code, as a
+    command of a shell, or by `other_magic_text`; none if it is not known what the command does."""
+    name, _text = _magic_words(call)
+    if not name or _read_magic(call).unread:
+        return ()
+    arguments = [*call.args, *(keyword.value for keyword in call.keywords)]
+    return [argument for argument in arguments if isinstance(argument, ast.Constant)]
 
 
 def function_name(call: ast.Call) -> str:

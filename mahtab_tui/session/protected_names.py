@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import defaultdict, deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 
 from mahtab_tui.bus.magic_code import (
     MAX_NESTED_MAGICS,
@@ -14,6 +14,7 @@ from mahtab_tui.bus.magic_code import (
     is_magic,
     other_magic_text,
     read_code,
+    read_magic_arguments,
     shown_text,
 )
 from mahtab_tui.settings.approval_rules import mode_letter
@@ -53,11 +54,18 @@ _PROGRAM_FUNCTIONS = frozenset(
     ).split()
 )
 """Functions whose arguments are a program and its words."""
-_STARTERS = _COMMAND_FUNCTIONS | _PROGRAM_FUNCTIONS
+_PROGRAM_STARTERS = _COMMAND_FUNCTIONS | _PROGRAM_FUNCTIONS
+_STARTER_OWNERS = frozenset(
+    "asyncio os pexpect posix pty subprocess __import__ get_ipython import_module".split()
+)
+"""Modules that have such functions, and functions that may return such a module or object."""
+_ATTRIBUTE_FUNCTIONS = frozenset(("attrgetter", "getattr", "methodcaller"))
+"""Functions that find an attribute by its name."""
 _SPLITTING_FUNCTION = "split"
-"""What makes the words of a command from its text: `shlex.split`, or the method of a text."""
+"""The name of `shlex.split` and of the method of a text, which return the words of a command."""
 _BEFORE_COMMAND = re.compile(r"(\w[\w, ]*=)?")
 """What may stand before the `!` of a shell command, without the spaces around it."""
+_TOO_DEEP_CODE = f"code in more than {MAX_NESTED_MAGICS} magic commands or texts"
 
 
 def protected_candidates(code: str) -> list[str]:
@@ -80,25 +88,21 @@ def _candidate_texts(code: str) -> Iterator[str]:
 
 def unreadable_command_part(code: str) -> str:
     """Return the first part of a shell command in code because of which it is not known which files
-    that changes; empty if there is none."""
-    parts = map(unreadable_part_of_command, _shell_commands(code))
-    return next(filter(None, parts), "")
+    that changes, or that the code is nested too deeply to read; empty if there is neither."""
+    return next(filter(None, _unreadable_parts(code)), "")
 
 
-def _shell_commands(code: str) -> Iterator[str]:
-    """Yield the shell commands in code, as far as its text shows them: texts of calls, of `!` lines and
-    of magic commands."""
+def _unreadable_parts(code: str) -> Iterator[str]:
+    """Yield what cannot be read of each shell command in code, as far as its text shows them: texts of
+    calls, of `!` lines and of magic commands. What is empty can be read."""
     for part in read_code(code):
         if part.depth > MAX_NESTED_MAGICS:
-            yield part.text
+            yield _TOO_DEEP_CODE
         elif part.tree is None:
-            yield from _shell_lines(part.text)
+            yield from map(unreadable_part_of_command, _shell_lines(part.text))
         else:
-            values = _assigned_values(part.tree)
-            for node in ast.walk(part.tree):
-                if isinstance(node, ast.Call) and function_name(node) in _STARTERS:
-                    yield from _started_commands(node, values)
-            yield from part.commands
+            yield from map(unreadable_part_of_command, _started_commands(part.tree))
+            yield from map(unreadable_part_of_command, part.commands)
 
 
 def _shell_lines(code: str) -> Iterator[str]:
@@ -113,25 +117,50 @@ def _shell_lines(code: str) -> Iterator[str]:
             yield command.lstrip("!")
 
 
-def _started_commands(call: ast.Call, values: Mapping[str, Sequence[ast.expr]]) -> Iterator[str]:
-    """Yield the commands of a call that starts a program. What is not plain text in them is seen when
-    they run. values: what names stand for, as `_assigned_values` returns it."""
-    name = function_name(call)
-    if name in _PROGRAM_FUNCTIONS:
-        yield join_words([shown_text(word) for argument in call.args for word in _words(argument)])
-        return
-    starts_shell = name in _SHELL_ONLY_FUNCTIONS or any(
-        word.arg == "shell" for word in call.keywords
-    )
-    arguments = [*call.args[:1], *(word.value for word in call.keywords if word.arg == "args")]
-    for argument in arguments:
-        for value in _possible_values(argument, values):
-            if isinstance(value, (ast.List, ast.Tuple)):
-                yield join_words([shown_text(word) for word in value.elts])
-            elif isinstance(value, ast.Call) and function_name(value) == _SPLITTING_FUNCTION:
-                yield from map(shown_text, _split_texts(value))
-            elif starts_shell:
-                yield shown_text(value)
+def _started_commands(tree: ast.Module) -> Iterator[str]:
+    """Yield the commands of calls that start programs. What is not plain text in them is seen when they
+    run."""
+    # Each with whether a shell reads it. What a name stands for is read once, however many calls get it.
+    arguments: dict[tuple[ast.expr | str, bool], None] = {}
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call) or function_name(node) not in _PROGRAM_STARTERS:
+            continue
+        if function_name(node) in _PROGRAM_FUNCTIONS:
+            words = [word for argument in node.args for word in _words(argument)]
+            yield join_words(list(map(shown_text, words)))
+            continue
+        starts_shell = function_name(node) in _SHELL_ONLY_FUNCTIONS or any(
+            keyword.arg == "shell" for keyword in node.keywords
+        )
+        for argument in _command_arguments(node):
+            name_or_value = argument.id if isinstance(argument, ast.Name) else argument
+            arguments[name_or_value, starts_shell] = None
+
+    assigned_values = _assigned_values(tree)
+    commands: dict[tuple[ast.expr, bool], None] = {}
+    for name_or_value, starts_shell in arguments:
+        if isinstance(name_or_value, str):
+            values = assigned_values.get(name_or_value, ())
+        else:
+            values = (name_or_value,)
+        commands.update(((value, starts_shell), None) for value in values)
+    for value, starts_shell in commands:
+        yield from _command_texts(value, starts_shell=starts_shell)
+
+
+def _command_arguments(call: ast.Call) -> Iterator[ast.expr]:
+    yield from call.args[:1]
+    yield from (keyword.value for keyword in call.keywords if keyword.arg == "args")
+
+
+def _command_texts(value: ast.expr, *, starts_shell: bool) -> Iterator[str]:
+    """Yield the command that a function gets which starts programs. A text is one if a shell reads it."""
+    if isinstance(value, (ast.List, ast.Tuple)):
+        yield join_words(list(map(shown_text, value.elts)))
+    elif isinstance(value, ast.Call) and function_name(value) == _SPLITTING_FUNCTION:
+        yield from map(shown_text, _split_texts(value))
+    elif starts_shell:
+        yield shown_text(value)
 
 
 def _words(argument: ast.expr) -> Sequence[ast.expr]:
@@ -143,12 +172,6 @@ def _split_texts(call: ast.Call) -> Iterator[ast.expr]:
     yield from call.args[:1]
     if isinstance(call.func, ast.Attribute):
         yield call.func.value
-
-
-def _possible_values(
-    argument: ast.expr, values: Mapping[str, Sequence[ast.expr]]
-) -> Sequence[ast.expr]:
-    return values.get(argument.id, ()) if isinstance(argument, ast.Name) else (argument,)
 
 
 def _assigned_values(tree: ast.AST) -> Mapping[str, Sequence[ast.expr]]:
@@ -171,40 +194,69 @@ def _assigned_values(tree: ast.AST) -> Mapping[str, Sequence[ast.expr]]:
 
 
 def _texts_in_tree(tree: ast.Module) -> Iterator[str]:
-    may_start_programs = any(map(_names_starter, ast.walk(tree)))
-    for text, call in _texts_with_calls(tree):
-        if call is not None and (_only_reads(call) or _starts_reading_command(call, text)):
-            continue
-        if call is not None and is_magic(call):
-            continue
-        if len(text) <= MAX_PATH_CHARS and "\n" not in text:
-            yield text
-        # Any text may be handed to a shell later, by another name.
-        if may_start_programs:
-            yield from paths_changed_by_command(text)
-    for node in ast.walk(tree):
-        if not isinstance(node, ast.Call):
-            continue
-        if is_magic(node):
+    nodes = list(ast.walk(tree))
+    may_start_programs = _mentions_program_starter(nodes)
+    # A docstring, for example, reaches no function.
+    statements = {node.value for node in nodes if isinstance(node, ast.Expr)}
+    for call, texts in _texts_by_call(tree).items():
+        is_command = call is not None and (
+            function_name(call) in _PROGRAM_STARTERS or is_magic(call)
+        )
+        for constant in _without_read_texts(call, texts):
+            text = shown_text(constant)
+            if len(text) <= MAX_PATH_CHARS and "\n" not in text:
+                yield text
+            # Where programs are started, any text may be handed to a shell later, by another name.
+            if is_command or (may_start_programs and constant not in statements):
+                yield from paths_changed_by_command(text)
+    for node in nodes:
+        if isinstance(node, ast.Call) and is_magic(node):
             yield from paths_changed_by_command(other_magic_text(node))
-        elif function_name(node) in _STARTERS and not _has_reading_words(node):
-            for command in _started_commands(node, {}):
-                yield from paths_changed_by_command(command)
+    for command in _started_commands(tree):
+        yield from paths_changed_by_command(command)
 
 
-def _names_starter(node: ast.AST) -> bool:
-    """Return whether a part of code names a function that starts programs, also as a text."""
-    match node:
-        case ast.Name(id=name) | ast.Attribute(attr=name) | ast.alias(name=name):
-            return name in _STARTERS
-        case ast.Constant(value=str(text)):
-            return text in _STARTERS
+def _mentions_program_starter(nodes: Sequence[ast.AST]) -> bool:
+    """Return whether a part of code names a function that starts programs: that of a module, also where
+    it is imported, or by a text that `getattr` gets."""
+    aliases = {
+        alias.asname
+        for node in nodes
+        if isinstance(node, ast.Import)
+        for alias in node.names
+        if alias.asname and alias.name in _STARTER_OWNERS
+    }
+    owners = _STARTER_OWNERS | aliases
+    for node in nodes:
+        match node:
+            case ast.Attribute(value=owner, attr=name):
+                names = {name} if _last_name(owner) in owners else set()
+            case ast.ImportFrom(module=module, names=imports) if module in owners:
+                names = {alias.name for alias in imports}
+            case ast.Call(args=arguments) if function_name(node) in _ATTRIBUTE_FUNCTIONS:
+                names = set(map(shown_text, arguments))
+            case _:
+                continue
+        if not names.isdisjoint(_PROGRAM_STARTERS):
+            return True
     return False
 
 
-def _texts_with_calls(tree: ast.AST) -> Iterator[tuple[str, ast.Call | None]]:
-    """Yield texts that are not only compared, each with the call that gets it or a path made of it:
+def _last_name(expression: ast.expr) -> str:
+    """Return the last part of a dotted name, or of the name of a called function; empty if an expression
+    is neither."""
+    match expression:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name
+        case ast.Call() as call:
+            return function_name(call)
+    return ""
+
+
+def _texts_by_call(tree: ast.AST) -> Mapping[ast.Call | None, Sequence[ast.Constant]]:
+    """Return texts that are not only compared, by the call that gets them or a path made of them:
     `read_text` for both texts of ``(Path("a") / "b").read_text()``."""
+    texts: defaultdict[ast.Call | None, list[ast.Constant]] = defaultdict(list)
     pending_nodes: deque[tuple[ast.AST, ast.Call | None]] = deque([(tree, None)])
     while pending_nodes:
         parent, call = pending_nodes.popleft()
@@ -215,11 +267,26 @@ def _texts_with_calls(tree: ast.AST) -> Iterator[tuple[str, ast.Call | None]]:
 
         for child in ast.iter_child_nodes(parent):
             pending_nodes.append((child, call))
-            if isinstance(child, ast.Constant) and not isinstance(parent, ast.Compare):
-                if isinstance(child.value, str):
-                    yield child.value, call
-                elif isinstance(child.value, bytes):
-                    yield child.value.decode("latin-1"), call
+            if isinstance(parent, ast.Compare) or not isinstance(child, ast.Constant):
+                continue
+            if isinstance(child.value, (str, bytes)):
+                texts[call].append(child)
+    return texts
+
+
+def _without_read_texts(
+    call: ast.Call | None, texts: Sequence[ast.Constant]
+) -> Iterator[ast.Constant]:
+    """Yield the texts of a call, without those that it only reads from, and those of a magic command
+    that are read as such."""
+    if call is None:
+        yield from texts
+    elif is_magic(call):
+        arguments = set(read_magic_arguments(call))
+        yield from (text for text in texts if text not in arguments)
+    elif not _only_reads(call):
+        command_texts = _reading_command_texts(call)
+        yield from (text for text in texts if shown_text(text) not in command_texts)
 
 
 def _only_reads(call: ast.Call) -> bool:
@@ -229,20 +296,15 @@ def _only_reads(call: ast.Call) -> bool:
     return name in _READING_FUNCTIONS or name.startswith("read_")
 
 
-def _starts_reading_command(call: ast.Call, text: str) -> bool:
-    """Return whether a call starts a command with a text that only shows files."""
+def _reading_command_texts(call: ast.Call) -> Set[str]:
+    """Return the texts with which a call starts a command that only shows files."""
     if function_name(call) not in _COMMAND_FUNCTIONS:
-        return False
+        return frozenset()
     match call.args:
-        case [ast.Constant(value=str(command)), *_] if command == text:
-            return command_only_reads(command)
-    return text in _constant_words(call) and _has_reading_words(call)
-
-
-def _has_reading_words(call: ast.Call) -> bool:
-    """Return whether a call starts a program, with words that are all known, that only shows files."""
+        case [ast.Constant(value=str(command)), *_]:
+            return {command} if command_only_reads(command) else frozenset()
     words = _constant_words(call)
-    return bool(words) and command_only_reads(join_words(words))
+    return set(words) if words and command_only_reads(join_words(words)) else frozenset()
 
 
 def _constant_words(call: ast.Call) -> list[str]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from mahtab_tui.session import protected_names
 from mahtab_tui.session.protected_names import protected_candidates, unreadable_command_part
 from mahtab_tui.worker.cells.attribution import CellAttribution
 from mahtab_tui.worker.guard import protected_commands, protected_places
@@ -134,6 +136,23 @@ MAY_CHANGE = [
     "subprocess.run(['cat', 'AGENTS.md'], executable='/bin/rm')",
     "subprocess.run(['cat', 'x'], stdout=open('AGENTS.md', 'w'))",
     "subprocess.run(['rg', option, 'x', 'AGENTS.md'])",
+    "import subprocess as sp\nstart = sp.getoutput\nstart('cp a AGENTS.md')",
+    "from os import system as start\nstart('cp a AGENTS.md')",
+    "start = __import__('os').system\nstart('cp a AGENTS.md')",
+    "command = 'cp a AGENTS.md'\nsp.run(command, shell=True)",
+    "words = ['sh', '-c', 'cp a AGENTS.md']\nsp.run(words)",
+    "def start(command):\n    os.system(command)\n\nstart('cp a AGENTS.md')",
+    # Texts of magic commands that are no plain arguments, or of magic commands that are not known
+    "get_ipython().run_cell_magic('writefile', os.path.join('sub', 'AGENTS.md'), 'hi')",
+    "get_ipython().run_cell_magic('writefile', str(Path('AGENTS.md')), 'hi')",
+    "get_ipython().run_cell_magic('writefile', ['AGENTS.md'][0], 'hi')",
+    "get_ipython().run_cell_magic('writefile', 'AGENTS.md' if 1 else '', 'hi')",
+    "get_ipython().run_cell_magic('writefile', '%s' % 'AGENTS.md', 'hi')",
+    "get_ipython().run_cell_magic(*('writefile', 'AGENTS.md', 'hi'))",
+    "get_ipython().run_line_magic(**{'magic_name': 'save', 'line': 'AGENTS.md 1'})",
+    "get_ipython().run_line_magic(line='AGENTS.md 1', magic_name='save')",
+    "get_ipython().run_line_magic('time', \"open('AGENTS.md','w')\" if 1 else '')",
+    "A().magic('AGENTS.md')",
 ]
 ONLY_READS = [
     "open('AGENTS.md').read()",
@@ -163,7 +182,18 @@ ONLY_READS = [
     "get_ipython().getoutput('cat AGENTS.md')",
     "get_ipython().run_line_magic('cat', 'AGENTS.md')",
     "exec('x = 1')",
+    # Functions with the name of one that starts programs
+    "note = 'rules are in AGENTS.md'\nplatform.system()",
+    "def test():\n    'See the rules in AGENTS.md.'\n\nunittest.main().run()",
+    "def start():\n    'See the rules in AGENTS.md.'\n    os.system('ls')",
+    "texts = {'note': 'rules are in AGENTS.md'}\ndf['call']",
+    "note = 'rules are in AGENTS.md'\nrun = system = 1",
+    "note = 'rules are in AGENTS.md'\nfrom .tasks import run",
 ]
+
+NESTED_CALL = "open('AGENTS.md', 'w')"
+for _level in range(8):
+    NESTED_CALL = f"exec({NESTED_CALL!r})"
 
 UNREADABLE = {
     "os.system('n=AGENTS; echo x > $n.md')": "$n.md",
@@ -268,6 +298,8 @@ UNREADABLE = {
     "%pip install $x": "$x",
     "%timeit -n 1 f('$x')": "",
     "os.system('rm *.csv')": "",
+    "command = 'ls'\ncommand = 'rm $x'\nsp.run(command)\nsp.run(command, shell=True)": "$x",
+    NESTED_CALL: "code in more than 5 magic commands or texts",
 }
 """Code with shell commands, and what of them does not show which files they change."""
 
@@ -284,6 +316,11 @@ FOLDERS = [
     ".config/nvim",
 ]
 """Folders from which a path may lead to a protected file."""
+
+READERS = (
+    "command_only_reads mode_letter paths_changed_by_command unreadable_part_of_command".split()
+)
+"""Functions of `protected_names` that read a text."""
 
 STARTED = {
     ("subprocess.Popen", "/bin/sh", ("/bin/sh", "-c", "cat AGENTS.md")): True,
@@ -692,6 +729,42 @@ def test_a_command_of_many_texts_is_read() -> None:
     code = f"os.system({texts})"
     assert unreadable_command_part(code) == "$y"
     assert "x" * 1_200 in protected_candidates(code)
+
+
+@pytest.mark.parametrize("function", [protected_candidates, unreadable_command_part])
+@pytest.mark.parametrize(
+    ("repeated", "form"),
+    {
+        "'a', ": "subprocess.run([{}])",
+        "subprocess.run(command)\n": "{0}command = ['a']\n{0}",
+        "command = 'x'\nos.system(command)\n": "{}",
+        "command = ['x']\nsubprocess.run(command)\n": "{}",
+        "command = ": "{0}['a']\n{0}['b']\n",
+        "mode='r', ": "open({0}'a')\nopen({0}'b')",
+    }.items(),
+)
+def test_work_for_repeated_code_is_linear(
+    function: Callable[[str], object],
+    repeated: str,
+    form: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    read_chars = 0
+
+    def count(reader: Callable[[str], object], text: str) -> object:
+        nonlocal read_chars
+        read_chars += len(text)
+        return reader(text)
+
+    for name in READERS:
+        reader = partial(count, getattr(protected_names, name))
+        monkeypatch.setattr(protected_names, name, reader)
+    sizes = []
+    for repetitions in (50, 200):
+        read_chars = 0
+        function(form.format(repeated * repetitions))
+        sizes.append(read_chars)
+    assert sizes[1] <= 6 * sizes[0]
 
 
 def test_commands_in_many_magics_are_found_in_linear_time() -> None:
