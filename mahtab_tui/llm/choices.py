@@ -49,10 +49,10 @@ def offered_models(
     offers = list(configured_models)
     offers += [(spec, "used before") for spec in used_names]
     offers += [(spec, "the claude program, with your login") for spec in claude_models]
-    for name in (*KNOWN_AGENTS, *access.get("agents", {})):
-        offers.append((f"{AGENT}:{name}", "an agent that works in this session"))
     for provider in (*SERVICES, "ollama"):
         offers.append((f"{provider}:", "type a model's name after it"))
+    for name in (*KNOWN_AGENTS, *access.get("agents", {})):
+        offers.append((f"{AGENT}:{name}", "an agent that works in this session"))
     offers.append(("demo", "offline, canned rules"))
 
     choices: dict[str, ModelChoice] = {}
