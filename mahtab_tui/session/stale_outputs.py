@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from bisect import insort
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -175,38 +174,55 @@ class StaleOutputs(RecordHandler):
 
     def _group_untold_cells(self, hidden: HiddenEntries | None) -> list[_StaleGroup]:
         """Return the cells with changed inputs that the model was not told about, in their order."""
-        cells_by_inputs: defaultdict[tuple[StaleInput, ...], list[int]] = defaultdict(list)
+        inputs_by_cell: dict[int, tuple[StaleInput, ...]] = {}
+        used_inputs: dict[StaleInput, None] = {}
         # The model learns by other means which cells were undone.
         for cell in sorted(self._stale_cells - self._staleness.undone_cells):
+            if _is_hidden(cell, hidden):
+                continue
+            inputs = self._inputs_changed_elsewhere(cell)
+            used_inputs.update(dict.fromkeys(inputs))
             told_names = self._told_inputs.get(cell, ())
-            inputs = tuple(
-                stale_input
-                for stale_input in self._inputs_changed_elsewhere(cell)
-                if stale_input.name not in told_names
+            inputs_by_cell[cell] = tuple(
+                stale_input for stale_input in inputs if stale_input.name not in told_names
             )
-            if inputs and not _is_hidden(cell, hidden):
-                cells_by_inputs[inputs].append(cell)
+        for maker, inputs in self._untold_inputs_by_maker(used_inputs).items():
+            if not _is_hidden(maker, hidden):
+                inputs_by_cell[maker] = inputs
 
-        used_inputs = {stale_input for inputs in cells_by_inputs for stale_input in inputs}
-        for stale_input in used_inputs:
-            maker = stale_input.made_by
-            if self._is_untold_user(maker, stale_input) and not _is_hidden(maker, hidden):
-                insort(cells_by_inputs[stale_input,], maker)
+        cells_by_inputs: defaultdict[tuple[StaleInput, ...], list[int]] = defaultdict(list)
+        for cell, inputs in sorted(inputs_by_cell.items()):
+            if inputs:
+                cells_by_inputs[inputs].append(cell)
         groups = [_StaleGroup(inputs, cells) for inputs, cells in cells_by_inputs.items()]
         return sorted(groups, key=attrgetter("cells"))
 
-    def _is_untold_user(self, maker: int, stale_input: StaleInput) -> bool:
-        """Return whether the model must be told that the cell that made an input has used it, too.
+    def _untold_inputs_by_maker(
+        self, used_inputs: Iterable[StaleInput]
+    ) -> dict[int, tuple[StaleInput, ...]]:
+        """Return the inputs that the cells that made them have used, too, by these cells.
 
         Such a cell may have printed something that was computed from the input. It is not stale
         itself, because it would make the input again.
         """
+        inputs_by_maker: defaultdict[int, dict[str, StaleInput]] = defaultdict(dict)
+        for stale_input in used_inputs:
+            if self._has_untold_maker(stale_input):
+                inputs_by_maker[stale_input.made_by].setdefault(stale_input.name, stale_input)
+        return {
+            maker: tuple(inputs.values())
+            for maker, inputs in inputs_by_maker.items()
+            # The model is told about a stale cell because of what that has used.
+            if not self._inputs_changed_elsewhere(maker)
+        }
+
+    def _has_untold_maker(self, stale_input: StaleInput) -> bool:
+        """Return whether the cell that made an input has used it, too, and the model must be told."""
+        maker = stale_input.made_by
         if stale_input.name in self._told_inputs.get(maker, ()):
             return False
         if self._changed_in_turn_of(maker, stale_input):
             return False
-        if self._inputs_changed_elsewhere(maker):
-            return False  # the model is told about the cell because of these inputs
         return self._staleness.reuses_own(maker, stale_input.name)
 
     def _inputs_changed_elsewhere(self, cell: int) -> tuple[StaleInput, ...]:
@@ -225,9 +241,11 @@ class StaleOutputs(RecordHandler):
             return False
         return self._turns.get(stale_input.changed_by) == turn
 
-    def _choose_groups(self, groups: Iterable[_StaleGroup], question: str) -> list[_StaleGroup]:
-        """Return the groups to describe, in the order of their cells: first the groups that a
-        question asks about, then the newest ones."""
+    def _choose_groups(self, groups: list[_StaleGroup], question: str) -> list[_StaleGroup]:
+        """Return the groups to describe, in the order of their cells. If they are too many, the
+        groups that a question asks about are chosen first, then the newest ones."""
+        if len(groups) <= _MAX_GROUPS:
+            return groups
         words = set(_WORD.findall(question))
         variables = self._staleness.stale_variables()
         cells_asked_about = {
