@@ -95,21 +95,27 @@ class PromptHandler(records.RecordHandler):
         """Return the newest records since `clear` as XML.
 
         Args:
-            agent: The name of the agent that gets them, and knows its own cells; empty for a model.
             max_chars: Characters of the text. Hidden records do not count, because the user may
                 show them again.
+            agent: The name of the agent that gets them, and knows its own cells; empty for a model.
         """
         self.acquire()
         new_records = list(self._records)
         count = self._count
         self.release()
+        if agent:
+            record_count = len(new_records)
+            new_records = [
+                record
+                for record in new_records
+                if getattr(record, "party", None) != _other_agent(agent)
+            ]
+            count -= record_count - len(new_records)
 
         elements: list[str] = []
         max_record_chars = min(MAX_RECORD_CHARS, max_chars // 2)
         remaining_chars = max_chars - len(_omission_note(count)) - 1
         for record in reversed(new_records):
-            if agent and getattr(record, "party", None) == _other_agent(agent):
-                continue
             is_rewritten = isinstance(record, records.ReplOut) and record.rewritten
             text = escape_output(record.text, rewritten=is_rewritten).rstrip("\n")
             element = to_xml(record.changed(text=shorten(text, max_record_chars)))

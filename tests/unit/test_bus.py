@@ -224,6 +224,23 @@ def test_cells_of_other_agents_are_named_as_such(bus: Bus) -> None:
     ]
 
 
+def test_agent_gets_neither_its_own_cells_nor_their_number(bus: Bus) -> None:
+    log, prompt = bus
+    emit(log, tags.USER_REPL_IN, "x" * 100, cell=1)
+    for cell in (2, 3, 4):
+        about = {"cell": cell, "party": "claude", "guest": 0, "call": f"guest-{cell}"}
+        emit(log, tags.ASSISTANT_REPL_IN, "mine()", **about)
+    emit(log, tags.USER_REPL_IN, "y" * 100, cell=5)
+    elements = [
+        f'<user-repl-in cell="{cell}">{text * 100}</user-repl-in>'
+        for cell, text in ((1, "x"), (5, "y"))
+    ]
+    assert prompt.get_context(agent="claude").splitlines() == elements
+    short_context = prompt.get_context(250, agent="claude").splitlines()
+    assert short_context == ["[1 earlier records left out]", elements[1]]
+    assert prompt.get_context(agent="codex").count("claude, another agent") == 3
+
+
 def test_cells_come_as_xml_until_cleared(bus: Bus) -> None:
     log, prompt = bus
     emit(log, tags.USER_REPL_IN, "1 + 1", cell=3, party="you", turn=None)
