@@ -53,11 +53,10 @@ class StaleInput(NamedTuple):
         return f"{used}, which is now a different object"
 
 
-def describe_stale(inputs: Iterable[StaleInput], verb: str = "uses") -> str:
+def describe_stale(inputs: Sequence[StaleInput], verb: str = "uses") -> str:
     """Say which inputs of a cell have changed: ``uses `df` from In 4, changed by In 9``."""
-    named = list(inputs)
-    text = f"{verb} {'; '.join(map(str, named[:_MAX_NAMED]))}"
-    omitted_count = len(named) - _MAX_NAMED
+    text = f"{verb} {'; '.join(map(str, inputs[:_MAX_NAMED]))}"
+    omitted_count = len(inputs) - _MAX_NAMED
     return f"{text}; and {omitted_count:,} more" if omitted_count > 0 else text
 
 
@@ -181,9 +180,9 @@ class _SourceFinder:
     ) -> None:
         self._definition_of = definition_of
         self._input_names = input_names
-        self._called: dict[str, frozenset[str] | None] = {}
+        self._inputs_by_call: dict[str, frozenset[str] | None] = {}
         """What each input leads to, itself among it; None if that is too much to be known."""
-        self._found: dict[frozenset[str], frozenset[str]] = {}
+        self._inputs_by_names: dict[frozenset[str], frozenset[str]] = {}
         """The inputs by the names that are read, one object for equal ones."""
 
     def find(self, read_names: Mapping[str, Set[str]]) -> dict[str, frozenset[str]]:
@@ -196,21 +195,21 @@ class _SourceFinder:
 
     def _find_inputs(self, read_names: frozenset[str]) -> frozenset[str]:
         """Return the inputs to which names lead; none if they are too many to be known."""
-        inputs = self._found.get(read_names)
+        inputs = self._inputs_by_names.get(read_names)
         if inputs is None:
             inputs = self._unite_called(read_names & self._input_names)
             # Other names may lead to the same inputs.
-            inputs = self._found.setdefault(inputs, inputs)
-            self._found[read_names] = inputs
+            inputs = self._inputs_by_names.setdefault(inputs, inputs)
+            self._inputs_by_names[read_names] = inputs
         return inputs
 
     def _unite_called(self, names: Set[str]) -> frozenset[str]:
         """Return all inputs to which inputs lead; none if they are too many to be known."""
         inputs: set[str] = set()
         for name in names:
-            if name not in self._called:
-                self._called[name] = self._follow(name)
-            called_inputs = self._called[name]
+            if name not in self._inputs_by_call:
+                self._inputs_by_call[name] = self._follow(name)
+            called_inputs = self._inputs_by_call[name]
             if called_inputs is None:
                 return frozenset()
             inputs |= called_inputs
@@ -416,7 +415,7 @@ class Staleness:
             code,
             made_by,
             values,
-            finder.find(_unite_sources(inputs)),
+            finder.find(_with_call_sources(inputs)),
             inputs.call_sources.keys(),
             finder.find(inputs.mention_sources),
             inputs.reused_names,
@@ -539,8 +538,8 @@ class Staleness:
         hidden_names = {change.name for change in changes} - use.sources.keys()
         if not hidden_names:
             return
-        for name, sources in self._sources_in_functions(use).items():
-            if name in hidden_names and sources:
+        for name, sources in self._sources_in_functions(use, hidden_names).items():
+            if sources:
                 use.sources[name] = _unite_known([sources, use.sources_of(name)])
 
         names_in_place = {change.name for change in changes if change.change == "changed"}
@@ -549,23 +548,33 @@ class Staleness:
         for name in names_in_place - shown_names - use.call_targets:
             use.sources[name] = _unite_known([other_name_sources, use.sources_of(name)])
 
-    def _sources_in_functions(self, use: _CellUse) -> dict[str, frozenset[str]]:
-        """Return the inputs from which the functions of earlier cells may compute variables, by the
-        names of the variables."""
-        sources_by_name: dict[str, frozenset[str]] = {}
-        for function in use.made_by:
-            if self._definition(function) is None:
-                continue
-            sources = use.mention_sources.get(function, frozenset())
-            for name in self._names_in_function(function) - {function}:
-                sources_by_name[name] = _unite_known(
-                    [sources_by_name.get(name, frozenset()), sources]
-                )
-        return sources_by_name
+    def _sources_in_functions(
+        self, use: _CellUse, hidden_names: Set[str]
+    ) -> dict[str, frozenset[str]]:
+        """Return the inputs from which the functions of earlier cells may compute variables.
 
-    def _names_in_function(self, function: str) -> set[str]:
-        """Return the names that a function reads or may bind, also by the functions that it calls."""
-        names = self._with_called([function])
+        Args:
+            use: The cell that mentions the functions.
+            hidden_names: The names of the variables.
+
+        Returns:
+            The inputs by the names of the variables, without those that the functions do not name.
+        """
+        functions_by_sources: defaultdict[frozenset[str], list[str]] = defaultdict(list)
+        for function, sources in use.mention_sources.items():
+            is_input = function in use.made_by
+            if sources and is_input and self._definition(function) is not None:
+                functions_by_sources[sources].append(function)
+
+        sources_by_name: defaultdict[str, list[frozenset[str]]] = defaultdict(list)
+        for sources, functions in functions_by_sources.items():
+            for name in self._names_in_functions(functions) & hidden_names:
+                sources_by_name[name].append(sources)
+        return {name: _unite_known(sources) for name, sources in sources_by_name.items()}
+
+    def _names_in_functions(self, functions: Iterable[str]) -> set[str]:
+        """Return the names that functions read or may bind, also by the functions that they call."""
+        names = self._with_called(functions)
         definitions = [self._definition(name) for name in names]
         return names.union(*(item.global_names for item in definitions if item is not None))
 
@@ -717,7 +726,7 @@ def _unite_known(sets: Iterable[frozenset[str]]) -> frozenset[str]:
     return inputs if len(inputs) <= MAX_SOURCES else frozenset()
 
 
-def _unite_sources(inputs: CodeInputs) -> dict[str, Set[str]]:
+def _with_call_sources(inputs: CodeInputs) -> dict[str, Set[str]]:
     """Return the names from which the variables of a cell are computed, also by calls that may have
     changed them; of variables that it does not bind, only if the code shows what changed them."""
     return {
