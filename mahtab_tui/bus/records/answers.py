@@ -130,7 +130,7 @@ class AssistantTool(
     duration: float | None = None
     """In seconds; None until it has ended."""
     is_plan: Flag = False
-    """Whether it is no tool, but what an agent plans, which changes as it goes on."""
+    """Whether this is an agent's plan, which changes as it proceeds, and not a tool call."""
 
     @property
     def entry_name(self) -> str:

@@ -47,7 +47,7 @@ class Approval(Record, tag="approval"):
     is_code: bool | None = None
     """False if the text describes an action of an agent in words."""
     answers: tuple[str, ...] | None = None
-    """What an agent calls an approval and a refusal; None for the usual words."""
+    """The agent's words for approving and for refusing, in this order; None for the usual words."""
 
 
 class Review(Record, tag="review"):
