@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -51,6 +51,8 @@ class ToolNews(NamedTuple):
 
     id: str
     title: str | None
+    tool_name: str | None
+    """The tool's own name, which few agents say."""
     kind: str | None
     status: str | None
     arguments: str | None
@@ -356,8 +358,22 @@ def _read_tool(
         with suppress(RecursionError):
             arguments = json.dumps(call.raw_input, ensure_ascii=False)
     return ToolNews(
-        call.tool_call_id, call.title, call.kind, call.status, arguments, text, has_diff
+        call.tool_call_id,
+        call.title,
+        _read_tool_name(call.field_meta),
+        call.kind,
+        call.status,
+        arguments,
+        text,
+        has_diff,
     )
+
+
+def _read_tool_name(meta: Mapping[str, Any] | None) -> str | None:
+    """Return the name of a tool as Claude Code says it beside the protocol."""
+    details = (meta or {}).get("claudeCode")
+    name = details.get("toolName") if isinstance(details, dict) else None
+    return name if isinstance(name, str) else None
 
 
 def _describe_diff(change: schema.FileEditToolCallContent) -> str:

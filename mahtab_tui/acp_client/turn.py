@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import time
 from dataclasses import dataclass, field
 
@@ -39,9 +38,31 @@ CHANGING_KINDS = ("edit", "delete", "move", "execute")
 """Kinds of tools that may change files."""
 _STATES = {"completed": "ok", "failed": "error"}
 _PLAN_MARKS = {"completed": "✓", "in_progress": "▸"}
-_OWN_TOOL = re.compile(r"\W*(?:mcp\W*_*)?mahtab\W*_*[a-z_]+\W*|[a-z_]+ \(mahtab MCP Server\)")
-"""The title of a call of our own server, as agents write it: "mcp__mahtab__eval",
-"mahtab.eval"."""
+OWN_TOOLS = (
+    "activate",
+    "eval",
+    "info",
+    "log_viewer",
+    "mode",
+    "pkg",
+    "reset",
+    "rewind",
+    "rewind_points",
+    "undo",
+)
+"""The tools of our own server."""
+_SPELLINGS = (
+    "mcp__mahtab__{}",
+    "mcp.mahtab.{}",
+    "mahtab.{}",
+    "mahtab__{}",
+    "mahtab_{}",
+    "Tool: mahtab/{}",
+    "{} (mahtab MCP Server)",
+)
+"""How agents write the title of a call of such a tool. A path is not among them, because a title may
+be a command."""
+_OWN_TITLES = frozenset(spelling.format(tool) for spelling in _SPELLINGS for tool in OWN_TOOLS)
 
 
 @dataclass
@@ -51,6 +72,8 @@ class Tool:
     call: str
     """The number of its entry."""
     title: str = ""
+    tool_name: str = ""
+    """The tool's own name; empty if the agent does not say it."""
     kind: str = ""
     status: str = ""
     arguments: str = ""
@@ -64,7 +87,9 @@ class Tool:
     @property
     def is_ours(self) -> bool:
         """Whether it calls our own server, so that its cell is in the transcript anyway."""
-        return _OWN_TOOL.fullmatch(self.title) is not None
+        # A title is often what is called, such as the command of a shell.
+        name = self.tool_name or self.title
+        return self.kind not in CHANGING_KINDS and name in _OWN_TITLES
 
     @property
     def has_ended(self) -> bool:
@@ -73,6 +98,7 @@ class Tool:
     def update(self, news: ToolNews) -> None:
         """Take over what is new."""
         self.title = self.title if news.title is None else news.title
+        self.tool_name = news.tool_name or self.tool_name
         self.kind = news.kind or self.kind
         self.status = news.status or self.status
         self.arguments = self.arguments if news.arguments is None else news.arguments

@@ -104,11 +104,12 @@ def test_a_permission_for_good_is_refused(hostile: OpenAnswering) -> None:
 def test_the_name_of_our_tool_in_a_title_allows_nothing(hostile: OpenAnswering) -> None:
     it = hostile("disguise")
     turn = it.begin_question("Hello?")
-    for number in range(1, 4):
+    for number in range(1, 14):
         request = f"{turn}.permission-{number}"
         it.wait_approval(request=request)
         it.decide("skip", request)
     assert it.wait_end(turn) == "done"
+    assert it.answer(turn) == "I have asked."
 
 
 @pytest.mark.parametrize(

@@ -152,14 +152,35 @@ def standing_permission() -> None:
     say(json.dumps(json.loads(sys.stdin.readline())["result"]))
 
 
+DISGUISES: tuple[dict[str, object], ...] = (
+    {"title": "rm -rf / # mcp__mahtab__eval"},
+    {"title": "mcp__mahtab__eval; rm -rf /"},
+    {"title": "mahtab.eval\nrm"},
+    {"title": "mahtab; ./evil"},
+    {"title": "`mahtab; ./evil`"},
+    {"title": "./mahtab/evil"},
+    {"title": "mahtab/eval"},
+    {"title": "mahtab-tui"},
+    {"title": "mahtab\n./run"},
+    {"title": "mcp__mahtab__evil"},
+    {"title": "mcp__mahtab__eval", "kind": "execute"},
+    {"title": "mcp__mahtab__eval", "_meta": {"claudeCode": {"toolName": "Bash"}}},
+    {"title": "mahtab" + "_" * 20_000 + "1"},
+)
+
+
 def disguise() -> None:
-    """Ask for a permission whose title has the name of our own tool in it."""
-    for title in ("rm -rf / # mcp__mahtab__eval", "mcp__mahtab__eval; rm -rf /", "mahtab.eval\nrm"):
+    """Ask for permissions whose titles have the name of our own tool in them."""
+    for number, call in enumerate(DISGUISES):
         options = [{"optionId": "yes", "name": "Yes", "kind": "allow_once"}]
-        call = {"toolCallId": title, "title": title}
-        params = {"sessionId": "s", "toolCall": call, "options": options}
+        params = {
+            "sessionId": "s",
+            "toolCall": {"toolCallId": str(number), **call},
+            "options": options,
+        }
         send({"jsonrpc": "2.0", "id": 7, "method": "session/request_permission", "params": params})
         sys.stdin.readline()
+    say("I have asked.")
 
 
 def flood() -> None:

@@ -1,0 +1,12 @@
+"""The calls of our own server that an agent makes are known by exact names."""
+
+from __future__ import annotations
+
+from mahtab_tui.acp_client.turn import OWN_TOOLS
+from mahtab_tui.mcp.handlers import AttachOptions, ToolHandlers
+from mahtab_tui.settings.model import load_settings
+
+
+def test_all_tools_of_our_server_are_known_as_ours() -> None:
+    tools = ToolHandlers(load_settings(), AttachOptions()).tools()
+    assert {tool.name for tool in tools} == set(OWN_TOOLS)
