@@ -33,9 +33,11 @@ SHELL_MAGICS = frozenset(
 of Jupyter."""
 _MAGIC_FUNCTIONS = frozenset((MAGIC_BUILTIN, "run_line_magic", "run_cell_magic"))
 """Functions whose texts are the name of a magic command and what follows it."""
+_MAGIC_PARAMETERS = {"magic_name": 0, "line": 1, "cell": 2}
+"""The parameters of these functions, with their positions."""
 _SHELL_MAGIC_METHOD = "magic"
 """The method of IPython's shell whose one text is the name of a magic command and what follows it."""
-_CODE_FUNCTIONS = frozenset("compile eval ev ex exec repeat run_cell run_code timeit Timer".split())
+CODE_FUNCTIONS = frozenset("compile eval ev ex exec repeat run_cell run_code timeit Timer".split())
 """Functions whose first text is code."""
 _EXPANDING_FUNCTIONS = frozenset(
     (SHELL_BUILTIN, SHELL_OUTPUT_BUILTIN, "system", "getoutput", *_MAGIC_FUNCTIONS)
@@ -78,6 +80,8 @@ _PYTHON_MAGICS = frozenset(("python", "python3"))
 """Magic commands whose text is code that another process runs."""
 _SHELL_NAMES = frozenset("bash dash ksh sh zsh".split())
 """Programs, and magic commands of cells, that run a text as commands of a shell."""
+_COMMAND_OPTION = re.compile(r"(?:^|\s)-\w*c\s")
+"""The option of a shell that is followed by a command."""
 
 
 class CodePart(NamedTuple):
@@ -123,7 +127,7 @@ def read_code(code: str) -> Iterator[CodePart]:
         calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
         magics = [_read_magic(call) for call in calls if is_magic(call)]
         for call in calls:
-            if function_name(call) in _CODE_FUNCTIONS and call.args:
+            if function_name(call) in CODE_FUNCTIONS and call.args:
                 inner_code = shown_text(call.args[0])
                 separate = part.is_separate
                 pending.append(CodePart(inner_code, None, part.depth + 1, is_separate=separate))
@@ -227,7 +231,10 @@ def _read_magic(call: ast.Call) -> _MagicText:
     # The words of %%script name the program.
     programs = {name, *map(basename, first_line.split())}
     if not programs.isdisjoint(_SHELL_NAMES):
-        return _MagicText(command=body)
+        if not _COMMAND_OPTION.search(first_line):
+            return _MagicText(command=body)
+        program = f"{name} " if name in _SHELL_NAMES else ""
+        return _MagicText(command=f"{program}{first_line}\n{body}")
     if name == "script" and any(program.startswith("python") for program in programs):
         return _MagicText(code=body, is_separate=True)
     if name in TEXT_MAGICS or name in _HELP_MAGICS or name == _SEARCH_MAGIC:
@@ -238,7 +245,10 @@ def _read_magic(call: ast.Call) -> _MagicText:
 def _magic_words(call: ast.Call) -> tuple[str, str]:
     """Return the name of the magic command that a call runs, without its sign, and the text that follows
     it. The name is empty if the call has too few arguments."""
-    arguments = [*call.args, *(keyword.value for keyword in call.keywords)]
+    keywords = sorted(
+        call.keywords, key=lambda keyword: _MAGIC_PARAMETERS.get(keyword.arg or "", 0)
+    )
+    arguments = [*call.args, *(keyword.value for keyword in keywords)]
     texts = [shown_text(argument) for argument in arguments]
     if function_name(call) == _SHELL_MAGIC_METHOD:
         name, _space, text = "".join(texts).lstrip("% ").partition(" ")

@@ -8,6 +8,7 @@ from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping, Sequence, Set
 
 from mahtab_tui.bus.magic_code import (
+    CODE_FUNCTIONS,
     MAX_NESTED_MAGICS,
     SHELL_MAGICS,
     function_name,
@@ -199,21 +200,27 @@ def _texts_in_tree(tree: ast.Module) -> Iterator[str]:
     # A docstring, for example, reaches no function.
     statements = {node.value for node in nodes if isinstance(node, ast.Expr)}
     for call, texts in _texts_by_call(tree).items():
-        is_command = call is not None and (
-            function_name(call) in _PROGRAM_STARTERS or is_magic(call)
-        )
         for constant in _without_read_texts(call, texts):
             text = shown_text(constant)
             if len(text) <= MAX_PATH_CHARS and "\n" not in text:
                 yield text
             # Where programs are started, any text may be handed to a shell later, by another name.
-            if is_command or (may_start_programs and constant not in statements):
+            runs_text = call is not None and _runs_unread_text(call, constant)
+            if runs_text or (may_start_programs and constant not in statements):
                 yield from paths_changed_by_command(text)
     for node in nodes:
         if isinstance(node, ast.Call) and is_magic(node):
             yield from paths_changed_by_command(other_magic_text(node))
     for command in _started_commands(tree):
         yield from paths_changed_by_command(command)
+
+
+def _runs_unread_text(call: ast.Call, text: ast.Constant) -> bool:
+    """Return whether a call may run a text as code or as a command, except for code that `read_code`
+    reads: a plain first argument."""
+    if function_name(call) in CODE_FUNCTIONS:
+        return text not in call.args[:1]
+    return function_name(call) in _PROGRAM_STARTERS or is_magic(call)
 
 
 def _mentions_program_starter(nodes: Sequence[ast.AST]) -> bool:
