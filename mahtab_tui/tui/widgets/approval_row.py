@@ -33,7 +33,7 @@ RESERVED_LINES = 9
 MAX_EDITED_LINES = 2_000
 _TITLE_CHARS = 40
 MAX_LABEL_CHARS = 30
-"""Characters of an agent's own word for an answer."""
+"""Characters of an agent's own words for an answer, which stand behind ours."""
 _CHIPS = (
     Chip("run", "y", "bold $background on $good", " y run "),
     Chip("edit", "e", "$background on $person", " e edit "),
@@ -217,8 +217,10 @@ class ApprovalRow(PromptRow[Approval]):
         chips = [chip for chip in _CHIPS if is_code or chip.answer not in _CODE_ONLY]
         labels = dict(zip(("run", "skip"), map(one_line, record.answers or ()), strict=False))
         for index, chip in enumerate(chips):
-            if label := labels.get(chip.answer, "").strip()[:MAX_LABEL_CHARS]:
-                chips[index] = chip._replace(text=f" {chip.key} {label} ", short=chip.text)
+            words = labels.get(chip.answer, "").split()
+            if label := " ".join(words)[:MAX_LABEL_CHARS].rstrip():
+                text = f"{chip.text.rstrip()}: {label} "
+                chips[index] = chip._replace(text=text, short=chip.text)
         self._chips.offer(chips)
         self._has_code = False
         self._unconfirmed = None

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Generic, NamedTuple, TypeVar
 
+from rich.cells import cell_len
 from textual import on
 from textual.binding import Binding, BindingType
 from textual.content import Content
@@ -99,7 +100,7 @@ class ChipTexts(NamedTuple):
     @property
     def width(self) -> int:
         """In cells."""
-        return sum(map(len, self.texts)) + self.gap * (len(self.texts) - 1)
+        return sum(map(cell_len, self.texts)) + self.gap * (len(self.texts) - 1)
 
 
 class Chips(Widget, can_focus=True):

@@ -161,10 +161,23 @@ async def test_an_agents_own_words_stand_on_the_chips(pilot: Pilot[None]) -> Non
     words = ("Yes, \x1b[31mwrite", "No, and tell Claude what to do differently")
     await ask(pilot, "# Write a.txt", is_code=False, answers=words)
     chips = str(chips_of(pilot).render())
-    assert " y Yes, write " in chips
-    assert " n No, and tell Claude what to do " in chips
+    assert " y run: Yes, write " in chips
+    assert " n skip: No, and tell Claude what to do " in chips
     await pilot.press("y")
     assert actions(pilot) == [decided("run")]
+
+
+async def test_an_agents_words_cannot_change_what_the_keys_mean(pilot: Pilot[None]) -> None:
+    words = ("No, do not delete", "x  \t n skip: Yes")
+    await ask(pilot, "# Delete a.txt", is_code=False, answers=words)
+    chips = str(chips_of(pilot).render())
+    assert " y run: No, do not delete " in chips
+    assert " n skip: x n skip: Yes " in chips
+
+
+async def test_wide_words_that_do_not_fit_leave_the_keys_visible(pilot: Pilot[None]) -> None:
+    await ask(pilot, "# Write a.txt", is_code=False, answers=("書" * 20, "書" * 20))
+    assert str(chips_of(pilot).render()).split() == "y run n skip esc".split()
 
 
 async def test_keys_act_only_while_the_row_has_the_focus(pilot: Pilot[None]) -> None:
