@@ -111,6 +111,22 @@ async def test_enter_submits_and_the_next_input_is_typed(app: EditorApp, mode: s
         assert app.area.text == "dd"
 
 
+async def test_a_count_does_not_repeat_what_is_typed_in_the_next_input(app: EditorApp) -> None:
+    async with app.run_test() as pilot:
+        await edit(pilot, "")
+        await pilot.press(*"3ix", "escape", "enter", *"#hello", "escape")
+        await pilot.pause()
+        assert entered(app) == ["xxx"]
+        assert app.area.text == "#hello"
+
+
+async def test_a_repetition_before_any_change_does_nothing(app: EditorApp) -> None:
+    async with app.run_test() as pilot:
+        await edit(pilot)
+        await pilot.press(*"5.", *"3.", "r", "escape", "x")
+        assert app.area.text == TEXT[1:]
+
+
 async def test_enter_submits_in_normal_mode_only_if_that_is_set(app: EditorApp) -> None:
     async with app.run_test() as pilot:
         await until(pilot, lambda: app.area.has_focus)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from mahtab_tui.tui.editor.vi_bindings import MAX_REPEATS
 from mahtab_tui.tui.editor.vi_keys import ViKeys, ViText
 
 TOTAL = "total = sum(prices, 0)\nprint(total)"
@@ -114,3 +115,49 @@ def test_a_text_that_was_changed_elsewhere_is_taken_over() -> None:
     keys, state = start(TOTAL)
     press(keys, state, "dw")
     assert press(keys, ViText("new text", 4), "x").text == "new ext"
+
+
+@pytest.mark.parametrize(
+    ("typed", "expected"),
+    [
+        ("5.", "abc\ndef"),
+        ("r\\", "\\bc\ndef"),
+        ("vlr\\", "\\\\c\ndef"),
+        ("r<E>", "abc\ndef"),
+        ("vlr<E><E>", "abc\ndef"),
+        ("vlr<E>d", "c\ndef"),
+        ("99999999999x", "\ndef"),
+        ("99999999999ix<E>", "x" * MAX_REPEATS + "abc\ndef"),
+        ("ix<E>99999999999.", "x" * (MAX_REPEATS + 1) + "abc\ndef"),
+        ("yl99999999999p", "a" * (MAX_REPEATS + 1) + "bc\ndef"),
+        (f"{'9' * 5000}x", "\ndef"),
+        (f"{'9' * 5000}ix<E>", "x" * MAX_REPEATS + "abc\ndef"),
+    ],
+)
+def test_large_counts_and_characters_with_a_meaning_elsewhere_do_no_harm(
+    typed: str, expected: str
+) -> None:
+    keys, state = start("abc\ndef")
+    assert press(keys, state, typed).text == expected
+
+
+@pytest.mark.parametrize("typed", ["r", "vlr", "R", "f", "t", "/a"])
+@pytest.mark.parametrize(
+    ("key", "character"),
+    [("escape", "\x1b"), ("enter", "\r"), ("delete", "\x7f"), ("delete", None), ("left", None)],
+)
+def test_a_key_that_types_nothing_puts_nothing_into_the_text(
+    typed: str, key: str, character: str | None
+) -> None:
+    keys, state = start(TOTAL)
+    state = press(keys, state, typed)
+    state = keys.press(key, character, state)
+    state = press(keys, state, "<E><E>")
+    assert (keys.mode, state.text) == ("normal", TOTAL)
+
+
+def test_a_count_of_the_input_before_repeats_nothing() -> None:
+    keys, state = start("")
+    assert press(keys, state, "3ix<E>").text == "xxx"
+    keys.begin_insert_mode()
+    assert press(keys, ViText("", 0), "hello<E>").text == "hello"

@@ -20,6 +20,8 @@ from prompt_toolkit.key_binding.vi_state import InputMode
 from prompt_toolkit.keys import Keys
 from prompt_toolkit.selection import PasteMode, SelectionType
 
+MAX_REPEATS = 1000
+"""How often an insertion, a paste, an undo or a redo with a count is repeated at most."""
 _QUOTES = "'\"`"
 _BRACKET = re.compile(r"[()\[\]{}]")
 _CASE_CHANGES: dict[str, Callable[[str], str]] = {
@@ -30,6 +32,7 @@ _CASE_CHANGES: dict[str, Callable[[str], str]] = {
 
 
 def make_bindings() -> KeyBindings:
+    """Return what the commands of this module do, for an application in Vi's editing mode."""
     bindings = KeyBindings()
     _add_operators(bindings)
     _add_text_objects(bindings)
@@ -68,7 +71,7 @@ def _add_operators(bindings: KeyBindings) -> None:
 def _case_operator(
     change_case: Callable[[str], str],
 ) -> Callable[[KeyPressEvent, TextObject], None]:
-    def apply(event: KeyPressEvent, text_object: TextObject) -> None:
+    def change_range(event: KeyPressEvent, text_object: TextObject) -> None:
         buffer = event.current_buffer
         start, end = text_object.operator_range(buffer.document)
         cursor = buffer.cursor_position
@@ -76,7 +79,7 @@ def _case_operator(
             buffer.transform_region(cursor + start, cursor + end, change_case)
             buffer.cursor_position = cursor + min(start, 0)
 
-    return apply
+    return change_range
 
 
 def _is_empty(text_object: TextObject) -> bool:
@@ -184,8 +187,8 @@ def _paragraph(document: Document, *, with_gap: bool) -> TextObject:
     is_blank = blank_lines[first_row]
     while first_row > 0 and blank_lines[first_row - 1] == is_blank:
         first_row -= 1
-    for wanted in (is_blank, not is_blank) if with_gap else (is_blank,):
-        while last_row + 1 < len(blank_lines) and blank_lines[last_row + 1] == wanted:
+    for blankness in (is_blank, not is_blank) if with_gap else (is_blank,):
+        while last_row + 1 < len(blank_lines) and blank_lines[last_row + 1] == blankness:
             last_row += 1
     start = document.translate_row_col_to_index(first_row, 0)
     end = document.translate_row_col_to_index(last_row, len(document.lines[last_row]))
@@ -204,7 +207,8 @@ def _add_commands(bindings: KeyBindings) -> None:
 
     @bindings.add("r", Keys.Any, filter=vi_navigation_mode)
     def replace_characters(event: KeyPressEvent) -> None:
-        _overwrite(event.current_buffer, event.data * event.arg)
+        if event.data.isprintable():
+            _overwrite(event.current_buffer, event.data * event.arg)
 
     @bindings.add("~", filter=vi_navigation_mode)
     def swap_case(event: KeyPressEvent) -> None:
@@ -231,7 +235,7 @@ def _add_commands(bindings: KeyBindings) -> None:
 def _paste(event: KeyPressEvent, mode: PasteMode) -> None:
     buffer = event.current_buffer
     data = event.app.clipboard.get_data()
-    buffer.paste_clipboard_data(data, mode, event.arg)
+    buffer.paste_clipboard_data(data, mode, min(event.arg, MAX_REPEATS))
     if data.type == SelectionType.LINES:
         _go_to_first_character(buffer)
 
@@ -268,7 +272,10 @@ def _add_selection_commands(bindings: KeyBindings) -> None:
     @bindings.add("r", Keys.Any, filter=vi_selection_mode)
     def replace_selection(event: KeyPressEvent) -> None:
         character = event.data
-        _change_selection(event.current_buffer, lambda text: re.sub(r"[^\n]", character, text))
+        if character and character.isprintable():
+            _change_selection(
+                event.current_buffer, lambda text: re.sub(r"[^\n]", lambda _: character, text)
+            )
 
     @bindings.add("J", filter=vi_selection_mode)
     def join_selection(event: KeyPressEvent) -> None:
@@ -286,20 +293,21 @@ def _add_selection_commands(bindings: KeyBindings) -> None:
         data = event.app.clipboard.get_data()
         start, end = _selected_range(buffer)
         selection = buffer.selection_state
-        type_ = SelectionType.CHARACTERS if selection is None else selection.type
-        event.app.clipboard.set_data(ClipboardData(buffer.text[start:end], type_))
-        lines_break = "\n" if data.type == SelectionType.LINES and type_ != data.type else ""
-        text = f"{lines_break}{data.text}{lines_break}"
+        selection_type = SelectionType.CHARACTERS if selection is None else selection.type
+        event.app.clipboard.set_data(ClipboardData(buffer.text[start:end], selection_type))
+        puts_lines_inside = data.type == SelectionType.LINES and selection_type != data.type
+        line_break = "\n" if puts_lines_inside else ""
+        text = f"{line_break}{data.text}{line_break}"
         _change_selection(buffer, lambda _: text)
         if data.type == SelectionType.CHARACTERS:
             buffer.cursor_position += max(0, len(text) - 1)
 
 
 def _selection_changer(change: Callable[[str], str]) -> Callable[[KeyPressEvent], None]:
-    def apply(event: KeyPressEvent) -> None:
+    def change_selected(event: KeyPressEvent) -> None:
         _change_selection(event.current_buffer, change)
 
-    return apply
+    return change_selected
 
 
 def _selected_range(buffer: Buffer) -> tuple[int, int]:

@@ -17,9 +17,8 @@ if TYPE_CHECKING:
 
 _HISTORY_KEYS = "kj"
 """On the first or last line they go to earlier and later inputs."""
-MAX_REPEATS = 1000
-"""How often an undo or redo with a count is repeated at most."""
 MAX_UNDO_TEXTS = 200
+"""How many beginnings of commands an undo can go back to; those before are forgotten."""
 
 
 class ViEditing:
@@ -130,7 +129,7 @@ class ViEditing:
         count = vi_keys.count
         vi_keys.forget_command()
         self._command_texts.append(self._area.text)
-        for _ in range(min(count, MAX_REPEATS)):
+        for _ in range(count):
             self._change_history(action)
         self._show_mode()
 

@@ -27,7 +27,7 @@ from prompt_toolkit.output import DummyOutput
 from prompt_toolkit.search import SearchDirection
 from prompt_toolkit.selection import SelectionState, SelectionType
 
-from mahtab_tui.tui.editor.vi_bindings import make_bindings
+from mahtab_tui.tui.editor.vi_bindings import MAX_REPEATS, make_bindings
 
 ViMode = Literal["insert", "normal", "visual", "visual line", "replace", "search"]
 
@@ -35,6 +35,7 @@ _KEYS = {
     "escape": Keys.Escape,
     "enter": Keys.Enter,
     "backspace": Keys.Backspace,
+    "delete": Keys.Delete,
     "left": Keys.Left,
     "right": Keys.Right,
     "up": Keys.Up,
@@ -43,6 +44,9 @@ _KEYS = {
     "end": Keys.End,
 }
 """Keys that are no characters, by their names in Textual."""
+_DIGITS = frozenset("0123456789")
+_MAX_COUNT_DIGITS = 5
+"""More digits of a count are ignored."""
 _REPEAT = "."
 _REGISTER = '"'
 _NO_REGISTER = "_"
@@ -155,23 +159,21 @@ class ViKeys:
 
     @property
     def count(self) -> int:
-        """The number that was typed before a command; 1 for none."""
+        """How often to repeat a command, from the number that was typed before it; 1 for none."""
         argument = self._app.key_processor.arg or ""
-        return int(argument) if argument.isdecimal() else 1
+        return min(int(argument), MAX_REPEATS) if argument.isdecimal() else 1
 
     def takes(self, key: str, character: str | None) -> bool:
         """Return whether `press` knows what to do with a key."""
-        return (
-            key in _KEYS or key == "delete" or (character is not None and character.isprintable())
-        )
+        return key in _KEYS or (character is not None and character.isprintable())
 
     def leave_insert_mode(self, text_on_screen: ViText) -> ViText:
         """Go from insert mode to normal mode."""
+        self._show(text_on_screen)
         if self._insertion is not None:
             self._last_insertion = _inserted_text(self._insertion, text_on_screen.text)
             self._insertion = None
-        self._show(text_on_screen)
-        self._insert_again()
+            self._insert_again()
         self._feed(KeyPress(Keys.Escape))
         return self._state()
 
@@ -185,7 +187,8 @@ class ViKeys:
         line_break = ""
         if command[-1] in "oO":
             line_break = "\n" + self._buffer.document.leading_whitespace_in_current_line
-        self._buffer.insert_text((line_break + self._last_insertion) * (int(count) - 1))
+        repeats = min(int(count), MAX_REPEATS) - 1
+        self._buffer.insert_text((line_break + self._last_insertion) * repeats)
 
     def begin_insert_mode(self) -> None:
         """Forget an incomplete command, and go to insert mode."""
@@ -229,16 +232,22 @@ class ViKeys:
             self._repeat_change()
         elif self._takes_name(character):
             self._begin_prefix(character or "")
-        else:
+        elif not self._is_surplus_digit(character):
             if not self._command:
                 self._command_text = self._buffer.text
             self._enter_key(key, character)
             self._end_command()
         return self._state()
 
+    def _is_surplus_digit(self, character: str | None) -> bool:
+        processor = self._app.key_processor
+        has_all_digits = len(processor.arg or "") >= _MAX_COUNT_DIGITS
+        return has_all_digits and not processor.key_buffer and character in _DIGITS
+
     def _enter_key(self, key: str, character: str | None) -> None:
         """Press a key of a command."""
-        if key == "delete":
+        awaits_character = self._app.key_processor.key_buffer or self.mode in ("replace", "search")
+        if key == "delete" and not awaits_character:
             key = "x"
             character = "x"
         self._typed_keys.append((key, character))
@@ -337,9 +346,11 @@ class ViKeys:
         count = self._app.key_processor.arg
         self.forget_command()
         keys = self._last_change
+        if not keys:
+            return
         if count is not None:
             digits = [(digit, digit) for digit in count]
-            first = next(index for index, key in enumerate(keys) if not key[0].isdecimal())
+            first = next((index for index, key in enumerate(keys) if key[0] not in _DIGITS), 0)
             self._last_change = keys = [*digits, *keys[first:]]
         for key, character in keys:
             self._enter_key(key, character)
