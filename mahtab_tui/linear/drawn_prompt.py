@@ -5,8 +5,13 @@ from __future__ import annotations
 
 import os
 import re
+import select
 import sys
+import termios
+import time
+import tty
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from prompt_toolkit import PromptSession
@@ -18,8 +23,9 @@ from prompt_toolkit.filters import Condition, emacs_mode, vi_insert_mode
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.history import History as PromptHistory
 from prompt_toolkit.input.posix_utils import PosixStdinReader
+from prompt_toolkit.input.typeahead import store_typeahead
 from prompt_toolkit.input.vt100 import Vt100Input
-from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.key_binding import KeyBindings, KeyPress, KeyPressEvent
 from prompt_toolkit.keys import Keys
 from prompt_toolkit.lexers import DynamicLexer, Lexer, PygmentsLexer, SimpleLexer
 from prompt_toolkit.output.vt100 import Vt100_Output
@@ -40,6 +46,7 @@ from mahtab_tui.linear.prompts import (
     Typed,
     complete,
 )
+from mahtab_tui.pictures.terminal_answers import TerminalAnswers
 from mahtab_tui.session.open_session import SessionInputHelp
 from mahtab_tui.settings.model import EditorKeys
 from mahtab_tui.store.input_history import History
@@ -67,13 +74,17 @@ VI_MODES = {"navigation": "normal", "insert-multiple": "insert", "replace-single
 """Words for modes of Vi, by prompt_toolkit's."""
 _ANSWER = re.compile(
     # Graphics, colours and other strings; attributes, modes and sizes.
-    r"\x1b(?:_G|P[\d!>]|\]\d)[^\x1b\x07]{0,4096}(?:\x1b\\|\x07)"
+    r"\x1b(?:_G|P[\d!>]|\]\d)[^\x00-\x1f\x7f]{0,4096}(?:\x1b\\|\x07)"
     r"|\x1b\[[?>=][\d;]*\$?[a-zA-Z]|\x1b\[[\d;]+t"
 )
 """What a terminal sends only as an answer. prompt_toolkit knows those about the cursor."""
 _ANSWER_START = re.compile(
-    r"\x1b(?:(?:_G|P[\d!>]|\]\d)[^\x1b\x07]{0,4096}\x1b?|\[[?>=][\d;]{0,64}\$?|\[[\d;]{1,64})\Z"
+    r"\x1b(?:(?:_G|P[\d!>]|\]\d)[^\x00-\x1f\x7f]{0,4096}\x1b?"
+    r"|[_P\]]?|\[(?:[?>=][\d;]{0,64}\$?|[\d;]{0,64}))\Z"
 )
+"""The beginning of an answer. Keys that look like one must not be held back for long."""
+ANSWER_TIMEOUT_S = 2.0
+"""How long the terminal's answers are waited for before a cell runs; a link may be slow."""
 PROMPT_STYLES = {
     "python": f"ansi{STYLES['person']} bold",
     "ask": f"ansi{STYLES['model']} bold",
@@ -122,21 +133,52 @@ class KeyReader(PosixStdinReader):
     """Reads what the terminal sends, and takes out answers, however late they come: nobody has typed
     them."""
 
-    def __init__(self, descriptor: int, read_answer: Callable[[str], object]) -> None:
+    def __init__(self, descriptor: int, answers: TerminalAnswers) -> None:
         super().__init__(descriptor, encoding=sys.stdin.encoding)
-        self._read_answer = read_answer
+        self._answers = answers
         self._answer_start = ""
-        """The beginning of an answer whose end has not come yet."""
+        """While answers are awaited: what may be the beginning of one whose end has not come yet."""
 
     def read(self, count: int = 1024) -> str:
-        typed = _ANSWER.sub(self._take, self._answer_start + super().read(count))
-        start = _ANSWER_START.search(typed)
-        self._answer_start = "" if start is None else start[0]
+        typed = _ANSWER.sub(self._take, self.pop_answer_start() + super().read(count))
+        start = _ANSWER_START.search(typed) if self._answers.awaited else None
+        if start is not None:
+            self._answer_start = start[0]
         return typed.removesuffix(self._answer_start)
 
+    def pop_answer_start(self) -> str:
+        """Return what is held back, because it may be no answer."""
+        answer_start = self._answer_start
+        self._answer_start = ""
+        return answer_start
+
     def _take(self, answer: re.Match[str]) -> str:
-        self._read_answer(answer[0])
+        self._answers.read(answer[0])
         return ""
+
+
+class Keyboard(Vt100Input):
+    """The user's keys, without the terminal's answers."""
+
+    def __init__(self, answers: TerminalAnswers) -> None:
+        super().__init__(sys.stdin)
+        self._reader = KeyReader(self.fileno(), answers)
+        self.stdin_reader = self._reader
+
+    def flush_keys(self) -> list[KeyPress]:
+        """Return the keys of which nothing more has come for half a second."""
+        self.vt100_parser.feed(self._reader.pop_answer_start())
+        return super().flush_keys()
+
+    @contextmanager
+    def without_echo(self) -> Iterator[None]:
+        """Let the terminal show nothing of what is sent."""
+        attributes = termios.tcgetattr(self.fileno())
+        tty.setcbreak(self.fileno(), termios.TCSANOW)
+        try:
+            yield
+        finally:
+            termios.tcsetattr(self.fileno(), termios.TCSANOW, attributes)
 
 
 class DrawnPrompt(Prompt):
@@ -161,6 +203,8 @@ class DrawnPrompt(Prompt):
         self._pictures = pictures
         self._has_asked = not pictures.should_ask
         """Whether the terminal need not be asked any more."""
+        self._answer_deadline_s = 0.0
+        """Until when the answers are waited for, by the monotonic clock."""
         self._keys = keys
         self._histories = {mode: ModeHistory(history, mode) for mode in ("python", "ask")}
         self._lexers: dict[str, Lexer] = {
@@ -170,8 +214,7 @@ class DrawnPrompt(Prompt):
         self._output = Vt100_Output.from_pty(sys.stdout, term=os.environ.get("TERM"))
         # The terminal is not asked where its cursor is: the answer could come too late.
         self._output.enable_cpr = False
-        self._keyboard = Vt100Input(sys.stdin)
-        self._keyboard.stdin_reader = KeyReader(self._keyboard.fileno(), pictures.answers.read)
+        self._keyboard = Keyboard(pictures.answers)
         self._prompts: PromptSession[str] = PromptSession(
             message=self._message,
             prompt_continuation=self._continuation,
@@ -202,9 +245,31 @@ class DrawnPrompt(Prompt):
         self._number = number
         draft = self.draft
         self.draft = ""
-        text = self._prompts.prompt(default=draft)
+        self._prompts.default_buffer.history = self._histories[self.mode]
+        if self._has_asked and not self._pictures.answers.awaited:
+            text = self._prompts.prompt(default=draft)
+        else:
+            text = self._read_with_answers(draft)
         self._send(OUTPUT_MARK)
         return Typed(self.mode, text.strip("\n"))
+
+    def _read_with_answers(self, draft: str) -> str:
+        """Return the next input, and take the terminal's answers: a cell would read them as input."""
+        with self._keyboard.without_echo():
+            try:
+                return self._prompts.prompt(default=draft)
+            finally:
+                self._wait_for_answers()
+
+    def _wait_for_answers(self) -> None:
+        """Wait for the terminal's answers for a while. Keys are for the next prompt."""
+        keys: list[KeyPress] = []
+        while self._pictures.answers.awaited and not self._keyboard.closed:
+            remaining_s = max(0.0, self._answer_deadline_s - time.monotonic())
+            if not select.select([self._keyboard.fileno()], [], [], remaining_s)[0]:
+                break
+            keys += self._keyboard.read_keys()
+        store_typeahead(self._keyboard, keys + self._keyboard.flush_keys())
 
     def read_line(self, label: str, *, is_hidden: bool = False) -> str:
         line: PromptSession[str] = PromptSession(input=self._keyboard, output=self._output)
@@ -214,6 +279,7 @@ class DrawnPrompt(Prompt):
         """Ask the terminal once what it can draw, while this prompt reads its answers."""
         if not self._has_asked:
             self._has_asked = True
+            self._answer_deadline_s = time.monotonic() + ANSWER_TIMEOUT_S
             self._send(self._pictures.answers.ask())
 
     def _send(self, sequence: str) -> None:

@@ -130,13 +130,18 @@ class Questions:
 
     def _edit(self, code: str) -> Decision:
         """Let the user change code; it runs as it is entered. A question instead of code is the reason
-        not to run it."""
+        not to run it. The next input has the mode and the draft that it would have without."""
+        mode = self._prompt.mode
+        draft = self._prompt.draft
         self._prompt.mode = "python"
         self._prompt.draft = clean(code)
         try:
             typed = self._prompt.read(self._session.cells.last + 1)
         except EOFError:
             return Decision("skip")
+        finally:
+            self._prompt.mode = mode
+            self._prompt.draft = draft
         if typed.mode == "ask":
             return Decision("skip", reason=typed.text.strip())
         return Decision("run", typed.text) if typed.text.strip() else Decision("skip")

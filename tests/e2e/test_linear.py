@@ -219,6 +219,7 @@ def test_code_of_the_model_is_edited_before_it_runs(
         terminal.send("\x1b[B\x1b[F\r")
     terminal.wait("Done.")
     assert "total is 5" in lines(terminal)
+    at_prompt(terminal, "Ask:")
 
 
 @in_both_forms
@@ -545,6 +546,19 @@ def test_late_answers_of_the_terminal_are_not_the_input_of_a_cell(start: Start) 
     run_cell(terminal, "", "In 2:")
     run_cell(terminal, "name", "In 3:")
     assert "'Ada'" in lines(terminal)
+
+
+def test_answers_of_the_terminal_are_not_shown_when_a_cell_was_typed_ahead(start: Start) -> None:
+    terminal = start("--linear")
+    terminal.send("6 * 7\r")
+    while QUESTION not in terminal.raw:
+        assert terminal.pump()
+    # The prompt that has asked ends at once.
+    time.sleep(0.3)
+    send_late_answers(terminal)
+    at_prompt(terminal, "In 2:")
+    assert "42" in lines(terminal)
+    assert "Gi=31" not in terminal.text
 
 
 @pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
