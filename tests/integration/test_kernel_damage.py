@@ -158,6 +158,29 @@ def test_the_next_cell_runs_after_one_that_has_broken_the_event_loop(
     cells.expect("await asyncio.sleep(0, 5)", "5\n")
 
 
+def test_an_event_loop_that_a_library_has_given_attributes_is_not_called_broken(
+    cells: Cells,
+) -> None:
+    cells.run(
+        "import asyncio\nloop = asyncio.get_event_loop()\ntype(loop).nested_runs = 0\n"
+        "loop.nested_runs = 1\nasync def late():\n    await asyncio.sleep(0.2)\n    print('late')\n"
+        "task = asyncio.create_task(late())"
+    )
+    cells.host.wait_for_late("late\n")
+    cells.expect("asyncio.get_event_loop() is loop", "True\n")
+
+
+@pytest.mark.parametrize("replacement", ["lambda *args, **named: 1 / 0", "lambda *args, **named: 5"])
+def test_an_event_loop_that_creates_no_tasks_is_replaced_after_one_error(
+    cells: Cells, replacement: str
+) -> None:
+    cells.run(f"import asyncio\nasyncio.get_event_loop().create_task = {replacement}")
+    error = cells.run("await asyncio.sleep(0, 5)")
+    assert error.status is Status.ERROR
+    assert "never awaited" not in error.output
+    cells.expect("await asyncio.sleep(0, 5)", "5\n")
+
+
 def test_an_event_loop_that_cannot_run_is_replaced_after_one_error(cells: Cells) -> None:
     output = cells.text(
         "import asyncio\nloop = asyncio.get_event_loop()\ncalls = []\n"

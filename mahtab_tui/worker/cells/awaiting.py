@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 _LOOP_MODULE = "asyncio.unix_events"
 """The module of Python's own event loops."""
 _BROKEN_LOOP = (
-    "The event loop of asyncio is broken: its tasks have ended. The next `await` makes a new one.\n"
+    "The event loop of asyncio is broken: its tasks do not run any more. The next `await` makes a new"
+    " one.\n"
 )
 
 
@@ -155,7 +156,7 @@ class EventLoop:
             finally:
                 context = contextvars.copy_context()
 
-        task = loop.create_task(in_task())
+        task = self._create_task(loop, in_task(), coroutine)
         self._task = task
         self._is_cancelled = False
         self.used = True
@@ -176,6 +177,30 @@ class EventLoop:
             for variable, value in context.items():
                 if variable.get(None) is not value:
                     variable.set(value)
+
+    def _create_task(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        awaiting: Coroutine[object, object, object],
+        awaited: Coroutine[object, object, object],
+    ) -> asyncio.Task[object]:
+        """Return a task of the loop. Raises what the loop raises, which is not used any more then.
+
+        Args:
+            loop: The loop of all cells.
+            awaiting: What the task runs.
+            awaited: The coroutine of a cell, for which that waits.
+        """
+        try:
+            task = loop.create_task(awaiting)
+            if not late_import("asyncio").isfuture(task):
+                raise TypeError(f"create_task returned an object of {type(task).__name__}")
+        except BaseException as error:
+            awaiting.close()
+            awaited.close()
+            self._drop_broken(error, has_run=False)
+            raise
+        return task
 
     def cancel(self) -> bool:
         """Stop a coroutine that only waits; False if running code must be interrupted."""
@@ -304,7 +329,9 @@ def _is_intact(loop: asyncio.AbstractEventLoop) -> bool:
     parts: dict[str, Any] = vars(loop)
     if parts["_thread_id"] is not None:  # which says that it runs
         return False
-    if not all(callable(part) for name, part in parts.items() if hasattr(cls, name)):
+    # A library may give the loop further attributes that are not methods, as nest_asyncio does.
+    methods = [part for name, part in parts.items() if callable(getattr(cls, name, None))]
+    if not all(map(callable, methods)):
         return False
     wakes = parts["_ssock"].fileno() in parts["_selector"].get_map()
     queues = type(parts["_ready"]), type(parts["_scheduled"])
