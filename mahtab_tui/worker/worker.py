@@ -277,7 +277,7 @@ class Worker:
         """Note whether a cell without approval leaves code running."""
         if self._left_running is None:
             left_running = own_module("guard.left_running").LeftRunning
-            self._left_running = left_running(self._loop.list_scheduled)
+            self._left_running = left_running(self._loop.list_runnable)
         watching: AbstractContextManager[None] = self._left_running.watch(cell)
         return watching
 

@@ -10,7 +10,7 @@ import pytest
 
 from mahtab_tui.bus.entries import Cell
 from mahtab_tui.bus.records import Decision
-from mahtab_tui.bus.values import Change, Variable
+from mahtab_tui.bus.values import Change, Status, Variable
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.session.frontend import HeadlessFrontend
 from mahtab_tui.session.user_requests import Permission
@@ -424,9 +424,23 @@ LEFT_RUNNING = {
     "unnamed thread": "import _thread\nheld = _thread.allocate_lock()\nheld.acquire()\n_thread.start_new_thread(lambda lock: lock.acquire(), (held,))",
     "task": "import asyncio\ntask = asyncio.create_task(asyncio.sleep(1000))",
     "callback": "import asyncio\nhandle = asyncio.get_event_loop().call_later(1000, print)",
+    "callback of each round": "import asyncio\nloop = asyncio.get_event_loop()\ndef go_on(): loop.call_soon(go_on)\ngo_on()",
+    "callback of a descriptor": "import asyncio, os\nasyncio.get_event_loop().add_reader(os.pipe()[0], print)",
+    "task that asyncio hides": "import asyncio\nall_tasks = asyncio.all_tasks\nasyncio.all_tasks = lambda loop=None: set()\ntask = asyncio.create_task(asyncio.sleep(1000))",
+    "thread that threading hides": "import threading\nlist_threads = threading.enumerate\nthreading.enumerate = None\nended = threading.Event()\nthreading.Thread(target=ended.wait, daemon=True).start()",
+    "loop that cannot be read": "import asyncio\nloop = asyncio.get_event_loop()\nloop._ready = None",
+    "worker": "import concurrent.futures, threading\nended = threading.Event()\npool = concurrent.futures.ThreadPoolExecutor()\nfuture = pool.submit(ended.wait)",
     "signal handler": "import signal\nsignal.signal(signal.SIGUSR1, lambda *args: None)",
 }
 """Code that leaves something running, which may change a function later."""
+
+LEFT_IDLE = {
+    "worker": "import concurrent.futures\npool = concurrent.futures.ThreadPoolExecutor()\nassert pool.submit(len, 'a').result() == 1",
+    "worker of asyncio": "import asyncio\nassert await asyncio.to_thread(len, 'a') == 1",
+    "thread that ends": "import threading\nthreading.Timer(0.02, len, 'a').start()",
+    "progress bar": "import tqdm\nassert list(tqdm.tqdm(range(3))) == [0, 1, 2]\nbar = tqdm.tqdm(range(3))",
+}
+"""Code that leaves nothing that runs later by itself."""
 
 
 @pytest.mark.sample(2)
@@ -445,6 +459,28 @@ def test_no_rule_for_a_function_holds_after_unapproved_code_has_left_something_r
     it.run(SUMMARIZE)
     reason = "code that you have not approved (cell 4) went on after its cell, and may have changed what summarize does"
     assert permission(it, "summarize('x')") == ("ask", reason)
+
+
+@pytest.mark.parametrize("code", LEFT_IDLE.values(), ids=LEFT_IDLE)
+def test_a_rule_for_a_function_holds_after_unapproved_code_has_left_idle_threads(
+    open_session: OpenSession, code: str
+) -> None:
+    it = open_session(approval_rules=("allow: summarize(*)",))
+    it.run(SUMMARIZE)
+    cell = it.session.cells.run(code, origin="assistant", party="demo", lock="guard")
+    assert (cell.status, permission(it, "summarize('x')")) == (Status.OK, ("allow", ""))
+
+
+def test_unapproved_code_that_replaces_what_lists_threads_runs_and_its_changes_are_reported(
+    open_session: OpenSession,
+) -> None:
+    it = open_session()
+    code = "import threading\nthreading.enumerate = None\nx = 1"
+    cell = it.session.cells.run(code, origin="assistant", party="demo", lock="guard")
+    names = {change.name for change in cell.changes}
+    assert (cell.status, names) == (Status.OK, {"threading", "x"})
+    cell = it.session.cells.run("x + 1", origin="assistant", party="demo", lock="guard")
+    assert (cell.status, cell.output) == (Status.OK, "2\n")
 
 
 def test_the_question_says_why_a_rule_does_not_apply(open_session: OpenSession) -> None:

@@ -170,7 +170,9 @@ def test_an_event_loop_that_a_library_has_given_attributes_is_not_called_broken(
     cells.expect("asyncio.get_event_loop() is loop", "True\n")
 
 
-@pytest.mark.parametrize("replacement", ["lambda *args, **named: 1 / 0", "lambda *args, **named: 5"])
+@pytest.mark.parametrize(
+    "replacement", ["lambda *args, **named: 1 / 0", "lambda *args, **named: 5"]
+)
 def test_an_event_loop_that_creates_no_tasks_is_replaced_after_one_error(
     cells: Cells, replacement: str
 ) -> None:

@@ -8,14 +8,14 @@ import sys
 import threading
 import warnings
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..stdlib import late_import
 from ..undo.registries import opening_own_descriptors
-from ..values.objects import class_module
+from ..values.objects import address_of, class_module
 from .tracebacks import OUR_FOLDER, format_safely
 
 if TYPE_CHECKING:
@@ -58,6 +58,10 @@ class EventLoop:
         """Ends the background tasks between two cells; None while there is a cell."""
         self._current_task: Callable[[Any], object] = lambda loop: None
         """`asyncio.current_task`, as it was when the loop was made."""
+        self._all_tasks: Callable[[Any], Iterable[Any]] | None = None
+        """`asyncio.all_tasks`, as it was when the first loop was made."""
+        self._wake_sleeper: object = None
+        """The callback that wakes a task that sleeps, as it was then."""
         self._thread_id = 0
         """The thread on which the loop is current; 0 outside of cells."""
         self._original_functions: _LoopFunctions | None = None
@@ -212,7 +216,7 @@ class EventLoop:
             return False  # a task is computing, perhaps another one that blocks ours
         self._is_cancelled = True
         task.cancel()
-        loop.call_soon_threadsafe(lambda: None)
+        loop.call_soon_threadsafe(_do_nothing)
         return True
 
     def wait(self, jobs: JobQueue) -> Frame | None:
@@ -253,20 +257,46 @@ class EventLoop:
 
     def list_scheduled(self) -> list[Any]:
         """Return the tasks that have not ended, and the callbacks that wait for their time."""
-        loop = self._loop
+        with suppress(Exception):  # of functions that cells have replaced
+            return self._list_scheduled()
+        return []
+
+    def list_runnable(self) -> list[Any]:
+        """Return what `list_scheduled` does, and the callbacks that run next or that wait for a
+        descriptor. Raises what parts of the loop raise that cells have replaced."""
+        loop: Any = self._loop
         if loop is None or loop.is_closed():
             return []
-        with suppress(Exception):  # of functions that cells have replaced
-            asyncio = late_import("asyncio")
-            # This callback wakes a task that sleeps, which is in the list itself.
-            wake_sleeper = asyncio.futures._set_result_unless_cancelled
-            callbacks = [
-                handle
-                for handle in getattr(loop, "_scheduled", ())
-                if handle._callback is not wake_sleeper and not handle.cancelled()
-            ]
-            return [*asyncio.all_tasks(loop), *callbacks]
-        return []
+        work = self._list_scheduled()
+        task_addresses = frozenset(map(address_of, work))
+        # A loop of another library has no such parts.
+        for handle in getattr(loop, "_ready", ()):
+            callback = handle._callback
+            is_ours = (
+                callback is _do_nothing or callback is _finish or callback is self._wake_sleeper
+            )
+            is_step = address_of(getattr(callback, "__self__", None)) in task_addresses
+            if not (is_ours or is_step or handle.cancelled()):
+                work.append(handle)
+        selector = getattr(loop, "_selector", None)
+        if selector is not None:
+            for key in selector.get_map().values():
+                if key.fd != loop._ssock.fileno():  # which wakes the loop itself
+                    work += [handle for handle in key.data if handle is not None]
+        return work
+
+    def _list_scheduled(self) -> list[Any]:
+        """Return what `list_scheduled` does. Raises what parts of the loop raise that cells have
+        replaced."""
+        loop = self._loop
+        if loop is None or self._all_tasks is None or loop.is_closed():
+            return []
+        callbacks = [
+            handle
+            for handle in getattr(loop, "_scheduled", ())
+            if handle._callback is not self._wake_sleeper and not handle.cancelled()
+        ]
+        return [*self._all_tasks(loop), *callbacks]
 
     @property
     def idle(self) -> bool:
@@ -317,6 +347,9 @@ class EventLoop:
             with opening_own_descriptors():
                 self._loop = asyncio.new_event_loop()
             self._current_task = asyncio.current_task
+        if self._all_tasks is None:
+            self._all_tasks = asyncio.all_tasks
+            self._wake_sleeper = asyncio.futures._set_result_unless_cancelled
         asyncio.set_event_loop(self._loop)
         return self._loop
 
@@ -358,6 +391,10 @@ def _finish_task(task: asyncio.Task[object], coroutine: Coroutine[object, object
 def _finish(waiter: asyncio.Future[None]) -> None:
     if not waiter.done():
         waiter.set_result(None)
+
+
+def _do_nothing() -> None:
+    """Wake a loop that waits, which calls this."""
 
 
 def _warn_unawaited(coroutine: CoroutineType[object, object, object]) -> None:

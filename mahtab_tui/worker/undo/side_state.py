@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import types
 import weakref
 from collections.abc import Iterable, Iterator
@@ -272,9 +273,6 @@ def _find_kind(cls: type) -> _Kind | None:
 
 def running_threads() -> dict[int, Any]:
     """Return the running threads of the user's code and of libraries, by their number."""
-    threading = sys.modules.get("threading")
-    if threading is None:
-        return {}
     return {
         thread.ident: thread
         for thread in threading.enumerate()
