@@ -27,6 +27,14 @@ _NO_CELL = sys.maxsize
 """A number after those of all cells."""
 
 
+class VariableVersion(NamedTuple):
+    """A variable as a cell has made it."""
+
+    name: str
+    maker: int
+    """The cell; 0 if none has made it."""
+
+
 class StaleInput(NamedTuple):
     """A variable that a cell has used, and that has been different since."""
 
@@ -38,6 +46,11 @@ class StaleInput(NamedTuple):
     undo, or a new kernel."""
     now_made_by: int | None
     """The cell that had made it as it was after that; None if it was gone."""
+
+    @property
+    def version(self) -> VariableVersion:
+        """The variable as it was used."""
+        return VariableVersion(self.name, self.made_by)
 
     def __str__(self) -> str:
         used = f"`{self.name}`"
@@ -109,13 +122,6 @@ class _State(NamedTuple):
     first_maker: int
     """The cell that had made it anew, from which that value and all changes since have come;
     `_NO_CELL` if it does not exist."""
-
-
-class _VariableVersion(NamedTuple):
-    """A variable as a cell has made it."""
-
-    name: str
-    maker: int
 
 
 class _Step(NamedTuple):
@@ -275,9 +281,9 @@ class Staleness:
             By the name of the variable: the cell that made it, and the cell that used such a value
             for it, or for what it was computed from.
         """
-        current_versions = [_VariableVersion(*item) for item in self._makers.items()]
+        current_versions = [VariableVersion(*item) for item in self._makers.items()]
         step_of_version, users_of_version = self._steps_to(current_versions)
-        versions_of_step: defaultdict[_Step, list[_VariableVersion]] = defaultdict(list)
+        versions_of_step: defaultdict[_Step, list[VariableVersion]] = defaultdict(list)
         for version, step in step_of_version.items():
             versions_of_step[step].append(version)
 
@@ -300,16 +306,16 @@ class Staleness:
         }
 
     def _steps_to(
-        self, versions: Iterable[_VariableVersion]
-    ) -> tuple[dict[_VariableVersion, _Step], dict[_VariableVersion, list[_Step]]]:
+        self, versions: Iterable[VariableVersion]
+    ) -> tuple[dict[VariableVersion, _Step], dict[VariableVersion, list[_Step]]]:
         """Return the steps that made variables.
 
         Returns:
             By each of these versions of variables, and by those from which they were computed: the
             step that made it, and the steps that were computed from it.
         """
-        step_of_version: dict[_VariableVersion, _Step] = {}
-        users_of_version: dict[_VariableVersion, list[_Step]] = {}
+        step_of_version: dict[VariableVersion, _Step] = {}
+        users_of_version: dict[VariableVersion, list[_Step]] = {}
         followed_steps: set[_Step] = set()
         pending = list(versions)
         while pending:
@@ -327,7 +333,7 @@ class Staleness:
                     pending.append(source)
         return step_of_version, users_of_version
 
-    def _step_of(self, version: _VariableVersion) -> _Step:
+    def _step_of(self, version: VariableVersion) -> _Step:
         """Return the step of a cell that made a variable."""
         use = self._uses.get(version.maker)
         return _Step(version.maker, frozenset() if use is None else use.sources_of(version.name))
@@ -340,18 +346,18 @@ class Staleness:
         # What was deleted may have been no longer needed.
         return any(name in use.stale and name in self._makers for name in step.sources)
 
-    def _source_versions(self, step: _Step) -> list[_VariableVersion]:
+    def _source_versions(self, step: _Step) -> list[VariableVersion]:
         """Return the variables from which others were computed, as far as they are not replaced."""
         use = self._uses.get(step.maker)
         if use is None:
             return []
-        versions: list[_VariableVersion] = []
+        versions: list[VariableVersion] = []
         for name in sorted(step.sources):
             maker = use.made_by[name]
             # A later cell may have made an equal value, from other variables.
             if name not in use.changed_inputs:
                 maker = self._makers.get(name, maker)
-            versions.append(_VariableVersion(name, maker))
+            versions.append(VariableVersion(name, maker))
         return versions
 
     def cells_resting_on(self, stale_cells: Iterable[int]) -> dict[int, int]:

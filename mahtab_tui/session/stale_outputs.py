@@ -13,7 +13,13 @@ from typing import NamedTuple
 from mahtab_tui.bus.entry_names import cell_entry
 from mahtab_tui.bus.hidden_entries import HiddenEntries
 from mahtab_tui.bus.records import Namespace, Record, RecordHandler, Replace, ReplIn, Undo
-from mahtab_tui.bus.staleness import StaleInput, Staleness, describe_origin, describe_stale
+from mahtab_tui.bus.staleness import (
+    StaleInput,
+    Staleness,
+    VariableVersion,
+    describe_origin,
+    describe_stale,
+)
 from mahtab_tui.session.cell_ranges import format_cell_ranges
 
 _MAX_GROUPS = 5
@@ -61,8 +67,8 @@ class StaleOutputs(RecordHandler):
         """The turn of the question for which the model has run a cell, by the cell."""
         self._stale_cells: set[int] = set()
         """The cells whose results are stale, and which have not run again."""
-        self._told_inputs: defaultdict[int, set[str]] = defaultdict(set)
-        """The names of the changed inputs that the model was told about, by the cell."""
+        self._told_inputs: defaultdict[int, set[VariableVersion]] = defaultdict(set)
+        """The changed inputs that the model was told about, by the cell."""
         self._past: Iterable[Record] = past
         """Records that are not followed yet."""
 
@@ -170,7 +176,13 @@ class StaleOutputs(RecordHandler):
             else:
                 self._stale_cells.discard(cell)
             if cell in self._told_inputs:
-                self._told_inputs[cell] &= {stale_input.name for stale_input in inputs}
+                stale_versions = {stale_input.version for stale_input in inputs}
+                self._told_inputs[cell] = {
+                    version
+                    for version in self._told_inputs[cell]
+                    # What the cell has made itself does not depend on its inputs.
+                    if version in stale_versions or version.maker == cell
+                }
 
     def _group_untold_cells(self, hidden: HiddenEntries | None) -> list[_StaleGroup]:
         """Return the cells with changed inputs that the model was not told about, in their order."""
@@ -182,9 +194,9 @@ class StaleOutputs(RecordHandler):
                 continue
             inputs = self._inputs_changed_elsewhere(cell)
             used_inputs.update(dict.fromkeys(inputs))
-            told_names = self._told_inputs.get(cell, ())
+            told_inputs = self._told_inputs.get(cell, ())
             inputs_by_cell[cell] = tuple(
-                stale_input for stale_input in inputs if stale_input.name not in told_names
+                stale_input for stale_input in inputs if stale_input.version not in told_inputs
             )
         for maker, inputs in self._untold_inputs_by_maker(used_inputs).items():
             if not _is_hidden(maker, hidden):
@@ -219,7 +231,7 @@ class StaleOutputs(RecordHandler):
     def _has_untold_maker(self, stale_input: StaleInput) -> bool:
         """Return whether the cell that made an input has used it, too, and the model must be told."""
         maker = stale_input.made_by
-        if stale_input.name in self._told_inputs.get(maker, ()):
+        if stale_input.version in self._told_inputs.get(maker, ()):
             return False
         if self._changed_in_turn_of(maker, stale_input):
             return False
@@ -264,7 +276,7 @@ class StaleOutputs(RecordHandler):
         """Note that the model knows about groups."""
         for group in groups:
             for cell in group.cells:
-                self._told_inputs[cell].update(stale_input.name for stale_input in group.inputs)
+                self._told_inputs[cell].update(stale_input.version for stale_input in group.inputs)
 
 
 def _cells_of(groups: Iterable[_StaleGroup]) -> set[int]:

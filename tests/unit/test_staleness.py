@@ -685,6 +685,24 @@ def test_cells_that_printed_what_they_made_are_described_after_the_cells_that_us
     assert stale_outputs.tell() == ""
 
 
+def test_cell_that_printed_what_it_made_is_described_once_whatever_else_changes() -> None:
+    stale_outputs = StaleOutputs(
+        [
+            *ran(1, "t = 1", {"t": "added"}, t=1),
+            *ran(2, "y = t; print(y)", {"y": "added"}),
+            *ran(3, "print(y)"),
+            *ran(4, "y = 5", {"y": "rebound"}),
+        ]
+    )
+    assert stale_outputs.tell() == "In 2 and 3 use `y` from In 2, changed by In 4"
+    for record in ran(5, "t = 2", {"t": "rebound"}, t=2):
+        stale_outputs.fold(record)
+    assert stale_outputs.tell() == "In 2 uses `t` from In 1, changed by In 5"
+    for record in ran(6, "t = 1", {"t": "rebound"}, t=1):
+        stale_outputs.fold(record)
+    assert stale_outputs.tell() == ""
+
+
 def test_cell_that_printed_several_things_that_it_made_is_described_in_one_line() -> None:
     names = "abcdefgh"
     past = [
