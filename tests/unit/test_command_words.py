@@ -50,6 +50,13 @@ unset x $y; cd; rm config
 export x=$y; cd; rm config
 x="a HO"; y="ME=.git"; export z=$x$y; cd; rm config
 export x=`cat y`; cd; rm config
+export x="a"$y; cd; rm config
+export x="a"$HOM""E; cd; rm config
+export x=\\$$y; cd; rm config
+export x="$@"; cd; rm config
+export x=$((`cat y`)); cd; rm config
+unset 'HOME[0]'; cd; rm config
+unset PWD[0]; cd; rm config
 readonly x=${y}; cd; rm config
 f() { local x=$(cat y); cd; rm config; }; f
 declare -n x=HOME; x=.git; cd; rm config
@@ -185,6 +192,15 @@ for name in HOME; do echo $name; done
 export x=$HOME
 export LIBRARIES=$HOME/lib:${PWD}/lib
 export PYTHONPATH=src:$PYTHONPATH
+export x="$y"
+export x="$(pwd)"
+export "x=a $y"
+export OMP_NUM_THREADS="$N"; make
+export x=$?
+export x=$#
+export x=${#y}
+export x=$((1+2))
+export x=$'a b'
 unset CDPATH
 unset CDPATH GIT_DIR; make
 unset -f name; ls

@@ -706,6 +706,32 @@ class MisnamedBytes(bytes):
     __slots__ = ()
 
 
+class ChangingBytes(bytes):
+    """Bytes that give others when they are converted."""
+
+    __slots__ = ()
+
+    def __bytes__(self) -> bytes:
+        return b"safe"
+
+
+class ChangingByteArray(bytearray):
+    """Bytes that give others to whoever looks at them, and say that they are a tuple."""
+
+    __class__ = tuple  # type: ignore[assignment]
+
+    def __buffer__(self, flags: int) -> memoryview:
+        return memoryview(b"safe")
+
+
+@pytest.mark.parametrize("address", [ChangingBytes(b"AGENTS.md"), ChangingByteArray(b"AGENTS.md")])
+def test_no_socket_gets_a_name_from_bytes_of_a_users_class(
+    project: Path, files: ProtectedFiles, address: object
+) -> None:
+    with pytest.raises(PermissionError, match="may be the path of a protected file"):
+        files.check("socket.bind", (None, address))
+
+
 class PathOfBytes:
     """A path object whose path is bytes."""
 

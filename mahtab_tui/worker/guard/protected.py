@@ -13,6 +13,7 @@ from typing import Any, Callable
 
 from ..cells.attribution import CellAttribution
 from ..stdlib import late_import
+from ..values.objects import Classes
 from .protected_commands import check_command, paths_changed_by_command
 from .protected_places import (
     FOLDERS_ABOVE_PROTECTED,
@@ -52,6 +53,9 @@ in which relative paths begin."""
 _TWO_PATHS_EVENTS = frozenset(("os.rename", "os.link", "os.symlink"))
 _SOCKET_EVENT = "socket.bind"
 """Makes a file if the address of the socket is a path."""
+_PLAIN_ADDRESSES = Classes(bytes, bytearray, memoryview)
+"""The classes of an address whose bytes surely are those that the system has got: a class of the user's
+may give others each time."""
 _NAME_EVENTS = frozenset(("os.remove", "os.rmdir", "os.mkdir", _SOCKET_EVENT, *_TWO_PATHS_EVENTS))
 """Events of changing names, not files."""
 _MAX_FOLDER_DESCRIPTORS = 4_096
@@ -125,11 +129,7 @@ def _changed_paths(event: str, args: tuple[Any, ...]) -> Iterator[str]:
     if event in _FORK_EVENTS:
         return
     if event == _SOCKET_EVENT:
-        address = args[1]
-        if isinstance(address, str):
-            yield address
-        elif not isinstance(address, tuple):
-            yield os.fsdecode(bytes(address))
+        yield from _path_of_socket(args[1])
         return
     if event in _COMMAND_EVENTS:
         yield from paths_changed_by_command(_started_command(args), _start_folder(event, args))
@@ -161,6 +161,19 @@ def _changed_paths(event: str, args: tuple[Any, ...]) -> Iterator[str]:
                 f"{to_text(args[0])} may have protected files in it: it has too many entries to look"
                 " at. Only code that the user has approved by hand may move it"
             ) from None
+
+
+def _path_of_socket(address: Any) -> Iterator[str]:
+    """Yield the path of the file that a socket's address makes, if it makes one."""
+    cls = type(address)  # no user's class may say that it is another
+    if issubclass(cls, str):
+        yield str.__str__(address)
+    elif cls in _PLAIN_ADDRESSES:
+        yield os.fsdecode(memoryview(address).tobytes())
+    elif not issubclass(cls, tuple):
+        raise PermissionError(
+            "The address of this socket may be the path of a protected file. Give it as a text"
+        )
 
 
 def _path_of_address(text: str) -> str:

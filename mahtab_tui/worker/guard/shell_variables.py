@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from .command_folders import value_forms
-from .shell_words import Word
+from .shell_words import ARITHMETIC, Word
 from .simple_commands import SimpleCommand, assigned_name
 
 VARIABLES_OF_SHELLS = frozenset(
@@ -31,8 +31,13 @@ _SETTING_OPTIONS = {"printf": "-v", "print": "-v", "wait": "-p"}
 _SPLITTING_COMMANDS = frozenset(("export", "local", "readonly"))
 """Setting commands for which some shells make several words of what they expand, so that a value may set
 further variables."""
-_PLAIN_EXPANSION = re.compile(r"\$\{?(?:HOME|LANG|LOGNAME|PATH|PWD|SHELL|TMPDIR|USER)\b\}?")
-"""A variable of the system's, which has no assignments in it."""
+_PLAIN_EXPANSION = re.compile(
+    r"\$\{?(?:HOME|LANG|LOGNAME|PATH|PWD|SHELL|TMPDIR|USER)\b\}?"
+    rf"|\$[?#]|\$\{{#\w+\}}|{re.escape(ARITHMETIC)}"
+)
+"""A variable of the system's or a number, which have no assignments in them."""
+_ALL_ARGUMENTS = re.compile(r"\$\{?@")
+"""An expansion to several words, also in quotes."""
 _NEEDED_VARIABLES = frozenset("DIRSTACK HOME OLDPWD PWD".split())
 """Variables without which something else decides where a shell goes."""
 _LOOPS = frozenset(("for", "foreach", "select"))
@@ -96,7 +101,9 @@ def _may_be_split(word: Word) -> bool:
     name = assigned_name(word)
     if not name or not word.is_expanded:
         return False
-    value = _PLAIN_EXPANSION.sub("", word.text.partition("=")[2])
+    if _ALL_ARGUMENTS.search(word.text):
+        return True
+    value = _PLAIN_EXPANSION.sub("", word.unquoted_text)
     own_value = re.compile(rf"\$(?:{name}\b|\{{{name}\}})")
     return "$" in own_value.sub("", value) or "`" in value
 
@@ -109,7 +116,7 @@ def _named_variables(command: SimpleCommand) -> list[Word]:
     arguments = [word for word in command.arguments if not word.redirection]
     if command.program == "unset":
         # What is set to decide something decides nothing without a value.
-        return [word for word in arguments if word.is_expanded or word.text in _NEEDED_VARIABLES]
+        return [word for word in arguments if word.is_expanded or _names_needed(word)]
     if command.program in _LOOPS:
         return arguments[:1]
     if command.program in _SETTING_COMMANDS:
@@ -121,6 +128,12 @@ def _named_variables(command: SimpleCommand) -> list[Word]:
         if word.text.startswith(option):
             return arguments[index : index + 2]
     return []
+
+
+def _names_needed(word: Word) -> bool:
+    """Return whether a word names a needed variable, or an item of it, which may be all of it."""
+    names = [_NAME.match(form) for form in value_forms(word)]
+    return any(name is not None and name[0] in _NEEDED_VARIABLES for name in names)
 
 
 def _may_name_deciding(word: Word) -> bool:

@@ -10,6 +10,10 @@ _EXPANDED = re.compile(r"[A-Za-z0-9_({@*#?$!'\"-]")
 """What a dollar sign stands before if the shell replaces it."""
 _PLAIN_BRACES = re.compile(r"\{[^'\"`\\${}]{0,200}\}")
 """What stands in ``${…}`` if it surely ends at the first closing brace."""
+ARITHMETIC = "$((…))"
+"""What stands in a word for a number that the shell computes."""
+_PLAIN_ARITHMETIC = re.compile(r"\(\([^()`'\"\\]{0,200}\)\)")
+"""What stands after the dollar sign of such a number."""
 _ENDS_WORD = frozenset(" \t\n;&|<>()")
 _SEPARATES_COMMANDS = frozenset("\n;&|()")
 _PATTERN_OPERATORS = frozenset("@!+*?")
@@ -34,6 +38,9 @@ class Word(NamedTuple):
     """Whether it stands for the files whose names match it."""
     redirection: str = ""
     """``>`` if the command's output goes to it, ``<`` if its input comes from it."""
+    unquoted_text: str = ""
+    """The text, with a space in place of each sign that is quoted: the shell may make several words of
+    what it puts in the rest."""
 
 
 def join_words(words: Sequence[str]) -> str:
@@ -83,6 +90,7 @@ class _Splitter:
 
     def _clear_word(self) -> None:
         self._pieces: list[str] = []
+        self._unquoted_pieces: list[str] = []
         self._is_word = False
         self._has_quotes = False
         self._is_expanded = False
@@ -119,8 +127,10 @@ class _Splitter:
     def _next_sign(self) -> str:
         return self._text[self._index : self._index + 1]
 
-    def _add(self, sign: str) -> None:
-        self._pieces.append(sign)
+    def _add(self, text: str, *, is_quoted: bool = False) -> None:
+        """Add a part of the word. is_quoted: whether it is, also outside quotes."""
+        self._pieces.append(text)
+        self._unquoted_pieces.append(" " if is_quoted or self._quote else text)
         self._is_word = True
 
     def _note_ambiguity(self, part: str) -> None:
@@ -131,12 +141,12 @@ class _Splitter:
         if sign == "'":
             self._quote = ""
             return
-        self._pieces.append(sign)
+        self._add(sign)
         if sign in "`\\" and self._backtick_quote is not None:
             self._note_ambiguity("`")
         if sign == "\\" and self._quote == _ANSI_QUOTE and self._next_sign() in ("'", "\\"):
             self._note_ambiguity(_ANSI_QUOTE)
-            self._pieces.append(self._next_sign())
+            self._add(self._next_sign())
             self._index += 1
 
     def _read_backslash(self) -> None:
@@ -148,13 +158,13 @@ class _Splitter:
             return
         self._index += 1
         self._has_quotes = True
-        self._add("" if next_sign == "\n" else next_sign)
+        self._add("" if next_sign == "\n" else next_sign, is_quoted=True)
 
     def _read_quote(self, sign: str) -> None:
         if self._backtick_quote:
             self._note_ambiguity("`")
         self._quote = "" if self._quote else sign
-        self._is_word = True
+        self._add("", is_quoted=True)
         self._has_quotes = True
 
     def _read_backtick(self) -> None:
@@ -173,12 +183,14 @@ class _Splitter:
         next_sign = self._next_sign()
         self._is_expanded = True
         if next_sign == "(":
+            arithmetic = _PLAIN_ARITHMETIC.match(self._text, self._index)
             self._index += 1
-            self._add("$(…)")
+            self._add("$(…)" if arithmetic is None else ARITHMETIC)
             self._open_parenthesis(is_expansion=True)
             return
-        self._add("$")
-        if next_sign == "'" and not self._quote:
+        is_ansi_quote = next_sign == "'" and not self._quote
+        self._add("$", is_quoted=is_ansi_quote)
+        if is_ansi_quote:
             self._index += 1
             self._quote = _ANSI_QUOTE
             self._has_quotes = True
@@ -265,7 +277,13 @@ class _Splitter:
         if self._redirection == _HERE_DOCUMENT:
             self._here_documents.append(_HereDocument(text, not self._has_quotes, self._has_tabs))
         else:
-            word = Word(text, self._is_expanded, self._is_pattern, self._redirection)
+            word = Word(
+                text,
+                self._is_expanded,
+                self._is_pattern,
+                self._redirection,
+                "".join(self._unquoted_pieces),
+            )
             self._commands[-1].append(word)
         if text == "case" and any(self._outer_quotes):
             # The parentheses after its patterns do not end what began before it.
