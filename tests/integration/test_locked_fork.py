@@ -214,6 +214,11 @@ LOST = {
     "import decimal; decimal.getcontext().prec = 3": "decimal context",
     "import random; random.seed(3)": "random",
     "codecs.register(lambda name: None)": "codecs.register",
+    # Functions and modules that an earlier cell has imported.
+    "register_error('zz', len)": "codecs.register_error",
+    "register_at_fork(before=len)": "os.register_at_fork",
+    "addaudithook(lambda event, args: None)": "sys.addaudithook",
+    "system.addaudithook(lambda event, args: None)": "sys.addaudithook",
     "sys.modules['other'] = decimal": "sys.modules",
     "numbers.Integral.register(Point) and None": "numbers.Integral",
     "logging.getLogger('mine').setLevel(10)": "logging",
@@ -495,7 +500,7 @@ def test_a_lock_that_the_kernel_does_not_know_is_refused(cells: LockedCells) -> 
 
 def test_settings_that_a_fork_loses_are_named(cells: LockedCells) -> None:
     cells.run(
-        "import codecs, json, logging, numbers, random, sys, decimal, threading, urllib.request, matplotlib\nclass Point: pass\npoint = Point()\nglobals()['old name'] = 1\nimport os; descriptor = os.dup2(os.open('/dev/null', 0), 99)"
+        "import codecs, json, logging, numbers, random, sys, decimal, threading, urllib.request, matplotlib\nclass Point: pass\npoint = Point()\nglobals()['old name'] = 1\nimport os; descriptor = os.dup2(os.open('/dev/null', 0), 99)\nimport sys as system\nfrom codecs import register_error\nfrom os import register_at_fork\nfrom sys import addaudithook"
     )
     new_library = cells.run("import pandas as pd; pd.set_option('display.max_rows', 3)", "keep")
     assert new_library.output == "ran apart: changes to `pandas options` were not kept\n"

@@ -141,6 +141,13 @@ def test_a_module_that_is_loaded_stays_whole(prepared: Cells) -> None:
     assert prepared.text("import mine; mine.v, mine.state, mine.K.y") == "(1, {1: [2]}, 1)\n"
 
 
+def test_a_filter_that_is_set_where_a_library_is_loaded_is_named(prepared: Cells) -> None:
+    prepared.text("import mine, warnings; warnings.filterwarnings('ignore', 'zz')")
+    done = prepared.kernel.undo(prepared.number)
+    assert [entry.name for entry in done.not_restored] == ["warnings.filters"]
+    assert not done.exact
+
+
 def test_modules_that_wait_to_be_used_are_not_loaded_by_looking(prepared: Cells) -> None:
     # The kernel has loaded what it compares values with.
     prepared.text("numbers = range(3)")

@@ -110,7 +110,7 @@ class NamespaceTracker:
         snapshots = self._take_snapshots()
         self._last_snapshots = snapshots
         bound = frozenset[str]()
-        # In a fork, a name that gets its own object again (`items += [1]`) is none that is bound.
+        # In a fork, a name that gets its own object again (`items += [1]`) does not count as bound.
         if tree is not None and not self._is_in_fork:
             bound = bound_names(tree, imports=False)
         mutations = self._find_mutations()

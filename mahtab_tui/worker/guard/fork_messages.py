@@ -20,7 +20,7 @@ from ..sandbox.harmless_modules import HARMLESS_MODULES
 MAX_NAMES = 1_000
 """New names that a cell may bring back."""
 MAX_LOST_NAMES = 1_000
-"""Names that a fork reports, whose values stay in it."""
+"""The most names that a fork reports as lost."""
 MAX_CLAUSE_CHARS = 500
 """Longer reasons are cut."""
 MESSAGE_HEAD = struct.Struct("!QQ")

@@ -24,7 +24,7 @@ _SET_BY_LIBRARIES = frozenset(("sys.meta_path", "sys.path_hooks", "matplotlib.un
 _SYSTEM_MODULES = ("ctypes.", "os.")
 """What their functions do for longer than a call is refused to a fork, or only reads."""
 _LASTING_SYSTEM_CALLS = frozenset(("os.register_at_fork",))
-"""The exceptions."""
+"""Functions of `_SYSTEM_MODULES` whose effect a fork does lose."""
 _SETTING_WORDS: dict[str, tuple[str, ...]] = {
     "random": ("seed", "set_state", "setstate"),
     "torch.random": ("seed", "set_state", "setstate"),
@@ -64,8 +64,9 @@ class StateRecorder:
         """The names in the code."""
         self._process: ProcessState | None = None
         self._threads: SideState | None = None
-        self._finalizers: frozenset[int] = frozenset()
-        """The addresses of the calls of `weakref.finalize` that wait for the end of an object."""
+        self._finalizers: tuple[Any, ...] = ()
+        """The `weakref.finalize` objects that wait for the end of another object. They are kept alive,
+        so that a new one gets another address."""
         self._libraries: list[LibrarySnapshot] = []
         self._plot_settings: dict[Any, Any] | None = None
         self._libraries_lock = threading.RLock()
@@ -103,7 +104,8 @@ class StateRecorder:
             return []
         changes = self._process.find_changes(self._mentioned)
         labels = [label for label in changes if label not in _SET_BY_LIBRARIES]
-        lasting_calls = self._process.find_lasting_calls(self._mentioned)
+        mentioned_values = [self._namespace.get(name) for name in self._mentioned]
+        lasting_calls = self._process.find_lasting_calls(self._mentioned, mentioned_values)
         labels += [
             call.name
             for call in lasting_calls
@@ -128,7 +130,7 @@ class StateRecorder:
             labels.append("threads")
         if self._list_scheduled():
             labels.append("asyncio tasks")
-        if not _read_finalizers() <= self._finalizers:
+        if not _addresses(_read_finalizers()) <= _addresses(self._finalizers):
             labels.append("weakref.finalize")
         set_labels = [label for label in labels if _may_set(source, label)]
         return list(dict.fromkeys(set_labels))[:MAX_LABELS]
@@ -150,9 +152,14 @@ def _quoted_modules(source: str) -> list[str]:
     return [text for text in dict.fromkeys(texts) if text in sys.modules]
 
 
-def _read_finalizers() -> frozenset[int]:
+def _read_finalizers() -> tuple[Any, ...]:
+    """Return the `weakref.finalize` objects that wait for the end of another object."""
     registry = getattr(weakref.finalize, "_registry", {})
-    return frozenset(map(address_of, dict(registry)))
+    return tuple(dict(registry))
+
+
+def _addresses(values: Iterable[object]) -> set[int]:
+    return set(map(address_of, values))
 
 
 def _read_plot_settings() -> dict[Any, Any] | None:

@@ -322,7 +322,10 @@ SETTINGS: tuple[Setting, ...] = (
         set_by=("path_importer_cache", "invalidate_caches"),
         is_cache=True,
     ),
-    _list_setting("warnings", "filters", _note_new_filters)._replace(set_by_libraries=True),
+    _list_setting("warnings", "filters", _note_new_filters)._replace(
+        set_by=("filterwarnings", "simplefilter", "filters", "resetwarnings"),
+        set_by_libraries=True,
+    ),
     _function_setting("random", "getstate", "setstate", label="random"),
     Setting("numpy.random", _read_numpy_random, _write_numpy_random),
     Setting("decimal context", _read_decimal_context, _write_decimal_context),
