@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pandas
@@ -67,14 +68,35 @@ def test_a_text_that_matches_nothing_is_told(code: str, note: str) -> None:
             "cars[pandas.to_datetime(cars['Year']).dt.year != '1980']",
             "dt.year is a number, which is never equal to the text '1980'. Compare it with 1980.",
         ),
+        (
+            "'1980' == cars['Year'].dt.year\n'1980' != cars.Year.dt.year",
+            "dt.year is a number, which is never equal to the text '1980'. Compare it with 1980.",
+        ),
+        (
+            "cars.Year.dt.dayofyear.isin(['7', 8])",
+            "dt.dayofyear is a number, which is never equal to the text '7'. Compare it with 7.",
+        ),
         ("cars[cars.Year.dt.month == 1]", ""),
+        ("rec.Year.dt.year == '1980'", ""),
+        ("rec.dt.year == '1980'", ""),
+        ("make(cars.Year).dt.year == '1980'", ""),
+        ("module.make(cars.Year).dt.year == '1980'", ""),
+        ("cars.other.dt.year == '1980'", ""),
         ("cars[cars.Year.dt.day_name() == '1']", ""),
         ("cars[cars.Year.year == '1980']", ""),
         (f"cars[cars.Year.dt.year == '{'1' * 5_000}']", ""),
     ],
 )
 def test_a_part_of_a_date_that_is_compared_with_a_text_is_told(code: str, note: str) -> None:
-    assert notes_about(code) == note
+    days = pandas.to_datetime(pandas.Series(["1980-01-07", "1981-02-03"]))
+    record = SimpleNamespace(dt=SimpleNamespace(year="1980"))
+    namespace = {"cars": pandas.DataFrame({"Year": days}), "rec": record}
+    assert " ".join(result_doubts(namespace, list(namespace), code)) == note
+
+
+def test_at_most_three_parts_of_dates_are_told() -> None:
+    code = "\n".join(f"cars.Weight.dt.year == '{year}'" for year in range(1980, 1989))
+    assert notes_about(code).count("dt.year is a number") == 3
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 from ..values.objects import MISSING, as_library_type, has_own_indexes, is_one_of
@@ -20,10 +21,16 @@ _LABEL_USERS = frozenset(("at", "groupby", "iloc", "loc", "set_index", "value_co
 _COUNTING_METHODS = frozenset(("mean", "sum"))
 """Methods that count the rows of a condition."""
 _DATE_PARTS = frozenset(
-    ("year", "quarter", "month", "day", "hour", "minute", "second", "dayofweek", "weekday")
+    (
+        *("year", "quarter", "month", "day", "hour", "minute", "second", "dayofweek", "weekday"),
+        *("day_of_week", "dayofyear", "day_of_year", "days_in_month", "daysinmonth"),
+    )
 )
-"""Attributes of pandas' `dt` that are numbers."""
+"""Some attributes of pandas' `dt` that are numbers."""
 _MAX_DATE_PART_DIGITS = 4
+"""Digits of the longest of these numbers, a year."""
+_MAX_DATE_SENTENCES = 3
+"""Sentences about parts of dates."""
 
 
 def result_doubts(
@@ -47,7 +54,7 @@ def result_doubts(
     return (
         *_misread_labels(nodes, tables),
         *_partial_counts(nodes),
-        *_dates_compared_with_texts(nodes),
+        *islice(dict.fromkeys(_dates_compared_with_texts(nodes, tables)), _MAX_DATE_SENTENCES),
         *unmatched_texts(tables, nodes),
     )
 
@@ -105,24 +112,59 @@ def _partial_counts(nodes: Sequence[ast.AST]) -> Iterator[str]:
             return
 
 
-def _dates_compared_with_texts(nodes: Sequence[ast.AST]) -> Iterator[str]:
+def _dates_compared_with_texts(
+    nodes: Sequence[ast.AST], tables: dict[str, object]
+) -> Iterator[str]:
     """Yield a sentence for each part of a date that code compares with a text of digits, as in
-    `dates.dt.year == "2014"`."""
+    `dates.dt.year == "2014"`. The parameters are those of `_misread_labels`."""
+    for part, texts in _compared_parts(nodes):
+        if not _is_date_part(part, tables):
+            continue
+        for text in texts:
+            if not isinstance(text, ast.Constant) or type(text.value) is not str:
+                continue
+            if text.value.isdecimal() and len(text.value) <= _MAX_DATE_PART_DIGITS:
+                yield (
+                    f"dt.{part.attr} is a number, which is never equal to the text {text.value!r}."
+                    f" Compare it with {int(text.value)}."
+                )
+
+
+def _compared_parts(
+    nodes: Sequence[ast.AST],
+) -> Iterator[tuple[ast.Attribute, Sequence[ast.expr]]]:
+    """Yield each attribute in `_DATE_PARTS` that code compares, and what it is compared with."""
     for node in nodes:
-        if not isinstance(node, ast.Compare) or not isinstance(node.ops[0], (ast.Eq, ast.NotEq)):
-            continue
-        part = node.left
-        text = node.comparators[0]
-        if not isinstance(part, ast.Attribute) or not isinstance(text, ast.Constant):
-            continue
-        is_date_part = part.attr in _DATE_PARTS and getattr(part.value, "attr", "") == "dt"
-        if not is_date_part or type(text.value) is not str:
-            continue
-        if text.value.isdecimal() and len(text.value) <= _MAX_DATE_PART_DIGITS:
-            yield (
-                f"dt.{part.attr} is a number, which is never equal to the text {text.value!r}."
-                f" Compare it with {int(text.value)}."
-            )
+        comparisons: list[tuple[ast.expr, Sequence[ast.expr]]] = []
+        if isinstance(node, ast.Compare) and isinstance(node.ops[0], (ast.Eq, ast.NotEq)):
+            right = node.comparators[0]
+            comparisons = [(node.left, [right]), (right, [node.left])]
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args:
+            values = node.args[0]
+            if node.func.attr == "isin" and isinstance(values, (ast.List, ast.Tuple, ast.Set)):
+                comparisons = [(node.func.value, values.elts)]
+        for compared, texts in comparisons:
+            if isinstance(compared, ast.Attribute) and compared.attr in _DATE_PARTS:
+                yield compared, texts
+
+
+def _is_date_part(part: ast.Attribute, tables: dict[str, object]) -> bool:
+    """Return whether an attribute is a part of the dates in a column of a table."""
+    accessor = part.value
+    if not isinstance(accessor, ast.Attribute) or accessor.attr != "dt":
+        return False
+    dates = accessor.value
+    if isinstance(dates, ast.Call) and isinstance(dates.func, ast.Attribute) and dates.args:
+        if dates.func.attr != "to_datetime":
+            return False
+        dates = dates.args[0]
+    column = column_of(dates)
+    if column is None:
+        return False
+    table: Any = as_library_type(tables.get(column[0], MISSING))
+    if not is_one_of(table, "pandas", "DataFrame") or not has_own_indexes(table):
+        return False
+    return column[1] in table.columns
 
 
 def _unparse(node: ast.AST) -> str:
