@@ -120,6 +120,10 @@ class ReplAgent:
         )
         self._graph = build_graph(self._nodes)
         self._turn_lock = threading.Lock()
+        """Held while a turn runs."""
+        self._turn_end_lock = threading.Lock()
+        """Held while a turn ends, and while it is looked whether a turn runs, to stop it: the next one
+        does not begin in between."""
         stored_messages = (StoredMessage(*message) for message in history)
         self._history = MessageHistory(host, stored_messages, max_history, summary)
         self._prompts = TurnPrompts(host, self._nodes, self._history, skills or {})
@@ -165,6 +169,9 @@ class ReplAgent:
         except KeyboardInterrupt:
             self._withdraw(turn)
             raise
+        finally:
+            if cancellation is not None:
+                cancellation.on_cancel(None)
 
     async def ask(
         self,
@@ -289,16 +296,21 @@ class ReplAgent:
                 if not turn.set_running_or_notify_cancel():
                     return
                 try:
-                    turn.set_result(self._answer(prompt, callbacks, logged_turn))
+                    answer = self._answer(prompt, callbacks, logged_turn)
                 except BaseException as error:  # the waiting thread raises it
-                    turn.set_exception(error)
+                    with self._turn_end_lock:
+                        turn.set_exception(error)
+                else:
+                    with self._turn_end_lock:
+                        turn.set_result(answer)
 
         start_thread("agent-turn", run)
 
     def _withdraw(self, turn: Future[str]) -> None:
         """Cancel a turn that waits, or stop one that runs."""
-        if not turn.cancel() and turn.running():
-            self.stop()
+        with self._turn_end_lock:
+            if not turn.cancel() and turn.running():
+                self.stop()
 
     def _answer(self, prompt: str, callbacks: Callbacks, logged_turn: int | None) -> str:
         """Run a turn, and return its final words."""

@@ -28,6 +28,7 @@ from mahtab_tui.tools import Tool, ToolContext
 from tests import tags
 from tests.agents import Desk, FakeModel, code, read, words
 from tests.tool_calling import Answer, Caller, calling_agent, calls
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.usefixtures("project_files")
 
@@ -287,6 +288,47 @@ def test_cancelling_a_question_that_waits_leaves_the_running_one(
         released.set()
     assert running.result(60) == "I see."
     assert len(model.asked) == 2
+
+
+def test_a_question_that_ends_while_it_is_cancelled_leaves_the_next_one(
+    own_tools: None, desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent, model = calling_agent(desk, calls(("wait", {})), "I see.", "So it is.")
+    waits.clear()
+    released.clear()
+    cancellation = Cancellation()
+    answers: list[Future[str]] = [Future(), Future()]
+
+    def ask(answer: Future[str], question: str, cancellation: Cancellation | None = None) -> None:
+        answer.set_result(agent.ask_sync(question, cancellation=cancellation))
+
+    second_is_asked = threading.Event()
+    is_stopped = threading.Event()
+    stop = agent.stop
+
+    def stop_late() -> None:
+        released.set()
+        wait_for(lambda: agent.messages[-1].text == "I see.")
+        second_is_asked.wait(0.5)
+        stop()
+        is_stopped.set()
+
+    def wait_for_stop(number: int) -> None:
+        if number == 3:
+            second_is_asked.set()
+            assert is_stopped.wait(20)
+
+    monkeypatch.setattr(agent, "stop", stop_late)
+    model.before = wait_for_stop
+    threading.Thread(target=ask, args=(answers[0], "what is it?", cancellation)).start()
+    try:
+        assert waits.wait(20)
+        threading.Thread(target=ask, args=(answers[1], "and now?")).start()
+        cancellation.cancel()
+    finally:
+        released.set()
+    assert answers[0].result(60) == "I see."
+    assert answers[1].result(60) == "So it is."
 
 
 def test_stopped_answer_calls_nothing(desk: Desk) -> None:
