@@ -511,6 +511,21 @@ def test_settings_that_a_fork_loses_are_named(cells: LockedCells) -> None:
     assert cells.run("random.random() and None", "keep").output == ""
 
 
+def test_a_finalizer_in_the_place_of_one_that_has_ended_is_named(cells: LockedCells) -> None:
+    cells.run(
+        "import weakref\nclass Point: pass\npoint = Point()\nfor _ in range(50): weakref.finalize(point, len)"
+    )
+    code = """
+finalize = weakref.finalize
+for finalizer in list(finalize._registry): finalizer.detach()
+del finalizer
+finalize(point, len)
+del finalize
+"""
+    lost = cells.run(code, "keep").output
+    assert "`weakref.finalize`" in lost
+
+
 def test_many_keys_that_a_fork_loses_are_named_in_part(cells: LockedCells) -> None:
     many = cells.run("globals().update((f'key {i}', i) for i in range(300_000))", "keep")
     assert many.output.startswith("ran apart: changes to `globals()['key 0']`, ")
