@@ -128,7 +128,7 @@ class Worker:
                 "undo_steps": self._list_undo_steps,
                 "saved_namespace": self._save_jobs.index,
             },
-            outlived_cell=self._outlived_cell,
+            last_cell_left_running=self._last_cell_left_running,
             handlers={
                 **dict.fromkeys(_JOBS, self.on_message),
                 "stored": self._on_stored,
@@ -281,7 +281,7 @@ class Worker:
         watching: AbstractContextManager[None] = self._left_running.watch(cell)
         return watching
 
-    def _outlived_cell(self) -> int:
+    def _last_cell_left_running(self) -> int:
         """Return the last cell without approval that has left code running; 0 if there is none."""
         return 0 if self._left_running is None else int(self._left_running.last_cell)
 
