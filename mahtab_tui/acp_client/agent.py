@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from mahtab_tui.acp_client.briefing import write_question
 from mahtab_tui.acp_client.live_agent import LiveAgent
+from mahtab_tui.acp_client.process import EXIT_GRACE_S
 from mahtab_tui.acp_client.protocol import Option
 from mahtab_tui.acp_client.turn import AgentTurn
 from mahtab_tui.agent.host import Door, OutsideHost, StoredMessage
@@ -19,10 +20,11 @@ from mahtab_tui.kernel.cancellation import Cancellation
 from mahtab_tui.llm.base import ModelError, make_encodable
 from mahtab_tui.llm.ledger import OverBudget
 from mahtab_tui.settings.acp_agents import AcpAgent
-from mahtab_tui.system import start_thread, wait_for_result
+from mahtab_tui.system import RESULT_CHECK_INTERVAL_S, start_thread, wait_for_result
 
-CLOSE_TIMEOUT_S = 1.0
-"""Seconds that closing a session waits for the agent's end, which comes at last with its thread."""
+CLOSE_TIMEOUT_S = 4 * EXIT_GRACE_S
+"""Seconds that closing a session waits for the agent's end. An agent that does not listen takes three
+times its grace until it and its children are killed."""
 MAX_SENT_CHARS = 200_000
 """Characters of earlier questions in which descriptions of variables are looked up."""
 
@@ -63,7 +65,7 @@ class OutsideAgent:
     def ask_sync(
         self, prompt: str, *, logged_turn: int, cancellation: Cancellation | None = None
     ) -> str:
-        """Ask, and wait for the final words.
+        """Ask once earlier questions are answered, and wait for the final words.
 
         Args:
             prompt: The question, which is on the bus already.
@@ -71,12 +73,13 @@ class OutsideAgent:
             cancellation: Stops this question, and no other one.
 
         Raises:
-            ModelError: The agent could not answer, which was logged, or it answers another question.
+            ModelError: The agent could not answer, which was logged.
             CancelledError: The question was cancelled before the agent got it.
         """
         cancellation = cancellation or Cancellation()
-        if not self._turn_lock.acquire(blocking=False):
-            raise ModelError(f"{self.name} answers one question at a time. Ask when it has ended.")
+        while not self._turn_lock.acquire(timeout=RESULT_CHECK_INTERVAL_S):
+            if cancellation.cancelled:
+                raise CancelledError
         try:
             self._host.cancelled.clear()
             if cancellation.cancelled:
@@ -93,11 +96,11 @@ class OutsideAgent:
 
     def prepare(self) -> None:
         """Start the agent. Waits. Raises `ModelError`."""
-        wait_for_result(self._submit(self._start()))
+        self._wait(self._start())
 
     def options(self) -> Sequence[Option]:
         """Return what the user may set. Waits. Raises `ModelError`."""
-        live = wait_for_result(self._submit(self._start()))
+        live = self._wait(self._start())
         return list(live.options.values())
 
     def set_option(self, option_id: str, value: str) -> None:
@@ -108,7 +111,7 @@ class OutsideAgent:
             await live.set_option(option_id, value)
             self._options[option_id] = value
 
-        wait_for_result(self._submit(work()))
+        self._wait(work())
 
     def stop(self) -> None:
         """Stop the answer, and what the agent runs in the session."""
@@ -129,10 +132,15 @@ class OutsideAgent:
         self.stop()
 
         async def work() -> None:
+            # Such as a start, whose process ends with it.
+            tasks = asyncio.all_tasks() - {asyncio.current_task()}
+            for task in tasks:
+                task.cancel()
             if self._live is not None:
                 await self._live.close()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
-        with suppress(TimeoutError, RuntimeError):
+        with suppress(TimeoutError, ModelError):
             self._submit(work()).result(CLOSE_TIMEOUT_S)
         if self._door is not None:
             self._door.close()
@@ -143,9 +151,22 @@ class OutsideAgent:
         """Run the loop until the agent is closed."""
         asyncio.set_event_loop(self._loop)
         self._loop.run_forever()
+        self._loop.close()
 
     def _submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        return asyncio.run_coroutine_threadsafe(work, self._loop)
+        """Start work in the loop. Raises `ModelError` if the agent is closed."""
+        try:
+            return asyncio.run_coroutine_threadsafe(work, self._loop)
+        except RuntimeError:
+            work.close()
+            raise ModelError(f"{self.name} was ended with its session.") from None
+
+    def _wait(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do work in the loop, and return its result. Raises `ModelError`."""
+        try:
+            return wait_for_result(self._submit(work))
+        except CancelledError:
+            raise ModelError(f"{self.name} was ended with its session.") from None
 
     async def _start(self) -> LiveAgent:
         """Return the agent with a session that has this conversation, or none of it. Raises
@@ -161,10 +182,20 @@ class OutsideAgent:
                 self._live = None
             if self._door is None:
                 self._door = await asyncio.to_thread(self._host.open_door)
-            live = LiveAgent(self._host, self.name, self._door, self._max_answer_chars)
-            await live.start(self._program, self._options, earlier.id)
-            self._live = live
-            return live
+            try:
+                self._live = await self._start_process(self._door, earlier.id)
+            except ModelError:
+                # It may be the earlier session at which it fails.
+                if not earlier.id:
+                    raise
+                self._live = await self._start_process(self._door, "")
+            return self._live
+
+    async def _start_process(self, door: Door, earlier_session: str) -> LiveAgent:
+        """Start the agent. earlier_session: As in `LiveAgent.start`. Raises `ModelError`."""
+        live = LiveAgent(self._host, self.name, door, self._max_answer_chars)
+        await live.start(self._program, self._options, earlier_session)
+        return live
 
     async def _answer(self, prompt: str, turn_number: int) -> str:
         """Answer a question, and log what happens. Raises `ModelError`."""

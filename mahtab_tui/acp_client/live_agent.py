@@ -28,7 +28,7 @@ from mahtab_tui.llm.pictures import EncodedPicture
 from mahtab_tui.settings.acp_agents import AcpAgent
 
 START_TIMEOUT_S = 60.0
-"""Seconds that an agent may take until it has a session."""
+"""Seconds that an agent may take until it has a session, and to set an option."""
 CANCEL_TIMEOUT_S = 5.0
 """Seconds that an agent may take to stop; then its process is ended."""
 MAX_OPEN_PERMISSIONS = 4
@@ -116,15 +116,25 @@ class LiveAgent:
                 f"{self._name} did not start within {START_TIMEOUT_S:.0f} seconds, and was ended."
             ) from None
         except ConnectionError:
-            reason = await self._process.describe_end()
-            await self._process.close()
-            raise ModelError(reason) from None
+            raise ModelError(await self._end()) from None
         except BaseException:
             await self._process.close()
             raise
 
     async def set_option(self, option_id: str, value: str) -> None:
         """Set an option. Raises `ModelError`."""
+        try:
+            async with asyncio.timeout(START_TIMEOUT_S):
+                await self._set_option(option_id, value)
+        except TimeoutError:
+            raise ModelError(
+                f"{self._name} did not set {option_id} within {START_TIMEOUT_S:.0f} seconds."
+            ) from None
+        except ConnectionError:
+            raise ModelError(await self._end()) from None
+
+    async def _set_option(self, option_id: str, value: str) -> None:
+        """Set an option. Raises `ModelError`, or `ConnectionError` if the agent is gone."""
         option = self.options.get(option_id)
         if option is None:
             names = ", ".join(self.options) or "none"
@@ -137,7 +147,7 @@ class LiveAgent:
     async def _set_first(self, option_id: str, value: str) -> None:
         """Set an option; what cannot be set stays as the agent has it, and the user is told."""
         try:
-            await self.set_option(option_id, value)
+            await self._set_option(option_id, value)
         except ModelError as error:
             warn(self._host.log, str(error))
 
@@ -183,10 +193,9 @@ class LiveAgent:
             if asking.done():
                 end = asking.result()
         except ConnectionError:
+            reason = await self._end()
             if not self._stopping.is_set():
-                raise ModelError(
-                    f"{await self._process.describe_end()} The next question starts it again."
-                ) from None
+                raise ModelError(f"{reason} The next question starts it again.") from None
         finally:
             self._turn = None
             self._withdraw_permissions()
@@ -215,6 +224,12 @@ class LiveAgent:
                 self._host.log,
                 f"{self._name} did not stop, and was ended. The next question starts it again.",
             )
+
+    async def _end(self) -> str:
+        """End the process, which is of no use any more; return why, as a sentence."""
+        reason = await self._process.describe_end()
+        await self.close()
+        return reason
 
     async def close(self) -> None:
         """End the process."""

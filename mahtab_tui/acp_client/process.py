@@ -31,7 +31,8 @@ MAX_ERROR_CHARS = 300
 EXIT_GRACE_S = 0.5
 """Seconds that an agent has to end by itself, and again after each signal."""
 EXIT_CHECK_S = 1.0
-"""Seconds without a message after which it is checked whether the agent still runs."""
+"""Seconds without a message after which it is checked whether the agent still runs, and for which
+the messages of one that has ended are read."""
 _POLL_INTERVAL_S = 0.01
 _READ_BYTES = 65_536
 
@@ -63,6 +64,8 @@ class AgentProcess:
         self._on_update = on_update
         self._problem = ""
         """Why nothing more is read, as the end of a sentence; empty if the agent has ended."""
+        self._is_read = True
+        """Whether its messages are still read."""
         self._errors = b""
         self.message_count = 0
         """Messages since the question began."""
@@ -96,8 +99,8 @@ class AgentProcess:
 
     @property
     def is_usable(self) -> bool:
-        """Whether it still runs, and nothing is wrong with what it sends."""
-        return self._process.returncode is None and not self._problem
+        """Whether it still runs, and its messages are read."""
+        return self._process.returncode is None and self._is_read
 
     async def send(self, message: Message) -> None:
         """Send a message; does nothing if the agent has ended, as `receive` tells."""
@@ -109,15 +112,25 @@ class AgentProcess:
 
     async def receive(self) -> Message | None:
         """Return the next request or answer; None if there will be none."""
+        message = await self._receive()
+        self._is_read = message is not None
+        return message
+
+    async def _receive(self) -> Message | None:
+        loop = asyncio.get_running_loop()
+        last_read: float | None = None
+        """When reading stops, because the agent has ended."""
         while not self._problem:
+            # A child of the agent may keep its pipes open, and go on talking.
+            if self._process.returncode is not None:
+                last_read = last_read or loop.time() + EXIT_CHECK_S
+                if loop.time() > last_read:
+                    break
             try:
                 async with asyncio.timeout(EXIT_CHECK_S):
                     line = await self._stdout.readline()
             except TimeoutError:
-                # A child of the agent may keep its pipes open.
-                if self._process.returncode is None:
-                    continue
-                break
+                continue
             except (ValueError, ConnectionError):
                 self._problem = "has sent a message that is too long"
                 break

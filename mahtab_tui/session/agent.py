@@ -271,7 +271,7 @@ class SessionAgent:
             try:
                 if attach:
                     self._context.attach(prompt, turn, self._withdrawn.is_set)
-                answerer = self._answerer()
+                answerer = self._answerer(own_turns=1)
             except Exception:
                 self._report("failed", turn)
                 raise
@@ -284,15 +284,16 @@ class SessionAgent:
                 self._report("stopped", turn)
                 return ""
 
-    def _answerer(self) -> ReplAgent | OutsideAgent:
+    def _answerer(self, *, own_turns: int = 0) -> ReplAgent | OutsideAgent:
         """Return what answers questions with the session's model. What has answered with another
-        one is closed, unless it answers now. Raises `ModelError`."""
+        one is closed, unless it answers now. own_turns: How many of the running turns are the
+        caller's. Raises `ModelError`."""
         name = "" if self._runtime.by_program else agent_name(self.info.model)
         if not name and self._outside_agent is None:
             return self.agent
         with self._agent_lock:
             outside_agent = self._outside_agent
-            is_idle = self._running_turns <= 1
+            is_idle = self._running_turns <= own_turns
             if outside_agent is not None and outside_agent.name != name and is_idle:
                 outside_agent.close()
                 self._outside_agent = None

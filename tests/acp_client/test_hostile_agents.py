@@ -11,11 +11,18 @@ import pytest
 from mahtab_tui.acp_client import live_agent
 from mahtab_tui.bus.records import encode
 from mahtab_tui.bus.sanitize import plain
+from mahtab_tui.system import start_thread
 from tests import tags
 from tests.acp_client.conftest import ROOT, Answering, OpenAnswering
-from tests.waiting import wait_for
+from tests.waiting import alive, wait_for
 
 END_OF_SENTENCE = " The next question starts it again."
+
+
+def read_pid(name: str) -> int:
+    """Return the id of a process, which it or its parent writes into a file."""
+    wait_for(lambda: Path(name).exists() and Path(name).read_text())
+    return int(Path(name).read_text())
 
 
 @pytest.fixture
@@ -118,6 +125,8 @@ def test_the_name_of_our_tool_in_a_title_allows_nothing(hostile: OpenAnswering) 
         ("flood", "other has sent more than 2,000 messages, and was ended."),
         ("endless_line", "other has sent a message that is too long, and was ended."),
         ("crowd", "other has ended with exit code 5."),
+        ("orphan", "other has ended with exit code 5."),
+        ("closed_pipe", "other has closed its connection, and was ended."),
     ],
 )
 def test_a_flood_ends_the_agent(
@@ -127,7 +136,72 @@ def test_a_flood_ends_the_agent(
     it = hostile(how)
     for _ in range(2):
         assert it.wait_end(it.begin_question("Hello?")) == "failed"
+        assert not alive(read_pid("agent.pid"))
     assert it.notices == [sentence + END_OF_SENTENCE] * 2
+
+
+@pytest.mark.parametrize("how", ["dies-at-resume", "hangs-at-resume"])
+def test_an_earlier_session_that_cannot_go_on_is_left(
+    hostile: OpenAnswering, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    monkeypatch.setattr(live_agent, "START_TIMEOUT_S", 2.0)
+    it = hostile(how)
+    it.ask("Hello?")
+    it.session.close()
+    later = hostile(how, past=it.store.records)
+    later.ask("Hello again?")
+    assert later.notices == []
+
+
+@pytest.mark.parametrize(
+    ("how", "sentence"),
+    [
+        ("dies-at-option", "other has ended with exit code 9."),
+        ("hangs-at-option", "other did not set size within 2 seconds."),
+    ],
+)
+def test_an_option_that_ends_the_agent_is_a_sentence(
+    hostile: OpenAnswering, monkeypatch: pytest.MonkeyPatch, how: str, sentence: str
+) -> None:
+    monkeypatch.setattr(live_agent, "START_TIMEOUT_S", 2.0)
+    it = hostile(how)
+    assert it.session.agent.change_options("size large") == sentence
+
+
+def test_a_question_waits_for_the_one_of_a_cell(hostile: OpenAnswering) -> None:
+    it = hostile("slow")
+    cell = start_thread("cell", it.run, "words = ask('Hello?')")
+    it.store.wait(tags.AGENT_SESSION)
+    assert it.ask("And now?") == "At last."
+    cell.join()
+    assert it.value("words") == "At last."
+
+
+def test_looking_at_options_stops_no_answer_of_another_model(hostile: OpenAnswering) -> None:
+    it = hostile("slow")
+    turn = it.begin_question("Hello?")
+    it.store.wait(tags.AGENT_SESSION)
+    it.session.set_model("demo")
+    it.session.agent.change_options("")
+    assert it.wait_end(turn) == "done"
+    assert it.answer(turn) == "At last."
+
+
+def test_children_of_an_agent_end_with_the_session(hostile: OpenAnswering) -> None:
+    it = hostile("stubborn")
+    it.ask("Hello?")
+    it.session.close()
+    agent = read_pid("agent.pid")
+    child = read_pid("child.pid")
+    wait_for(lambda: not alive(agent) and not alive(child))
+
+
+def test_a_start_that_hangs_ends_with_the_session(hostile: OpenAnswering) -> None:
+    it = hostile("hangs-at-start")
+    it.session.agent.warm_up()
+    agent = read_pid("agent.pid")
+    it.session.close()
+    wait_for(lambda: not alive(agent))
 
 
 def test_an_answer_may_not_be_too_long(

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 HOW = sys.argv[1]
@@ -210,6 +213,27 @@ def crowd() -> None:
     os._exit(5)
 
 
+def closed_pipe() -> None:
+    """Close the connection, and stay."""
+    say("Bye.")
+    os.close(1)
+    time.sleep(1_000)
+
+
+def orphan() -> None:
+    """Leave a child that goes on talking, and end."""
+    if os.fork() == 0:
+        while True:
+            say("tick ")
+            time.sleep(0.1)
+    os._exit(5)
+
+
+def slow() -> None:
+    time.sleep(1)
+    say("At last.")
+
+
 BAD_RESULTS: dict[str, dict[str, object]] = {
     "bad-initialize": {"initialize": [1]},
     "old": {"initialize": {"protocolVersion": 0}},
@@ -217,19 +241,49 @@ BAD_RESULTS: dict[str, dict[str, object]] = {
     "bad-end": {"session/prompt": {"stopReason": "tired"}},
     "no-end": {"session/prompt": None},
 }
+OPTION = {
+    "type": "select",
+    "id": "size",
+    "name": "Size",
+    "currentValue": "small",
+    "options": [{"value": "small", "name": "small"}, {"value": "large", "name": "large"}],
+}
 RESULTS = {
-    "initialize": {"protocolVersion": 1},
-    "session/new": {"sessionId": "s"},
+    "initialize": {
+        "protocolVersion": 1,
+        "agentCapabilities": {"sessionCapabilities": {"resume": {}}},
+    },
+    "session/new": {"sessionId": "s", "configOptions": [OPTION]},
     "session/prompt": {"stopReason": "end_turn"},
     **BAD_RESULTS.get(HOW, {}),
 }
+DEADLY = {"dies-at-resume": "session/resume", "dies-at-option": "session/set_config_option"}
+"""The request at which it ends."""
+ENDLESS = {
+    "hangs-at-start": "initialize",
+    "hangs-at-resume": "session/resume",
+    "hangs-at-option": "session/set_config_option",
+}
+"""The request that it never answers."""
 
+Path("agent.pid").write_text(str(os.getpid()))
 if HOW == "dead":
     print(f"cannot start {OUTSIDE}", file=sys.stderr)
     sys.exit(4)
+if HOW == "stubborn":
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    child = subprocess.Popen(["sleep", "1000"])
+    Path("child.pid").write_text(str(child.pid))
 for line in sys.stdin:
     request = json.loads(line)
-    if request.get("method") == "session/prompt" and HOW in globals():
+    method = request.get("method")
+    if DEADLY.get(HOW) == method:
+        sys.exit(9)
+    if ENDLESS.get(HOW) == method:
+        time.sleep(1_000)
+    if method == "session/prompt" and HOW in globals():
         globals()[HOW]()
-    if "id" in request and "method" in request:
-        answer(request, RESULTS[request["method"]])
+    if "id" in request and method is not None:
+        answer(request, RESULTS[method])
+if HOW == "stubborn":
+    time.sleep(1_000)
