@@ -165,6 +165,12 @@ def late_import(name: str) -> ModuleType:
         return importlib.import_module(name)
 
 
+def leave_user_path() -> None:
+    """Import only from the folders that `sys.path` had at the start, from now on. This is for a process
+    that runs none of the user's code."""
+    sys.path[:] = _PATH
+
+
 def own_module(name: str) -> Any:
     """Return a module of the worker, also if code has removed it from `sys.modules`."""
     full_name = _OURS + name

@@ -167,6 +167,27 @@ def folder(watched: Cells, request: pytest.FixtureRequest) -> Path:
     return path
 
 
+def test_the_witness_imports_nothing_from_the_users_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work = tmp_path / "work"
+    modules = tmp_path / "modules"
+    imported = tmp_path / "imported.txt"
+    for folder in (work, modules):
+        folder.mkdir()
+    for name in ("array", "zlib", "_pickle", "_blake2"):
+        (modules / f"{name}.py").write_text(
+            f"open({str(imported)!r}, 'a').write({name + ' '!r})\nraise ImportError\n"
+        )
+    monkeypatch.setenv("PYTHONPATH", str(modules))
+    with running(ProcessKernel(cwd=str(work), watching=watching(work))) as cells:
+        cells.text("import os\nfor i in range(99): open(f'f{i}', 'w').write('old')")
+        cells.text("for i in range(99): os.remove(f'f{i}')")
+        restoration = cells.kernel.undo(1)
+    assert not imported.exists(), imported.read_text()
+    assert len(os.listdir(work)) == 0, restoration
+
+
 @pytest.mark.sample(12)
 @pytest.mark.parametrize("effect", EFFECTS)
 def test_effects_on_files_are_undone_and_redone(watched: Cells, folder: Path, effect: str) -> None:

@@ -10,6 +10,7 @@ import mmap
 import os
 from _socket import socketpair
 
+from ..stdlib import leave_user_path
 from .shared import WitnessLink
 
 PAGE_BYTES = 4096
@@ -31,6 +32,7 @@ def split(*, dies_with_parent: bool) -> WitnessLink:
         os.close(ours)
         return WitnessLink(theirs, page, witness_pid)
     try:
+        leave_user_path()
         os.close(theirs)
         # Loading the rest waits until the kernel is ready, so that it does not delay the kernel.
         os.read(ours, 1)
