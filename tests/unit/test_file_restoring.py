@@ -1118,6 +1118,69 @@ def test_a_file_that_is_packed_is_known_again_when_a_later_cell_changes_it(
     assert project.files() == {f"f{index}": b"old" for index in range(900)}
 
 
+def test_packing_again_adds_nothing_if_nothing_is_new(project: Project) -> None:
+    names = [f"f{index}" for index in range(300)]
+
+    def rewrite() -> None:
+        for name in names:
+            (project.folder / name).write_bytes(os.urandom(5))
+
+    cell = project.cell(rewrite, written=" ".join(names))
+    project.journal.pack()
+    part_counts = []
+    for _ in range(3):
+        project.cell(rewrite, written=" ".join(names))
+        project.journal.pack()
+        project.cell(lambda: None)
+        project.journal.pack()
+        part_counts.append(
+            [step.archive and step.archive.part_count for step in project.journal.steps]
+        )
+    assert [counts[0] for counts in part_counts] == [2, 2, 2]
+    # They know the same files, which are not packed, and the first one's names are.
+    assert not any(count for counts in part_counts for count in counts[1:])
+    assert reasons(project.stack.undo(cell)) == {}
+    assert project.files() == {}
+
+
+class _FailsOnce:
+    """Cannot be packed, or unpacked, the first time."""
+
+    def __init__(self, *, is_packable: bool) -> None:
+        self.is_packable = is_packable
+
+    def __reduce__(self) -> tuple[object, ...]:
+        if not self.is_packable:
+            self.is_packable = True
+            raise MemoryError
+        return _remake, ()
+
+
+_failures = [MemoryError()]
+
+
+def _remake() -> int:
+    if _failures:
+        raise _failures.pop()
+    return 1
+
+
+def test_what_cannot_be_packed_or_unpacked_for_want_of_memory_stays(project: Project) -> None:
+    cell = _fill_and_rewrite(project, 900)
+    step = project.journal.steps[0]
+    _failures[:] = [MemoryError()]
+    changed_node = next(reversed(step.nodes))
+    step.nodes[changed_node].links = _FailsOnce(is_packable=False)  # type: ignore[assignment]
+    with pytest.raises(MemoryError):
+        project.journal.pack()
+    project.journal.pack()
+    assert not step.names
+    with pytest.raises(MemoryError):
+        step.unpack(project.journal.nodes)
+    assert project.stack.undo(cell).unrestored == []
+    assert project.files() == {f"f{index}": b"old" for index in range(900)}
+
+
 def test_somebody_elses_change_of_a_packed_file_stays(project: Project) -> None:
     cell = _fill_and_rewrite(project, 300)
     project.journal.pack()

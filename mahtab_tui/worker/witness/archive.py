@@ -7,9 +7,9 @@ import gc
 import io
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterator, Sequence, Set
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 from .copies import Copies, Copy
 from .nodes import Node
@@ -18,19 +18,25 @@ _NUMBERS = "Q"
 """The type of arrays with numbers of files."""
 
 
-class Archive:
-    """Objects, each packed with all to which it refers; but for files and folders that others use.
+class _Part(NamedTuple):
+    """Objects that are packed together."""
 
-    It has hardly any small objects: one of them can keep the system from getting a megabyte back."""
+    data: bytes
+    numbers: bytes
+    """The numbers of the files that are packed with them, as an array's bytes."""
+
+
+class Archive:
+    """Packed objects. Each is packed with everything it refers to, except files and folders that other
+    steps use.
+
+    It keeps few small objects, because one of them can keep the system from getting a megabyte back."""
 
     def __init__(self, copies: Copies) -> None:
         """Pack nothing. copies: the folder of the copies of files that will be packed."""
-        self._parts: list[bytes] = []
-        """The packed objects."""
-        self._numbers_of_parts: list[bytes] = []
-        """The numbers of the files in each of them."""
+        self._parts: list[_Part] = []
         self._numbers = array(_NUMBERS)
-        """All numbers in ascending order, perhaps with some that were unpacked."""
+        """The numbers of all packed files in ascending order."""
         self._outer_objects: list[Any] = [copies]
         """What is not packed."""
 
@@ -39,24 +45,35 @@ class Archive:
         """The files and folders to which packed objects refer."""
         return self._outer_objects[1:]
 
+    @property
+    def part_count(self) -> int:
+        """How many objects are packed."""
+        return len(self._parts)
+
     def has_number(self, number: int) -> bool:
-        """Return whether a file with a number, on whatever device, may be packed."""
+        """Return whether a file with a number, on whatever device, is packed."""
         index = bisect_left(self._numbers, number)
         return index < len(self._numbers) and self._numbers[index] == number
 
-    def pack(self, parts: Iterable[tuple[object, Set[Node]]]) -> None:
-        """Pack objects. parts: each with the files that are packed with it. Nothing else may refer to
-        these files, or to their copies."""
-        numbers = array(_NUMBERS)
-        for value, own_nodes in parts:
-            inodes = [node.inode for node in own_nodes if node.inode is not None]
-            own_numbers = array(_NUMBERS, (number for _device, number in inodes))
-            self._parts.append(self._pack(value, own_nodes))
-            self._numbers_of_parts.append(own_numbers.tobytes())
-            numbers += own_numbers
-        self._numbers = array(_NUMBERS, sorted((*self._numbers, *numbers)))
+    def pack(self, value: object, own_nodes: Set[Node]) -> None:
+        """Pack an object. If this fails, nothing has changed.
 
-    def _pack(self, value: object, own_nodes: Set[Node]) -> bytes:
+        Args:
+            value: The object.
+            own_nodes: The files that are packed with it. Nothing else may refer to them, or to their
+                copies.
+        """
+        inodes = [node.inode for node in own_nodes if node.inode is not None]
+        numbers = array(_NUMBERS, (number for _device, number in inodes))
+        data, copies = self._pack(value, own_nodes)
+        all_numbers = array(_NUMBERS, sorted((*self._numbers, *numbers)))
+        self._parts.append(_Part(data, numbers.tobytes()))
+        self._numbers = all_numbers
+        for copy in copies:
+            copy.serial = 0
+
+    def _pack(self, value: object, own_nodes: Set[Node]) -> tuple[bytes, list[Copy]]:
+        """Return a packed object, and the copies of files that are packed with it."""
         import zlib  # late, because few cells change many files
         from _pickle import Pickler
 
@@ -65,24 +82,34 @@ class Archive:
         pickler = Pickler(file, 4)
         pickler.persistent_id = packer.find_index  # type: ignore[method-assign]
         pickler.dump(value)
-        for copy in packer.packed_copies:
-            copy.serial = 0
-        return zlib.compress(file.getbuffer(), 1)
+        copies = list(dict.fromkeys(packer.packed_copies))
+        pickler.dump([(copy, copy.serial) for copy in copies])
+        return zlib.compress(file.getbuffer(), 1), copies
 
     def unpack(self, number: int | None = None) -> Iterator[Any]:
         """Unpack objects, and yield them. number: that of a file, if only those with it are needed."""
         for index in reversed(range(len(self._parts))):
-            if number is None or number in array(_NUMBERS, self._numbers_of_parts[index]):
-                del self._numbers_of_parts[index]
-                yield self._load(self._parts.pop(index))
+            part = self._parts[index]
+            if number is None or number in array(_NUMBERS, part.numbers):
+                other_parts = [*self._parts[:index], *self._parts[index + 1 :]]
+                numbers = array(_NUMBERS, b"".join(part.numbers for part in other_parts))
+                numbers = array(_NUMBERS, sorted(numbers))
+                value = self._load(part.data)
+                self._parts = other_parts
+                self._numbers = numbers
+                yield value
 
-    def _load(self, part: bytes) -> Any:
+    def _load(self, data: bytes) -> Any:
         import zlib
         from _pickle import Unpickler
 
-        unpickler = Unpickler(io.BytesIO(zlib.decompress(part)))
+        unpickler = Unpickler(io.BytesIO(zlib.decompress(data)))
         unpickler.persistent_load = self._outer_objects.__getitem__  # type: ignore[method-assign]
-        return unpickler.load()
+        value = unpickler.load()
+        # Last, when nothing can fail any more: a copy with a number removes its file when it goes.
+        for copy, serial in unpickler.load():
+            copy.serial = serial
+        return value
 
 
 class _Packer:

@@ -36,6 +36,11 @@ class Copy:
         """Whether it is the file itself, under another name."""
         self._packed_state = read_state(copies.path_of(serial)).pack()
 
+    def __getstate__(self) -> tuple[None, dict[str, object]]:
+        """Return its fields for an archive, without its number, which the archive keeps apart."""
+        fields = {field: getattr(self, field) for field in self.__slots__}
+        return None, {**fields, "serial": 0}
+
     def __del__(self) -> None:
         self._copies.remove(self.serial)
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Set
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Sequence, Set
 from functools import partial
-from itertools import islice
+from itertools import chain
 from typing import NamedTuple
 
 from .archive import Archive, release_memory
@@ -99,42 +99,53 @@ class FileStep:
             nodes.update(self.archive.outer_nodes)
         return nodes
 
-    def pack(self, used_nodes: Set[Node], copies: Copies) -> None:
-        """Pack all but what is known of folders, and of files that others use. used_nodes: these."""
-        part_of_node: dict[Node, int] = {}
+    def unpacked_nodes(self) -> set[Node]:
+        """Return the files and folders to which nothing that is packed refers."""
+        outer_nodes = self.archive.outer_nodes if self.archive is not None else ()
+        return self.all_nodes().difference(outer_nodes)
+
+    def pack(self, own_nodes: Set[Node], copies: Copies) -> None:
+        """Pack the names, and what is known of some files. own_nodes: files that nothing else knows."""
         if self.archive is None:
             self.archive = Archive(copies)
-        outer_nodes = {*used_nodes, *self.archive.outer_nodes}
-        for index, change in enumerate(self.names.values()):
-            part = index // MAX_ARCHIVED_NAMES
-            for node in change.nodes:
-                if node.kind == FOLDER or part_of_node.setdefault(node, part) != part:
-                    outer_nodes.add(node)
-        for index, node in enumerate(self.nodes):
-            part_of_node.setdefault(node, index // MAX_ARCHIVED_NAMES)
-            if node.kind == FOLDER:
-                outer_nodes.add(node)
+        for names, nodes in self._divide(own_nodes):
+            name_changes = {name: self.names[name] for name in names}
+            node_changes = {node: self.nodes[node] for node in nodes & self.nodes.keys()}
+            self.archive.pack((name_changes, node_changes), nodes)
+            for name in name_changes:
+                del self.names[name]
+            for node in node_changes:
+                del self.nodes[node]
 
-        self.archive.pack(self._pop_parts(part_of_node, outer_nodes))
+        # A dictionary gives no memory back when its items are removed.
         self.names = {}
         self.nodes = dict(self.nodes)
         self.folders.clear()
         self.unnoted.clear()
 
-    def _pop_parts(
-        self, part_of_node: Mapping[Node, int], outer_nodes: Set[Node]
-    ) -> Iterator[tuple[object, Set[Node]]]:
-        """Yield what is packed together, with the files that are packed with it, and forget it."""
+    def _divide(self, own_nodes: Set[Node]) -> Iterator[tuple[Sequence[Name], Set[Node]]]:
+        """Yield names and files that are packed together. A file is packed with its names, or not at all
+        if these are packed apart."""
+        part_of_node: dict[Node, int] = {}
+        divided_nodes: set[Node] = set()
+        for index, change in enumerate(self.names.values()):
+            part = index // MAX_ARCHIVED_NAMES
+            for node in change.nodes & own_nodes:
+                if part_of_node.setdefault(node, part) != part:
+                    divided_nodes.add(node)
+        for index, node in enumerate(node for node in self.nodes if node in own_nodes):
+            part_of_node.setdefault(node, index // MAX_ARCHIVED_NAMES)
+
         nodes_of_part: defaultdict[int, set[Node]] = defaultdict(set)
-        for node in part_of_node.keys() - outer_nodes:
+        for node in part_of_node.keys() - divided_nodes:
             nodes_of_part[part_of_node[node]].add(node)
-        part_count = max(len(self.names), len(self.nodes)) // MAX_ARCHIVED_NAMES + 1
-        for part in range(part_count):
-            part_names = list(islice(self.names, MAX_ARCHIVED_NAMES))
-            name_changes = {name: self.names.pop(name) for name in part_names}
-            nodes = nodes_of_part.pop(part, set())
-            node_changes = {node: self.nodes.pop(node) for node in nodes & self.nodes.keys()}
-            yield (name_changes, node_changes), nodes
+        names = list(self.names)
+        for part in range(max(len(names), len(own_nodes)) // MAX_ARCHIVED_NAMES + 1):
+            start = part * MAX_ARCHIVED_NAMES
+            part_names = names[start : start + MAX_ARCHIVED_NAMES]
+            part_nodes = nodes_of_part.pop(part, set())
+            if part_names or part_nodes:
+                yield part_names, part_nodes
 
     def unpack(self, nodes: NodeTable, number: int | None = None) -> None:
         """Have names and nodes at hand again.
@@ -203,23 +214,28 @@ class FileJournal:
     # Memory
 
     def pack(self) -> None:
-        """Pack what the steps know of many files, but for those that several of them know. There must be
-        no steps that can be redone, which know them, too."""
-        steps = [step for step in self.steps if self._can_be_packed(step)]
-        for step in steps:
-            step.pack(self.open_nodes.union(self._nodes_of_others(step)), self.copies)
-        if steps:
+        """Pack what the steps know of many files, except files that several of them know. Call this only
+        when nothing can be redone, because such steps also know these files."""
+        if not any(self._can_be_packed(step) for step in self.steps):
+            return
+        use_counts = Counter(chain.from_iterable(step.all_nodes() for step in self.steps))
+        has_packed = False
+        for step in self.steps:
+            if self._can_be_packed(step):
+                own_nodes = {
+                    node
+                    for node in step.unpacked_nodes() - self.open_nodes
+                    if use_counts[node] == 1 and node.kind != FOLDER
+                }
+                if len(step.names) + len(own_nodes) >= MIN_PACKED_FILES:
+                    step.pack(own_nodes, self.copies)
+                    has_packed = True
+        if has_packed:
             release_memory()
 
     def _can_be_packed(self, step: FileStep) -> bool:
         may_grow = not step.is_closed or (step.is_background and step is self.steps[-1])
         return len(step.nodes) >= MIN_PACKED_FILES and not may_grow
-
-    def _nodes_of_others(self, step: FileStep) -> Iterator[Node]:
-        """Yield the files and folders that other steps know, as far as they are not packed."""
-        for other in self.steps:
-            if other is not step:
-                yield from other.all_nodes()
 
     def _unpack_number(self, number: int) -> None:
         for step in self.steps:
