@@ -26,7 +26,7 @@ _MAX_PATH_BYTES = 4096
 _AF_UNIX = 1
 """The family of sockets with paths."""
 _FAMILY_BYTES = 2
-"""The number of a socket's family, which stands before the path in its address."""
+"""Bytes of the family's number, which precedes the path in a socket's address."""
 
 
 class _PathArgument(NamedTuple):

@@ -90,10 +90,10 @@ class WatchedCall(NamedTuple):
     x86_64: int | None
     aarch64: int | None
     action: str
-    """What it does: open, open2 (with flags in memory), write, rename, unlink, create, socket (create
-    one), link (give a file another name), mark (change the permissions or times), markfd (those of an open file), own
-    (change the owner or the attributes), ownlink (those of a link itself) or hide (change files without
-    a path that the witness sees)."""
+    """What it does: open, open2 (with flags in memory), write, rename, unlink, create, socket (bind one
+    to a path), link (give a file another name), mark (change the permissions or times), markfd (those of
+    an open file), own (change the owner or the attributes), ownlink (those of a link itself) or hide
+    (change files without a path that the witness sees)."""
     flags: int | None
     """Index of the argument with flags; of ``open2``, that with their address."""
     paths: tuple[tuple[int | None, int | None], ...]
