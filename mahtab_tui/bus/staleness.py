@@ -566,15 +566,16 @@ class Staleness:
         Returns:
             The inputs by the names of the variables, without those that the functions do not name.
         """
-        functions_by_sources: defaultdict[frozenset[str], list[str]] = defaultdict(list)
+        functions_by_sources: defaultdict[frozenset[str], set[str]] = defaultdict(set)
         for function, sources in use.mention_sources.items():
             is_input = function in use.made_by
             if sources and is_input and self._definition(function) is not None:
-                functions_by_sources[sources].append(function)
+                functions_by_sources[sources].add(function)
 
         sources_by_name: defaultdict[str, list[frozenset[str]]] = defaultdict(list)
         for sources, functions in functions_by_sources.items():
-            for name in self._names_in_functions(functions) & hidden_names:
+            names = self._names_in_functions(functions) - functions
+            for name in names & hidden_names:
                 sources_by_name[name].append(sources)
         return {name: _unite_known(sources) for name, sources in sources_by_name.items()}
 

@@ -1020,6 +1020,7 @@ def test_variables_that_rest_on_stale_ones_are_marked() -> None:
         ("bind()", {"y": "rebound"}, "y"),
         ("call_bind()", {"y": "rebound"}, "y"),
         ("bind_other()", {"y": "rebound"}, ""),
+        ("bind()", {"bind": "changed", "a": "changed"}, ""),
         # By a function of the cell itself
         ("def bind(): global y; y = k\nbind()", {"y": "rebound", "bind": "rebound"}, "y"),
     ],
