@@ -183,6 +183,13 @@ def test_an_event_loop_that_creates_no_tasks_is_replaced_after_one_error(
     cells.expect("await asyncio.sleep(0, 5)", "5\n")
 
 
+@pytest.mark.parametrize("place", ["asyncio.all_tasks", "asyncio.get_event_loop().is_closed"])
+def test_a_cell_that_replaces_what_lists_tasks_succeeds(cells: Cells, place: str) -> None:
+    assert cells.text(f"import asyncio\n{place} = None\n1 + 1").startswith("2\n")
+    assert cells.text("1 + 2").endswith("3\n")
+    cells.expect("await asyncio.sleep(0, 5)", "5\n")
+
+
 def test_an_event_loop_that_cannot_run_is_replaced_after_one_error(cells: Cells) -> None:
     output = cells.text(
         "import asyncio\nloop = asyncio.get_event_loop()\ncalls = []\n"

@@ -8,7 +8,7 @@ import sys
 import threading
 import warnings
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable, Iterator
+from collections.abc import Callable, Collection, Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -58,7 +58,7 @@ class EventLoop:
         """Ends the background tasks between two cells; None while there is a cell."""
         self._current_task: Callable[[Any], object] = lambda loop: None
         """`asyncio.current_task`, as it was when the loop was made."""
-        self._all_tasks: Callable[[Any], Iterable[Any]] | None = None
+        self._all_tasks: Callable[[Any], Collection[Any]] = lambda loop: ()
         """`asyncio.all_tasks`, as it was when the first loop was made."""
         self._wake_sleeper: object = None
         """The callback that wakes a task that sleeps, as it was then."""
@@ -133,8 +133,13 @@ class EventLoop:
         self._original_functions = None
         asyncio._set_running_loop(None)
         loop = self._loop
-        if not self.used and loop is not None and not loop.is_closed():
-            self.used = bool(asyncio.all_tasks(loop) or getattr(loop, "_scheduled", True))
+        if self.used or loop is None:
+            return
+        try:
+            has_work = bool(self._all_tasks(loop) or getattr(loop, "_scheduled", True))
+            self.used = has_work and not loop.is_closed()
+        except Exception:  # of parts that the cell has replaced
+            self.used = True
 
     def run(self, coroutine: Coroutine[object, object, object]) -> object:
         """Run a coroutine of a cell to its end, and return its result.
@@ -289,7 +294,7 @@ class EventLoop:
         """Return what `list_scheduled` does. Raises what parts of the loop raise that cells have
         replaced."""
         loop = self._loop
-        if loop is None or self._all_tasks is None or loop.is_closed():
+        if loop is None or loop.is_closed():
             return []
         callbacks = [
             handle
@@ -321,7 +326,7 @@ class EventLoop:
         if loop is None or loop.is_closed():
             return
         asyncio = late_import("asyncio")
-        tasks = asyncio.all_tasks(loop)
+        tasks = self._all_tasks(loop)
         for task in tasks:
             task.cancel()
         loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
@@ -347,7 +352,7 @@ class EventLoop:
             with opening_own_descriptors():
                 self._loop = asyncio.new_event_loop()
             self._current_task = asyncio.current_task
-        if self._all_tasks is None:
+        if self._wake_sleeper is None:
             self._all_tasks = asyncio.all_tasks
             self._wake_sleeper = asyncio.futures._set_result_unless_cancelled
         asyncio.set_event_loop(self._loop)
