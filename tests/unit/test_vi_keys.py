@@ -65,6 +65,24 @@ def press(keys: ViKeys, state: ViText, typed: str) -> ViText:
         ("J", "total = sum(prices, 0) print(total)"),
         ('qa"byyqx', "otal = sum(prices, 0)\nprint(total)"),
         ("qaq@a", "total = sum(prices, 0)\nprint(total)"),
+        ("ll2D", "to"),
+        ("ll2Cx<E>", "tox"),
+        ("ll2d$", "to"),
+        ("vj>", "    total = sum(prices, 0)\n    print(total)"),
+        ("vj2>", "        total = sum(prices, 0)\n        print(total)"),
+        ("2>j", "    total = sum(prices, 0)\n    print(total)"),
+        ("3>ip", "    total = sum(prices, 0)\n    print(total)"),
+        (">0", "    total = sum(prices, 0)\nprint(total)"),
+        ("vj2>2<<", "    total = sum(prices, 0)\n    print(total)"),
+        ("C'a', 'b', <E>F'ca'c<E>", "'a',c, \nprint(total)"),
+        ("C'a', 'b'<E>da'", "'a',\nprint(total)"),
+        ("f(lci(<E>lci(x<E>", "total = sum(x)\nprint(total)"),
+        ("C''<E>ci'x<E>", "'x'\nprint(total)"),
+        ("2gUU", TOTAL.upper()),
+        ("2g~~", TOTAL.upper()),
+        ("$3sx<E>", "total = sum(prices, 0x\nprint(total)"),
+        ("Dsx<E>", "x\nprint(total)"),
+        ("c0_<E>", "_total = sum(prices, 0)\nprint(total)"),
     ],
 )
 def test_commands_do_what_they_do_in_vim(typed: str, expected: str) -> None:
@@ -139,6 +157,38 @@ def test_large_counts_and_characters_with_a_meaning_elsewhere_do_no_harm(
 ) -> None:
     keys, state = start("abc\ndef")
     assert press(keys, state, typed).text == expected
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        'ci"x',
+        'ca"x',
+        "ci(x",
+        "cf-x",
+        "c;x",
+        "c,x",
+        "c%x",
+        "cbx",
+        '<a"',
+        '>a"',
+        ">f-",
+        'gUi"',
+        'da"',
+    ],
+)
+def test_an_operator_whose_motion_fails_does_nothing(typed: str) -> None:
+    keys, state = start("    ab = 1")
+    state = press(keys, state, typed)
+    assert keys.mode == "normal"
+    assert state.text == ("   ab = 1" if typed.endswith("x") else "    ab = 1")
+
+
+def test_lines_are_indented_but_not_empty_ones() -> None:
+    keys, state = start("a\n\n  b\n\tc\nd")
+    state = press(keys, state, "4>>")
+    assert (state.text, state.cursor) == ("    a\n\n      b\n        c\nd", 4)
+    assert press(keys, state, "4<<").text == "a\n\n  b\n    c\nd"
 
 
 @pytest.mark.parametrize("typed", ["r", "vlr", "R", "f", "t", "/a"])

@@ -22,7 +22,13 @@ from prompt_toolkit.selection import PasteMode, SelectionType
 
 MAX_REPEATS = 1000
 """How often an insertion, a paste, an undo or a redo with a count is repeated at most."""
+_INDENT_WIDTH = 4
+"""In characters."""
 _QUOTES = "'\"`"
+_PAIRS = frozenset(("()", "[]", "{}", "<>", *(quote * 2 for quote in _QUOTES)))
+_SEARCHING_KEYS = frozenset("fFtT;,%bBia")
+"""First keys of motions and text objects that fail if they find nothing. Others may be empty: `c0` at
+the start of a line goes to insert mode."""
 _BRACKET = re.compile(r"[()\[\]{}]")
 _CASE_CHANGES: dict[str, Callable[[str], str]] = {
     "u": str.lower,
@@ -51,6 +57,8 @@ def _add_operators(bindings: KeyBindings) -> None:
 
     @operator("c")
     def change(event: KeyPressEvent, text_object: TextObject) -> None:
+        if _has_failed(event, text_object):
+            return
         if text_object.type == TextObjectType.LINEWISE:
             _empty_lines(event, text_object)
         else:
@@ -67,6 +75,14 @@ def _add_operators(bindings: KeyBindings) -> None:
     for key, change_case in _CASE_CHANGES.items():
         operator("g", key)(_case_operator(change_case))
 
+    @operator(">")
+    def indent(event: KeyPressEvent, text_object: TextObject) -> None:
+        _indent_range(event, text_object, 1)
+
+    @operator("<")
+    def outdent(event: KeyPressEvent, text_object: TextObject) -> None:
+        _indent_range(event, text_object, -1)
+
 
 def _case_operator(
     change_case: Callable[[str], str],
@@ -82,10 +98,47 @@ def _case_operator(
     return change_range
 
 
+def _indent_range(event: KeyPressEvent, text_object: TextObject, direction: int) -> None:
+    """Indent lines (1) or outdent them (-1)."""
+    if _has_failed(event, text_object):
+        return
+    buffer = event.current_buffer
+    document = buffer.document
+    start, end = text_object.operator_range(document)
+    first_row, _ = document.translate_index_to_position(document.cursor_position + start)
+    last_row, _ = document.translate_index_to_position(document.cursor_position + max(start, end))
+    # Of a motion, the count says how far it goes; of a selection, how often its lines are indented.
+    steps = event.arg if buffer.selection_state is not None else 1
+    _indent_lines(buffer, first_row, last_row, direction * min(steps, MAX_REPEATS))
+
+
+def _indent_lines(buffer: Buffer, first_row: int, last_row: int, steps: int) -> None:
+    """Indent lines, or outdent them if `steps` is negative; leave empty lines as they are."""
+    lines = list(buffer.document.lines)
+    for row in range(first_row, min(last_row + 1, len(lines))):
+        code = lines[row].lstrip(" \t")
+        old_indent = lines[row].removesuffix(code).expandtabs(_INDENT_WIDTH)
+        indent_width = len(old_indent) + steps * _INDENT_WIDTH
+        lines[row] = " " * indent_width + code if lines[row] else ""
+    text = "\n".join(lines)
+    buffer.document = Document(text, Document(text).translate_row_col_to_index(first_row, 0))
+    _go_to_first_character(buffer)
+
+
 def _is_empty(text_object: TextObject) -> bool:
     """Return whether a motion has failed, or there is nothing between quotes or brackets."""
     is_exclusive = text_object.type == TextObjectType.EXCLUSIVE
     return is_exclusive and text_object.start == text_object.end
+
+
+def _has_failed(event: KeyPressEvent, text_object: TextObject) -> bool:
+    """Return whether a motion or a text object has found nothing."""
+    key = event.key_sequence[0].data
+    if key not in _SEARCHING_KEYS or text_object.start or not _is_empty(text_object):
+        return False
+    document = event.current_buffer.document
+    # The cursor may be at the end of a pair with nothing in it.
+    return key != "i" or document.char_before_cursor + document.current_char not in _PAIRS
 
 
 def _cut(event: KeyPressEvent, text_object: TextObject) -> None:
@@ -143,6 +196,10 @@ def _add_text_objects(bindings: KeyBindings) -> None:
         distance = at_bracket.find_matching_bracket_position()
         return TextObject(bracket.start() + distance, type=TextObjectType.INCLUSIVE)
 
+    @text_object("$")
+    def end_of_line(event: KeyPressEvent) -> TextObject:
+        return TextObject(_end_of_line(event))
+
     @text_object("i", "p", no_move_handler=True)
     def paragraph(event: KeyPressEvent) -> TextObject:
         return _paragraph(event.current_buffer.document, with_gap=False)
@@ -155,6 +212,21 @@ def _add_text_objects(bindings: KeyBindings) -> None:
         _add_quoted_text(bindings, quote)
 
 
+def _end_of_line(event: KeyPressEvent) -> int:
+    """Return the distance to the end of the line, or with a count to that of a line below."""
+    document = event.current_buffer.document
+    row = min(document.cursor_position_row + event.arg, document.line_count) - 1
+    end = document.translate_row_col_to_index(row, len(document.lines[row]))
+    return end - document.cursor_position
+
+
+def _rest_of_line(event: KeyPressEvent) -> TextObject:
+    """Return all up to `_end_of_line`."""
+    distance = _end_of_line(event)
+    # Of an exclusive range, prompt_toolkit cuts no line break before an empty line.
+    return TextObject(distance - 1, type=TextObjectType.INCLUSIVE) if distance else TextObject(0)
+
+
 def _add_quoted_text(bindings: KeyBindings, quote: str) -> None:
     text_object = create_text_object_decorator(bindings)
 
@@ -165,7 +237,9 @@ def _add_quoted_text(bindings: KeyBindings, quote: str) -> None:
 
     @text_object("a", quote, no_move_handler=True)
     def text_with_quotes(event: KeyPressEvent) -> TextObject:
-        return TextObject(*_quoted_range(event.current_buffer.document, quote))
+        document = event.current_buffer.document
+        start, end = _quoted_range(document, quote)
+        return TextObject(*_range_with_blanks(document, start, end) if start < end else (0, 0))
 
 
 def _quoted_range(document: Document, quote: str) -> tuple[int, int]:
@@ -177,6 +251,16 @@ def _quoted_range(document: Document, quote: str) -> tuple[int, int]:
         if match.end() > column:
             return match.start() - column, match.end() - column
     return 0, 0
+
+
+def _range_with_blanks(document: Document, start: int, end: int) -> tuple[int, int]:
+    """Return a range, from the cursor, with the blanks behind it, or else with those before it."""
+    column = document.cursor_position_col
+    text_before = document.current_line[: column + start]
+    text_after = document.current_line[column + end :]
+    if blanks_after := len(text_after) - len(text_after.lstrip(" ")):
+        return start, end + blanks_after
+    return len(text_before.rstrip(" ")) - column, end
 
 
 def _paragraph(document: Document, *, with_gap: bool) -> TextObject:
@@ -227,9 +311,48 @@ def _add_commands(bindings: KeyBindings) -> None:
         _empty_lines(event, TextObject(0, distance, TextObjectType.LINEWISE))
         event.app.vi_state.input_mode = InputMode.INSERT
 
+    for key, change_case in _CASE_CHANGES.items():
+        bindings.add("g", key, key, filter=vi_navigation_mode)(_line_changer(change_case))
+
+    @bindings.add("s", filter=vi_navigation_mode)
+    def change_characters(event: KeyPressEvent) -> None:
+        rest_length = len(event.current_buffer.document.current_line_after_cursor)
+        _cut(event, TextObject(min(event.arg, rest_length)))
+        event.app.vi_state.input_mode = InputMode.INSERT
+
+    @bindings.add("D", filter=vi_navigation_mode)
+    def delete_to_end_of_line(event: KeyPressEvent) -> None:
+        _cut(event, _rest_of_line(event))
+
+    @bindings.add("C", filter=vi_navigation_mode)
+    def change_to_end_of_line(event: KeyPressEvent) -> None:
+        _cut(event, _rest_of_line(event))
+        event.app.vi_state.input_mode = InputMode.INSERT
+
+    @bindings.add(">", ">", filter=vi_navigation_mode)
+    def indent_lines(event: KeyPressEvent) -> None:
+        row = event.current_buffer.document.cursor_position_row
+        _indent_lines(event.current_buffer, row, row + event.arg - 1, 1)
+
+    @bindings.add("<", "<", filter=vi_navigation_mode)
+    def outdent_lines(event: KeyPressEvent) -> None:
+        row = event.current_buffer.document.cursor_position_row
+        _indent_lines(event.current_buffer, row, row + event.arg - 1, -1)
+
     @bindings.add("J", filter=vi_navigation_mode)
     def join_lines(event: KeyPressEvent) -> None:
         _join_lines(event.current_buffer, event.arg)
+
+
+def _line_changer(change: Callable[[str], str]) -> Callable[[KeyPressEvent], None]:
+    def change_line_range(event: KeyPressEvent) -> None:
+        buffer = event.current_buffer
+        start = buffer.cursor_position + buffer.document.get_start_of_line_position()
+        end = buffer.cursor_position + _end_of_line(event)
+        if start < end:
+            buffer.transform_region(start, end, change)
+
+    return change_line_range
 
 
 def _paste(event: KeyPressEvent, mode: PasteMode) -> None:
