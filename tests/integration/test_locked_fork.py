@@ -174,7 +174,7 @@ LOST = {
     "import sys; sys.path.append('x')": "sys.path",
     "import json; json.dumps = len": "json.dumps",
     "import json; json.dumps.__kwdefaults__['indent'] = 2": "json.dumps.__kwdefaults__",
-    "import json; json.__class__ = type('M', (type(json),), {})": "json.__class__",
+    "import stat; stat.__class__ = type('M', (type(stat),), {})": "stat.__class__",
     "import builtins\nfor name in ('len',): setattr(builtins, name, print)\ndel name": "builtins.len",
     "import os; os.close(descriptor)": "descriptor 99",
     "import os; os.register_at_fork(before=len)": "os.register_at_fork",
@@ -192,7 +192,7 @@ LOST = {
     "import mimetypes; mimetypes.common_types['.zz'] = 'a/b'": "mimetypes.common_types",
     "number: int = 3": "__annotations__",
     "if True:\n    for index in (1, 2): number: 'int'\ndel index": "__annotations__",
-    "import builtins; builtins.len = print": "builtins.len",
+    "import builtins; builtins.oct = print": "builtins.oct",
     "import colorsys; colorsys.rgb_to_hsv = len": "colorsys.rgb_to_hsv",
     "import stringprep as s; setattr(s, 'in_table_a1', len)": "stringprep.in_table_a1",
     "from xml import dom; del dom.Node": "xml.dom.Node",
@@ -204,7 +204,7 @@ LOST = {
     "__import__('json').load = len": "json.load",
     "__builtins__ = 5": "__builtins__",
     "del __builtins__": "__builtins__",
-    "__builtins__.len = print": "builtins.len",
+    "__builtins__.oct = print": "builtins.oct",
     "globals()['a b'] = 5": "globals()['a b']",
     "globals()[5] = 5": "globals()[5]",
     "globals()[Point] = 5": "globals()[type]",
@@ -500,7 +500,7 @@ def test_a_lock_that_the_kernel_does_not_know_is_refused(cells: LockedCells) -> 
 
 def test_settings_that_a_fork_loses_are_named(cells: LockedCells) -> None:
     cells.run(
-        "import codecs, json, logging, numbers, random, sys, decimal, threading, urllib.request, matplotlib\nclass Point: pass\npoint = Point()\nglobals()['old name'] = 1\nimport os; descriptor = os.dup2(os.open('/dev/null', 0), 99)\nimport sys as system\nfrom codecs import register_error\nfrom os import register_at_fork\nfrom sys import addaudithook"
+        "import codecs, json, logging, numbers, random, sys, decimal, threading, urllib.request, matplotlib\nclass Point: pass\npoint = Point()\nglobals()['old name'] = 1\nimport os; descriptor = os.dup2(os.open('/dev/null', 0), 99)\nimport sys as system\nfrom codecs import register_error\nfrom os import register_at_fork\nfrom sys import addaudithook\nfrom weakref import finalize; finalize(Point, len)"
     )
     new_library = cells.run("import pandas as pd; pd.set_option('display.max_rows', 3)", "keep")
     assert new_library.output == "ran apart: changes to `pandas options` were not kept\n"

@@ -156,8 +156,13 @@ class CellEnvironment:
         self.flush()
         os._exit(exit_code & 0xFF)
 
-    def use_in_fork(self) -> None:
-        """Use descriptors 1 and 2 of a fork for the streams of its cell."""
+    def use_in_fork(self, on_asyncio: Callable[[], None]) -> None:
+        """Use descriptors 1 and 2 of a fork for the streams of its cell.
+
+        Args:
+            on_asyncio: Called when the cell imports asyncio.
+        """
+        self._on_asyncio = on_asyncio
         self._pid = os.getpid()
         self._pipe = 1
         self._pipe_identity = _identity(1)

@@ -201,7 +201,7 @@ class LockedFork:
         self._state = StateRecorder(executor.namespace, source, executor.loop.list_scheduled)
         executor.state_recorder = self._state
         executor.tracker.use_in_fork(MAX_NAMES)
-        self._environment.use_in_fork()
+        self._environment.use_in_fork(executor.loop.make_current)
         self._calls.fork_handler = self._serve_call
         self._before = dict(executor.namespace)
         # In reverse, so that the first of several names for an object counts.
