@@ -31,9 +31,11 @@ class CellOutput:
     """Writes each line once it ends. Lines that the cell changes later, as several progress bars do, are
     written again at its end."""
 
-    def __init__(self, writer: LineWriter, draw_picture: DrawPicture) -> None:
+    def __init__(self, writer: LineWriter, draw_picture: DrawPicture, *, has_links: bool) -> None:
+        """has_links: whether files that an error names are linked."""
         self._writer = writer
         self._draw_picture = draw_picture
+        self._has_links = has_links
         self._cell = Cell(author="", person=True)
         self._written_count = 0
         """Lines that were written, with those that were left out."""
@@ -43,11 +45,20 @@ class CellOutput:
         """What the cell is about to print, although the terminal shows it already."""
         self._has_pieces = False
         """Whether output has come in pieces, so that the record of the cell's end repeats it."""
+        self._last_kind = ""
+        """The kind of the last piece."""
 
     def feed(self, piece: ReplOutStream) -> None:
         """Take a piece of output."""
         self._has_pieces = True
-        text = self._without_echo(piece.text)
+        if piece.kind == "traceback" and self._last_kind != "traceback":
+            # Below the traceback, changed lines would seem to be part of it.
+            self.flush()
+            self._write_changed_lines()
+        self._last_kind = piece.kind
+        echo, text = self._split_echo(piece.text)
+        if echo:
+            self._feed_echo(piece.kind, echo)
         self._cell.feed(piece.kind, text, iter(self._cell.displays[-1:]))
         self._write_new(is_ended=False)
 
@@ -55,11 +66,29 @@ class CellOutput:
         """Do not write this text, which the cell prints next: the user has typed it."""
         self._echo = text
 
-    def _without_echo(self, text: str) -> str:
+    def _split_echo(self, text: str) -> tuple[str, str]:
+        """Return what the terminal shows already at the start of a piece, and the rest."""
         echo = self._echo
-        # The echo may come in several pieces.
-        self._echo = echo.removeprefix(text) if echo.startswith(text) else ""
-        return "" if echo.startswith(text) else text.removeprefix(echo)
+        if echo.startswith(text):
+            # The echo may come in several pieces.
+            self._echo = echo.removeprefix(text)
+            return text, ""
+        self._echo = ""
+        return (echo, text.removeprefix(echo)) if text.startswith(echo) else ("", text)
+
+    def _feed_echo(self, kind: str, echo: str) -> None:
+        """Take what the terminal shows already, without writing it."""
+        first_index = self._written_count
+        if self._output.has_open_line and self._written_count == self._line_count:
+            # It goes on with a line whose start was written, when the cell asked for an input.
+            first_index -= 1
+            self._newest_lines.pop()
+        self._cell.feed(kind, echo, iter(()))
+        self._written_count = self._line_count
+        for index in range(first_index, self._written_count):
+            line = self._output.line_at(index)
+            if line is not None:
+                self._newest_lines.append((line, line.final_text))
 
     def display(self, record: DisplayRecord) -> None:
         """Take a displayed value, whose text follows as a piece of output."""
@@ -74,8 +103,20 @@ class CellOutput:
         """Write what is left of the output."""
         if not self._has_pieces:
             self._cell.end(record)
-        self._write_lines([line for line, text in self._newest_lines if line.final_text != text])
         self.flush()
+        self._write_changed_lines()
+
+    def _write_changed_lines(self) -> None:
+        """Write the lines again that the cell has changed after they were written."""
+        newest_lines = list(self._newest_lines)
+        changed_lines = [line for line, text in newest_lines if line.final_text != text]
+        if not changed_lines:
+            return
+        self._newest_lines.clear()
+        self._newest_lines.extend((line, line.final_text) for line, _ in newest_lines)
+        self._writer.write_line("Changed lines:", "muted")
+        for line in changed_lines:
+            self._writer.write_line(styled(line.final_text))
 
     def flush(self) -> None:
         """Write the line that has not ended, too, such as the prompt of an `input()`."""
@@ -94,10 +135,15 @@ class CellOutput:
     def _output(self) -> OutputBuffer:
         return self._cell.output
 
+    @property
+    def _line_count(self) -> int:
+        """How many lines there are, with those that were left out and the one that has not ended."""
+        return self._output.omitted_lines + len(self._output)
+
     def _write_new(self, *, is_ended: bool) -> None:
         """Write the lines that nothing follows. is_ended: also the last one."""
         output = self._output
-        line_count = output.omitted_lines + len(output)
+        line_count = self._line_count
         if output.has_open_line and not is_ended:
             line_count -= 1
         new_lines: list[OutputLine] = []
@@ -138,7 +184,12 @@ class CellOutput:
 
     def _write_traceback_line(self, line: str) -> None:
         text = styled(line)
-        link_traceback_file(text)
+        marks = text.plain.strip()
+        if self._writer.is_plain and marks and not marks.strip("~^"):
+            # They point to the line above, which says nothing if it is read out.
+            return
+        if self._has_links:
+            link_traceback_file(text)
         is_error = line[:1].strip() and not line.startswith("Traceback")
         if is_error:
             text.stylize(STYLES["bad"])

@@ -102,7 +102,9 @@ def _rewind(context: CommandContext, point: str) -> str:
     if preview.does_nothing:
         return text
     context.writer.write_line(text)
-    if context.questions.confirm(f"Go back to before {point}?", yes="Go back", no="Keep all"):
+    if context.questions.confirm(
+        f"Go back to before {point}?", yes="Go back", no="Keep everything as it is"
+    ):
         rewinding.rewind(preview)
         return ""
     return "Nothing was changed."

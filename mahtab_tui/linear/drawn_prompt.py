@@ -241,6 +241,10 @@ class DrawnPrompt(Prompt):
     def _app(self) -> Application[str]:
         return self._prompts.app
 
+    @property
+    def can_edit(self) -> bool:
+        return True
+
     def read(self, number: int) -> Typed:
         self._number = number
         draft = self.draft

@@ -11,6 +11,8 @@ from pathlib import Path
 from rich.style import Style
 from rich.text import Text
 
+from mahtab_tui.linear.line_writer import LINK_KEY
+
 _TRACEBACK_FILE = re.compile(r'^\s*File (?:"(?P<quoted>.+?)"|(?P<bare>/\S+?)(?=:\d+|, line))')
 """A place in a file, as Python and IPython name it."""
 
@@ -36,4 +38,4 @@ def _link(text: Text, name: str, path: str) -> None:
     address = Path(path).as_uri().replace("file://", f"file://{socket.gethostname()}", 1)
     start = text.plain.find(name)
     if start >= 0:
-        text.stylize(Style(link=address), start, start + len(name))
+        text.stylize(Style(meta={LINK_KEY: address}), start, start + len(name))

@@ -95,7 +95,8 @@ class LinearInterface:
         self._session = opened.session
         self._writer = LineWriter(is_plain=is_plain)
         self._pictures = PictureDrawer(self._writer, opened.session.settings.pictures)
-        self._printer = RecordPrinter(self._writer, self._pictures.draw)
+        folder = "" if self._session.settings.kernel else os.getcwd()
+        self._printer = RecordPrinter(self._writer, self._pictures.draw, folder)
         self._prompt = self._make_prompt(is_plain)
         self._prompt.mode = opened.draft.mode
         self._prompt.draft = opened.draft.text
@@ -117,7 +118,7 @@ class LinearInterface:
         """How often the user has pressed Ctrl+C since something runs."""
         self._has_new_size = True
         self._answered_s = time.monotonic()
-        """When the user has typed something last, by the monotonic clock."""
+        """When the user has entered something last, by the monotonic clock."""
         self._notification_mode = self._session.settings.notifications
 
     def _make_prompt(self, is_plain: bool) -> Prompt:

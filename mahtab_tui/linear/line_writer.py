@@ -6,11 +6,12 @@ import os
 import re
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import TextIO
 
 from rich.console import Console
+from rich.style import Style
 from rich.syntax import Syntax
 from rich.text import Text
 
@@ -35,8 +36,10 @@ MAX_HIGHLIGHTED_CHARS = 20_000
 PROGRESS_INTERVAL_S = 10.0
 """In the plain form, progress is written as lines of its own, not more often than this."""
 DEFAULT_COLUMNS = 80
+LINK_KEY = "link"
+"""In the data of a style: the address of a link, which the console itself must not write."""
 ERASE_LINE = "\r\x1b[K"
-_BAR = re.compile(r"[\u2500-\u259f|]+")
+_BAR = re.compile(r"[\u2500-\u259f|]+|[#=>.\-]{3,}")
 """What bars are drawn with, which says nothing if it is read out."""
 
 
@@ -86,8 +89,18 @@ class LineWriter:
             return
         self._erase_progress()
         self.write_count += 1
-        self._console.print(text, end="")
+        for part, address in _split_links(text):
+            if address and self._has_links:
+                self._write_sequence(f"\x1b]8;;{address}\x1b\\")
+                self._console.print(part, end="")
+                self._write_sequence("\x1b]8;;\x1b\\")
+            else:
+                self._console.print(part, end="")
         self._is_at_line_start = text.plain.endswith("\n")
+
+    @property
+    def _has_links(self) -> bool:
+        return not self.is_plain and self.stream.isatty()
 
     def write_line(self, text: str | Text = "", role: str = "") -> None:
         """Write lines of their own."""
@@ -122,16 +135,17 @@ class LineWriter:
         words = " ".join(_BAR.sub(" ", text).split())
         now = time.monotonic()
         if not words:
+            self._progress = ""
             self._next_progress_s = now + PROGRESS_INTERVAL_S
         elif words != self._progress and now >= self._next_progress_s:
-            self.write_line(words)
+            self.write_line(_new_words(words, self._progress))
             self._progress = words
             self._next_progress_s = now + PROGRESS_INTERVAL_S
 
     def _draw_progress(self, text: str) -> None:
         size = terminal_size()
         columns = size[0] if size is not None else DEFAULT_COLUMNS
-        line = Text(plain(text))
+        line = Text(plain(text).expandtabs(8))
         line.truncate(columns - 1)
         self.stream.write(ERASE_LINE + line.plain)
         self.stream.flush()
@@ -172,6 +186,29 @@ class LineWriter:
         # The stream itself may have a filter.
         self.stream.flush()
         os.write(self.stream.fileno(), sequence.encode())
+
+
+def _split_links(text: Text) -> Iterator[tuple[Text, str]]:
+    """Yield the parts of a text, with the address that each is linked to; empty for none."""
+    links = {}
+    for span in text.spans:
+        if isinstance(span.style, Style) and LINK_KEY in span.style.meta:
+            links[span.start] = (span.end, str(span.style.meta[LINK_KEY]))
+    edges = sorted({edge for start, (end, _) in links.items() for edge in (start, end)})
+    start = 0
+    for part in text.divide(edges):
+        if part.plain:
+            yield part, links.get(start, (0, ""))[1]
+        start += len(part.plain)
+
+
+def _new_words(words: str, earlier_words: str) -> str:
+    """Return the words of a line that were not written yet, the last one again if it has grown."""
+    if not earlier_words or not words.startswith(earlier_words):
+        return words
+    is_word_cut = words[len(earlier_words)] != " "
+    start = earlier_words.rfind(" ") + 1 if is_word_cut else len(earlier_words)
+    return words[start:].strip()
 
 
 def highlighted(code: str) -> Text:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import os
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -98,16 +99,22 @@ class PlainPrompt(Prompt):
         if readline is not None:
             readline.parse_and_bind("tab: complete")
 
+    @property
+    def can_edit(self) -> bool:
+        # Python edits no lines without a terminal at both ends.
+        return readline is not None and os.isatty(0) and os.isatty(1)
+
     def read(self, number: int) -> Typed:
         self._earlier_lines = ""
         self._load_history()
         self._label = self.label(number)
-        lines_to_edit = deque(self.draft.split("\n"))
+        lines_to_edit = deque(self.draft.split("\n") if self.can_edit else ())
         self.draft = ""
         while True:
             line = clean(self._read(lines_to_edit.popleft() if lines_to_edit else ""))
             if not self._earlier_lines and line.startswith(MODE_KEY):
                 self.toggle_mode()
+                lines_to_edit.clear()
                 line = line.removeprefix(MODE_KEY).strip()
                 if not line:
                     self._label = self.label(number)

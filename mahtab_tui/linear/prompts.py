@@ -36,6 +36,11 @@ class Prompt(ABC):
         """Go from Python to questions, or back."""
         self.mode = "ask" if self.mode == "python" else "python"
 
+    @property
+    @abstractmethod
+    def can_edit(self) -> bool:
+        """Whether an input can begin with a draft, which the user edits."""
+
     def label(self, number: int) -> str:
         """Return what stands before an input. number: that of the next cell."""
         return f"In {number}: " if self.mode == "python" else "Ask: "
@@ -43,7 +48,7 @@ class Prompt(ABC):
     @abstractmethod
     def read(self, number: int) -> Typed:
         """Return the next input. Raises `EOFError` if the user leaves, `KeyboardInterrupt` if the user
-        gives up the input, and `Interrupted`.
+        gives up the input, `FullScreenWanted`, and `Interrupted`.
 
         Args:
             number: That of the next cell.

@@ -34,6 +34,7 @@ _RUN = Choice("run", "Run it")
 _EDIT = Choice("edit", "Edit it, then run it")
 _RUN_ALL = Choice("all", "Run it, and all code from now on")
 _STOP = Choice("stop", "Do not run it, and stop the answer")
+# The last one is left out if the prompt cannot edit.
 _CODE_CHOICES = (_SKIP, _SKIP_WITH_REASON, _RUN, _RUN_ALL, _STOP, _EDIT)
 _ACTION_CHOICES = (_SKIP, _SKIP_WITH_REASON, _RUN, _STOP)
 _REVIEW_CHOICES = (
@@ -120,7 +121,8 @@ class Questions:
             self._printer.note_code(request)
         self._write_warnings(request)
 
-        action = self.choose(_CODE_CHOICES if is_code else _ACTION_CHOICES)
+        code_choices = _CODE_CHOICES if self._prompt.can_edit else _CODE_CHOICES[:-1]
+        action = self.choose(code_choices if is_code else _ACTION_CHOICES)
         if action == "reason":
             reason = self._read("Why not? ")
             return Decision("skip", reason=(reason or "").strip())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Iterable
 
@@ -37,10 +36,12 @@ class RecordPrinter:
     """Writes records as they come, and collects the requests to the user. One thread at a time may
     call it."""
 
-    def __init__(self, writer: LineWriter, draw_picture: DrawPicture) -> None:
+    def __init__(self, writer: LineWriter, draw_picture: DrawPicture, folder: str = "") -> None:
+        """folder: the one in which the kernel started, to link files; empty if it runs on another
+        machine."""
         self._writer = writer
         self._draw_picture = draw_picture
-        self._folder = os.getcwd()
+        self._folder = folder
         self._searches = SearchLines(writer)
         self._cells: dict[int | None, CellOutput] = {}
         """The cells that run."""
@@ -129,7 +130,8 @@ class RecordPrinter:
                 self._writer.write_line(format_changes(record.changes), "muted")
             case records.FileChanges():
                 text = Text(plain(describe_files(record.changes)), "dim")
-                link_files(text, [change.path for change in record.changes], self._folder)
+                if self._folder:
+                    link_files(text, [change.path for change in record.changes], self._folder)
                 self._writer.write_line(text)
             case records.SearchBegin() | records.SearchFinal():
                 self._searches.fold(record)
@@ -257,6 +259,8 @@ class RecordPrinter:
         if (record.turn, record.step) not in self._streamed:
             words = answer_prose(record)
             self.last_answer += words
+            if words and self._piece_key == _thought_key(record):
+                self._writer.write_line("Answer:", "model")
             if words:
                 self._writer.write_line(words)
         doubts = [figure.doubt for figure in record.figures or () if not figure.found]
@@ -280,7 +284,9 @@ class RecordPrinter:
 
     def _start_cell(self, record: records.ReplIn) -> None:
         """Name a cell and write its code, unless the user sees it already."""
-        self._cells[record.cell] = CellOutput(self._writer, self._draw_picture)
+        self._cells[record.cell] = CellOutput(
+            self._writer, self._draw_picture, has_links=bool(self._folder)
+        )
         if isinstance(record, records.UserReplIn) and record.text == self.typed_code:
             self.typed_code = ""
             return

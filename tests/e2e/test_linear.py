@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -156,6 +157,14 @@ def test_pipe_gets_the_lines_while_a_terminal_has_the_keys(
         text = read_until(process, r"In 1: \Z")
         os.write(keyboard, b"6 * 7\n")
         text += read_until(process, r"In 2: \Z")
+        # Nothing can be edited in a line.
+        os.write(keyboard, b"xs = [1]\n")
+        text += read_until(process, r"In 3: \Z")
+        os.write(keyboard, b"`describe xs\n")
+        text += read_until(process, r"1 to \d: \Z")
+        assert "  6 " not in text
+        os.write(keyboard, b"\n")
+        read_until(process, r"Ask: \Z")
         os.write(keyboard, b"\x04")
         assert process.wait(DEADLINE) == 0
     assert "\n42\n" in text.replace("In 1: ", "\n")
@@ -376,6 +385,26 @@ def test_output_of_others_cannot_drive_the_terminal(start: Start, form: str) -> 
         assert sequence not in output
     assert b"red" in output
     assert (b"\x1b[31m" in output) == (form == "--linear")
+
+
+def test_files_of_cells_are_links_for_the_terminal(start: Start, project: Path) -> None:
+    terminal = start("--linear")
+    at_prompt(terminal, "In 1:")
+    run_cell(terminal, "written = open('out.txt', 'w').write('1')", "In 2:")
+    address = f"file://{socket.gethostname()}{project}/out.txt"
+    terminal.wait("out.txt` new")
+    assert f"\x1b]8;;{address}\x1b\\".encode() in terminal.raw
+    assert terminal.raw.count(b"\x1b]8;;\x1b\\") == 1
+
+
+def test_code_with_a_question_instead_is_not_run(start: Start, replay: Replay) -> None:
+    model = replay("```python\ntotal = 1\nprint('total is', total)\n```", "Done.")
+    terminal = start(PLAIN, "--model", model)
+    at_prompt(terminal, "In 1:")
+    terminal.send("`add\r", CHOICES)
+    terminal.send("6\r", r"In 1: total = 1\s*\Z")
+    terminal.send("\x15`too small\r", "The code was skipped: too small")
+    at_prompt(terminal, "Ask:")
 
 
 def test_new_width_reaches_the_kernel(start: Start) -> None:

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from mahtab_tui.bus.records import Approval, Record
 from mahtab_tui.linear.file_links import link_files, link_traceback_file
-from mahtab_tui.linear.line_writer import LineWriter
+from mahtab_tui.linear.line_writer import LINK_KEY, LineWriter
 from mahtab_tui.linear.record_printer import RecordPrinter
 from tests.records import made
 
@@ -30,6 +30,9 @@ class Paper:
         position = len(self.stream.getvalue())
         self.printer.fold(records)
         return self.stream.getvalue()[position:]
+
+
+STDOUT = {"cell": 1, "kind": "stdout"}
 
 
 @pytest.fixture
@@ -153,7 +156,67 @@ def test_lines_that_a_cell_changes_later_are_written_again_at_its_end(paper: Pap
     assert paper.print(made("user-repl-out-stream", "\x1b[A\router 100%", attrs)) == ""
     text = "outer 0%\ninner 0%\x1b[A\router 100%"
     end = made("user-repl-out", text, {"cell": 1, "status": "ok"})
-    assert paper.print(end) == "outer 100%\ninner 0%\n"
+    assert paper.print(end) == "inner 0%\nChanged lines:\nouter 100%\n"
+
+
+def test_changed_lines_are_written_before_a_traceback(paper: Paper) -> None:
+    paper.print(made("user-repl-in", "bars()", {"cell": 1, "party": "you"}))
+    paper.print(made("user-repl-out-stream", "a 0%\nb 0%", STDOUT))
+    paper.print(made("user-repl-out-stream", "\x1b[A\ra 9%", STDOUT))
+    attrs = {"cell": 1, "kind": "traceback"}
+    error = "Traceback (most recent call last):\n  1/0\n  ~^~\nZeroDivisionError: no\n"
+    text = paper.print(made("user-repl-out-stream", error, attrs))
+    assert text == f"b 0%\nChanged lines:\na 9%\n{error}".replace("  ~^~\n", "")
+    end = made("user-repl-out", "", {"cell": 1, "status": "ok"})
+    assert paper.print(end) == ""
+
+
+def test_prompt_that_a_cell_has_printed_is_not_repeated_after_its_input(paper: Paper) -> None:
+    paper.print(made("user-repl-in", "greet()", {"cell": 1, "party": "you"}))
+    paper.print(made("user-repl-out-stream", "Enter your name: ", STDOUT))
+    request = made("input", "", {"request": "7", "cell": 1, "state": "waiting"})
+    assert paper.print(request) == "Enter your name: \n"
+    paper.printer.expect_echo(1, "Ann\n")
+    assert paper.print(made("user-repl-out-stream", "An", STDOUT)) == ""
+    assert paper.print(made("user-repl-out-stream", "n\nHello Ann\n", STDOUT)) == "Hello Ann\n"
+    assert paper.print(made("user-repl-out", "", {"cell": 1, "status": "ok"})) == ""
+
+
+def test_answer_that_comes_whole_is_told_from_the_thoughts_before_it(paper: Paper) -> None:
+    attrs = {"turn": 1, "step": 0, "party": "demo"}
+    text = paper.print(
+        made("assistant-thought", "Let me see.", attrs),
+        made("assistant-chat", "So it is.", attrs),
+    )
+    assert text == "Thoughts of Demo:\nLet me see.\nAnswer:\nSo it is.\n"
+
+
+@pytest.mark.parametrize(
+    ("states", "lines"),
+    [
+        (["read one", "read one two", "read one two"], ["read one", "two"]),
+        (["step 1", "step 12 of 20"], ["step 1", "12 of 20"]),
+        (["76% ##### 19/25", "80% [====>---] 20/25"], ["76% 19/25", "80% [ ] 20/25"]),
+    ],
+)
+def test_plain_form_writes_what_is_new_of_a_line_that_grows(
+    paper: Paper, monkeypatch: pytest.MonkeyPatch, states: list[str], lines: list[str]
+) -> None:
+    monkeypatch.setattr("mahtab_tui.linear.line_writer.PROGRESS_INTERVAL_S", 0.0)
+    paper.writer.show_progress("")
+    for state in states:
+        paper.writer.show_progress(state)
+    assert paper.stream.getvalue().splitlines() == lines
+
+
+def test_line_with_tabs_is_drawn_over_itself_in_one_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    stream = io.StringIO()
+    LineWriter(stream, is_plain=False).show_progress("a\tb" + "\tc" * 500)
+    line = stream.getvalue().removeprefix("\r\x1b[K")
+    assert line.startswith("a       b       c")
+    assert "\t" not in line
+    assert len(line) < 500
 
 
 def test_line_that_has_not_ended_is_progress_until_it_ends(paper: Paper) -> None:
@@ -218,7 +281,7 @@ def test_files_are_linked_on_this_machine(tmp_path: Path) -> None:
     [span] = text.spans
     assert isinstance(span.style, Style)
     assert text.plain[span.start : span.end] == "`a b.csv`"
-    assert span.style.link == f"file://{socket.gethostname()}{tmp_path}/a%20b.csv"
+    assert span.style.meta[LINK_KEY] == f"file://{socket.gethostname()}{tmp_path}/a%20b.csv"
 
 
 @pytest.mark.parametrize("form", ['  File "{}", line 3, in f', "File {}:3"])
