@@ -174,9 +174,7 @@ class OutsideAgent:
         async with self._starting:
             earlier = self._host.earlier_session(self.name)
             if self._live is not None:
-                # It cannot forget what the user has taken out of the conversation.
-                remembers_too_much = self._live.has_history and self._live.session != earlier.id
-                if self._live.is_usable and not remembers_too_much:
+                if self._live.is_usable and not self._remembers_too_much(self._live):
                     return self._live
                 await self._live.close()
                 self._live = None
@@ -190,6 +188,10 @@ class OutsideAgent:
                     raise
                 self._live = await self._start_process(self._door, "")
             return self._live
+
+    def _remembers_too_much(self, live: LiveAgent) -> bool:
+        """Return whether the user has taken out of the conversation what the agent cannot forget."""
+        return live.has_history and live.session != self._host.earlier_session(self.name).id
 
     async def _start_process(self, door: Door, earlier_session: str) -> LiveAgent:
         """Start the agent. earlier_session: As in `LiveAgent.start`. Raises `ModelError`."""
@@ -221,18 +223,22 @@ class OutsideAgent:
         `ModelError`."""
         host = self._host
         self._check_budget()
-        live = await self._start()
-        known_turn = host.earlier_session(self.name).turn if live.has_history else 0
-        earlier = await asyncio.to_thread(host.messages_after, known_turn, turn.number)
-        sent = self._sent if live.has_history else ""
-        question = await asyncio.to_thread(host.add_context, turn.number, prompt, sent)
+        while True:
+            live = await self._start()
+            known_turn = host.earlier_session(self.name).turn if live.has_history else 0
+            earlier = await asyncio.to_thread(host.messages_after, known_turn, turn.number)
+            sent = self._sent if live.has_history else ""
+            question = await asyncio.to_thread(host.add_context, turn.number, prompt, sent)
+            # The user may have taken something out of the conversation meanwhile.
+            if not self._remembers_too_much(live):
+                break
         text = write_question(question, earlier, host.hidden, is_first=not live.has_history)
         text = "\n\n".join([*live.refusals, text])
-        live.refusals.clear()
         pictures = self._pictures(question) if live.sees_pictures else []
         # From here on, a stop reaches the agent itself.
         if host.cancelled.is_set():
             return "stopped"
+        live.refusals.clear()
         self._sent = (sent + text)[-MAX_SENT_CHARS:]
         session = make_encodable(live.session)
         emit(host.log, AgentSession(session, turn=turn.number, agent=self.name))

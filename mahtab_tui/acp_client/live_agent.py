@@ -37,6 +37,8 @@ MAX_ANSWER_NAME_CHARS = 200
 """Characters of what an agent calls an answer."""
 MAX_TOOLS = 1_000
 """Tool calls of one answer."""
+MAX_TOOL_CHARS = 25_000_000
+"""Characters of all that is logged of these, however often it changes."""
 MAX_ASKED_CHARS = 200_000
 """Characters of an action that the user can be asked about."""
 
@@ -63,10 +65,10 @@ class LiveAgent:
         self._stopping = asyncio.Event()
         self._failure = ""
         """Why the program itself has stopped the answer, as a sentence."""
-        self._cost = 0.0
-        """US dollars that its session has cost, as far as they are counted."""
-        self._new_cost: float | None = None
-        """What it has cost by its last word, if it has said so."""
+        self._session_cost = 0.0
+        """US dollars that its session has cost by its last report."""
+        self._answer_cost: float | None = None
+        """US dollars of the answer so far; None if it has reported nothing."""
         self._permission_slots = asyncio.Semaphore(MAX_OPEN_PERMISSIONS)
         self._open_permissions: set[str] = set()
         self._permission_numbers = itertools.count(1)
@@ -179,7 +181,7 @@ class LiveAgent:
         """
         self._stopping.clear()
         self._failure = ""
-        self._new_cost = None
+        self._answer_cost = None
         self._process.message_count = 0
         self._turn = turn
         self.has_history = True
@@ -258,8 +260,10 @@ class LiveAgent:
             self._turn.follow(update)
             if self._turn.tool_count > MAX_TOOLS:
                 self._fail(
-                    f"{self._name} was stopped: it has called more than {MAX_TOOLS:,} tools."
+                    f"{self._name} was stopped: it has made more than {MAX_TOOLS:,} tool calls."
                 )
+            if self._turn.tool_char_count > MAX_TOOL_CHARS:
+                self._fail(f"{self._name} was stopped: it has said too much about its tool calls.")
             if self._turn.char_count > self._max_answer_chars:
                 self._fail(
                     f"{self._name} was stopped: its answer has more than {self._max_answer_chars:,} characters (max_answer_chars)."
@@ -267,24 +271,22 @@ class LiveAgent:
 
     def _follow_cost(self, cost: float) -> None:
         """Note what the agent's session has cost, and stop it at the limit."""
+        # What counts less than before has begun anew, from zero.
+        increase = cost - self._session_cost if cost >= self._session_cost else cost
+        self._session_cost = cost
         if self._turn is None:
-            self._cost = cost
             return
-        # A session that began anew counts from zero.
-        if cost < self._cost:
-            self._cost = 0.0
-        self._new_cost = cost
+        self._answer_cost = (self._answer_cost or 0.0) + increase
         usd_left = self._host.spending.usd_left
-        if usd_left is not None and cost - self._cost >= usd_left:
+        if usd_left is not None and self._answer_cost >= usd_left:
             self._fail(
                 f"{self._name} was stopped, because the session's limit of ${self._host.spending.max_usd:,.2f} (max_usd) is reached."
             )
 
     def _count(self, usage: Usage) -> None:
         """Count what an answer has used, with its cost if the agent has named it."""
-        if self._new_cost is not None:
-            usage = usage.changed(cost=self._new_cost - self._cost)
-            self._cost = self._new_cost
+        if self._answer_cost is not None:
+            usage = usage.changed(cost=self._answer_cost)
         self._host.spending.count(usage)
         emit(self._host.log, usage)
 

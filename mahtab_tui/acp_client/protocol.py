@@ -289,7 +289,11 @@ class _Client:
             for option in options
             if option.kind in ("allow_once", "reject_once")
         ]
-        choice_id = await self._ask(_read_tool(tool_call), choices)
+        try:
+            tool = _read_tool(tool_call)
+        except RecursionError:
+            raise RequestError.invalid_params({"details": "too deeply nested"}) from None
+        choice_id = await self._ask(tool, choices)
         outcome: schema.AllowedOutcome | schema.DeniedOutcome
         outcome = schema.DeniedOutcome(outcome="cancelled")
         if choice_id:
@@ -324,7 +328,9 @@ def read_update(params: object) -> Update | None:
         case schema.AgentThoughtChunk():
             return Thought(_read_block(update.content))
         case schema.ToolCallStart() | schema.ToolCallProgress():
-            return _read_tool(update)
+            # What is nested too deeply cannot be written.
+            with suppress(RecursionError):
+                return _read_tool(update)
         case schema.AgentPlanUpdate():
             return PlanNews([(entry.content, entry.status) for entry in update.entries])
         case schema.UsageUpdate():
@@ -341,6 +347,7 @@ def read_update(params: object) -> Update | None:
 def _read_tool(
     call: schema.ToolCallStart | schema.ToolCallProgress | schema.ToolCallUpdate,
 ) -> ToolNews:
+    """Read a tool call. Raises `RecursionError` if its arguments are nested too deeply."""
     text: str | None = None
     has_diff = False
     if call.content is not None:
@@ -354,9 +361,7 @@ def _read_tool(
         text = "\n".join(filter(None, texts))
     arguments: str | None = None
     if call.raw_input is not None:
-        # What is nested too deeply cannot be written.
-        with suppress(RecursionError):
-            arguments = json.dumps(call.raw_input, ensure_ascii=False)
+        arguments = json.dumps(call.raw_input, ensure_ascii=False)
     return ToolNews(
         call.tool_call_id,
         call.title,

@@ -79,6 +79,8 @@ class Tool:
     arguments: str = ""
     text: str = ""
     has_diff: bool = False
+    logged: tuple[str, ...] = ()
+    """What the newest record of it says."""
     is_refused: bool = False
     """Whether the user has not allowed it."""
     started: float = field(default_factory=time.monotonic)
@@ -137,6 +139,8 @@ class AgentTurn:
         self._answers: list[str] = []
         self.char_count = 0
         """Characters of the words and thoughts so far."""
+        self.tool_char_count = 0
+        """Characters of the records of tool calls so far."""
 
     @property
     def answer(self) -> str:
@@ -216,10 +220,15 @@ class AgentTurn:
 
     def _show_tool(self, tool: Tool, state: str) -> None:
         title = tool.title.strip() or tool.kind or "a tool"
+        arguments = make_encodable(tool.arguments[:MAX_ARGUMENTS_CHARS])
         record = self._tool_record(tool.call, title, state, tool.details)
+        logged = (state, record.name, arguments, record.text)
+        if logged == tool.logged:
+            return
+        tool.logged = logged
+        self.tool_char_count += sum(map(len, logged))
         if state != "running":
             record = record.changed(duration=round(time.monotonic() - tool.started, 3))
-        arguments = make_encodable(tool.arguments[:MAX_ARGUMENTS_CHARS])
         emit(self._host.log, record.changed(arguments=arguments))
 
     def _tool_record(self, call: str, title: str, state: str, text: str) -> AssistantTool:

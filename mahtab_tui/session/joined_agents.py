@@ -148,13 +148,13 @@ class JoinedAgents:
         return agent
 
     def _make_unique_name(self, requested_name: str, *, is_model: bool) -> str:
-        """Return a name that nobody in the session has. The caller holds the lock."""
-        base_name = requested_name
-        # Others choose their names themselves.
-        if not is_model:
-            base_name = _NOT_IN_NAME.sub("-", requested_name.lower()).strip("-")
-            base_name = base_name[:MAX_NAME_CHARS] or "agent"
-        used_names = {"you"} if is_model else {"you", self._runtime.info.party.lower()}
+        """Return a name that nobody in the session has; what answers has its own name, under which
+        its answers stand. The caller holds the lock."""
+        if is_model:
+            return requested_name
+        base_name = _NOT_IN_NAME.sub("-", requested_name.lower()).strip("-")
+        base_name = base_name[:MAX_NAME_CHARS] or "agent"
+        used_names = {"you", self._runtime.info.party.lower()}
         used_names.update(agent.name for agent in self._agents)
         name = base_name
         number = 1

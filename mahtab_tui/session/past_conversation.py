@@ -8,6 +8,7 @@ from mahtab_tui.agent.host import ConversationSummary, EarlierSession, StoredMes
 from mahtab_tui.bus.records import (
     AgentSession,
     AssistantChat,
+    Branch,
     Hide,
     Private,
     Record,
@@ -25,7 +26,17 @@ from mahtab_tui.session.attachments import render_attachment
 class ConversationLog(RecordHandler):
     """Keeps the conversation, for what answers from now on."""
 
-    kinds = (UserChat, UserAttachment, AssistantChat, Summary, Hide, Replace, Private, AgentSession)
+    kinds = (
+        UserChat,
+        UserAttachment,
+        AssistantChat,
+        Summary,
+        Hide,
+        Replace,
+        Private,
+        Branch,
+        AgentSession,
+    )
 
     def __init__(self, past: Iterable[Record]) -> None:
         """past: The records of the resumed session."""
@@ -50,7 +61,8 @@ class ConversationLog(RecordHandler):
             match record:
                 case AgentSession(agent=name) if name == agent:
                     return EarlierSession(record.text, record.turn or 0)
-                case Hide(hidden=True) | Private(private=True) | Replace(restored=False):
+                # What comes after the beginning of a branch is no part of it.
+                case Hide(hidden=True) | Private(private=True) | Replace(restored=False) | Branch():
                     break
         return EarlierSession()
 

@@ -14,11 +14,15 @@ from mahtab_tui.settings.mcp_servers import expand_variables, find_secrets
 from mahtab_tui.system import safe_path
 
 _KEY_NAME = re.compile(
-    "API_?KEY|ACCESS_?KEY|PRIVATE_?KEY|TOKEN|SECRET|PASSW|CREDENTIAL", re.IGNORECASE
+    "API_?KEY|TOKEN(?!S|IZER)|SECRET|PASSW|PASSPHRASE|CREDENTIAL|(?:^|_)(?:KEY|PAT|PASS)(?:_|$)|_PWD$",
+    re.IGNORECASE,
 )
 """A part of the name of a variable whose value is likely a key."""
-_OUTER_AGENT = "CLAUDECODE"
-"""The beginning of the names of variables by which Claude Code refuses to start in itself."""
+_LOGIN_IN_ADDRESS = re.compile(r"://[^/@\s:]*:[^/@\s]+@")
+"""A part of an address that has a password in it."""
+_WITHHELD_NAMES = ("CLAUDECODE", "MAHTAB_")
+"""The beginnings of the names of variables by which Claude Code refuses to start in itself, and of
+our settings, which may have keys in them."""
 
 
 class AcpAgent(BaseModel):
@@ -29,7 +33,7 @@ class AcpAgent(BaseModel):
     command: tuple[str, ...] = ()
     """The program and its arguments; empty for those in `KNOWN_AGENTS`."""
     env: dict[str, str] = Field(default_factory=dict)
-    """Variables beside those of the environment. It gets a key only if that is named here."""
+    """Variables beside those of the environment, such as a key."""
     options: dict[str, str] = Field(default_factory=dict)
     """What is set when a session of it begins, by name, such as its mode."""
 
@@ -46,19 +50,26 @@ class AcpAgent(BaseModel):
         return " ".join((*self.command, *options))
 
     def environment(self) -> dict[str, str]:
-        """Return all variables of the program. Raises `LookupError`, with a sentence, if one that is
-        named in `env` is not set."""
+        """Return all variables of the program. What looks like a key by its name, or is an address
+        with a password, is left out; a key that looks like nothing of the kind is not. Raises
+        `LookupError`, with a sentence, if a variable that is named in `env` is not set."""
         own_variables: dict[str, str] = expand_variables(self.env)
         inherited = {
-            name: value
-            for name, value in os.environ.items()
-            if not _KEY_NAME.search(name) and not name.startswith(_OUTER_AGENT)
+            name: value for name, value in os.environ.items() if not _is_withheld(name, value)
         }
         return {**inherited, "PATH": safe_path(), **own_variables}
 
     def secrets(self) -> Iterator[str]:
         """Yield the values of variables whose names look like those of secrets."""
         return find_secrets(self.env)
+
+
+def _is_withheld(name: str, value: str) -> bool:
+    """Return whether a variable of the environment is not for agents."""
+    if name.startswith(_WITHHELD_NAMES) or _KEY_NAME.search(name):
+        return True
+    # Without its proxy, an agent reaches nothing.
+    return not name.upper().endswith("_PROXY") and _LOGIN_IN_ADDRESS.search(value) is not None
 
 
 class KnownAgent(NamedTuple):

@@ -159,15 +159,29 @@ def test_an_agent_that_dies_is_started_again(answering: OpenAnswering) -> None:
 def test_an_agent_gets_no_keys_that_are_not_named_for_it(
     answering: OpenAnswering, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("CLAUDECODE", "CLAUDECODE_ENTRY", "OPENAI_API_KEY", "GH_TOKEN", "EDITOR"):
+    withheld = (
+        "CLAUDECODE",
+        "CLAUDECODE_ENTRY",
+        "OPENAI_API_KEY",
+        "GH_TOKEN",
+        "OPENAI_KEY",
+        "MYSQL_PWD",
+        "GITHUB_PAT",
+        "MAHTAB_OTHER",
+    )
+    inherited = ("EDITOR", "MAX_THINKING_TOKENS", "TOKENIZERS_PARALLELISM", "PWD", "KEYBOARD")
+    for name in (*withheld, *inherited):
         monkeypatch.setenv(name, f"{name}-value")
+    monkeypatch.setenv("DATABASE_URL", "postgres://me:plum@host/data")
+    monkeypatch.setenv("HTTPS_PROXY", "http://me:pear@host")
     root = str(Path(__file__).parents[2])
     it = answering(agent={"env": {"PYTHONPATH": root, "MY_TOKEN": "${GH_TOKEN}"}})
-    answer = it.ask(
-        "environment CLAUDECODE CLAUDECODE_ENTRY OPENAI_API_KEY GH_TOKEN MY_TOKEN EDITOR"
-    )
-    assert '"EDITOR": "EDITOR-value"' in answer
-    assert answer.count("null") == 4
+    names = (*withheld, *inherited, "DATABASE_URL", "HTTPS_PROXY", "MY_TOKEN")
+    answer = it.ask(f"environment {' '.join(names)}")
+    for name in inherited:
+        assert f'"{name}": "{name}-value"' in answer
+    assert "pear" in answer
+    assert answer.count("null") == len(withheld) + 1
     # It has the one that is named, which nobody else sees.
     assert '"MY_TOKEN": "••••••••"' in answer
     assert os.environ["CLAUDECODE"]
@@ -206,6 +220,13 @@ def test_the_answer_of_an_agent_counts_what_it_cost(answering: OpenAnswering) ->
     assert it.notices[-1] == (
         "other was not asked: the session's limit of $1.00 (max_usd) is reached."
     )
+
+
+def test_a_cost_that_falls_has_begun_anew(answering: OpenAnswering) -> None:
+    it = answering()
+    it.ask("report 0.5 0.7 0.2 0.3")
+    it.ask("report 0.4")
+    assert [round(usage.cost, 9) for usage in it.store.of(tags.USAGE)] == [1.0, 0.1]
 
 
 def test_without_a_price_a_limit_cannot_be_kept(answering: OpenAnswering) -> None:
@@ -282,6 +303,15 @@ def test_an_agent_is_told_of_the_users_cells_and_not_of_its_own(answering: OpenA
     assert "mine = 2" in told
     assert "theirs = 1" not in told
     assert "another agent" not in told
+
+
+def test_what_answers_has_its_own_name(answering: OpenAnswering) -> None:
+    it = answering(approval="auto")
+    it.session.set_model("demo")
+    it.session.joined_agents.join("other", lambda sentence: None, None)
+    it.session.set_model("acp:other")
+    it.ask("eval 6 * 7")
+    assert it.store.wait(tags.ASSISTANT_REPL_IN).party == "other"
 
 
 def test_the_entry_of_a_tool_has_the_newest_name(answering: OpenAnswering) -> None:

@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from mahtab_tui.agent.host import StoredMessage
 from mahtab_tui.bus.entry_names import question_entry
+from mahtab_tui.bus.records import Branch
+from tests import tags
 from tests.acp_client.conftest import Answering, OpenAnswering
 
 pytestmark = pytest.mark.slow
@@ -62,6 +65,36 @@ def test_what_the_user_takes_out_is_forgotten(answering: OpenAnswering) -> None:
     assert "The number is 7." in told
     assert "say The word is plum" not in told
     assert it.ask("recall").startswith("I remember ['']")
+
+
+def test_what_is_hidden_while_a_question_is_prepared_is_forgotten(
+    answering: OpenAnswering, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    it = answering("resume")
+    it.ask("say The word is plum.")
+    add_context = it.session.agent.add_context
+
+    def hide_meanwhile(turn: int, question: str, conversation: str) -> StoredMessage:
+        monkeypatch.undo()
+        it.session.entries.hide(question_entry(1), hidden=True)
+        return add_context(turn, question, conversation)
+
+    monkeypatch.setattr(it.session.agent, "add_context", hide_meanwhile)
+    assert it.ask("recall").startswith("I remember []")
+
+
+def test_a_branch_does_not_remember_what_came_after_its_beginning(
+    answering: OpenAnswering,
+) -> None:
+    it = answering("resume")
+    it.ask("say The word is plum.")
+    it.ask("say The number is 7.")
+    it.session.close()
+    records = list(it.store.records)
+    second_question = records.index(it.store.of(tags.USER_CHAT)[1])
+    branch = Branch("A copy.", origin="a", copy="b", cell=0)
+    again = answering("resume", past=[*records[:second_question], branch])
+    assert again.ask("recall").startswith("I remember []")
 
 
 def test_a_model_and_an_agent_hand_over_the_conversation(answering: OpenAnswering) -> None:

@@ -74,8 +74,25 @@ def test_texts_that_cannot_be_encoded_are_stored(hostile: OpenAnswering) -> None
 def test_an_answer_may_not_call_too_many_tools(hostile: OpenAnswering) -> None:
     it = hostile("tools")
     assert it.wait_end(it.begin_question("Hello?")) == "failed"
-    assert it.notices == ["other was stopped: it has called more than 1,000 tools."]
+    assert it.notices == ["other was stopped: it has made more than 1,000 tool calls."]
     assert len({record.call for record in it.store.of(tags.ASSISTANT_TOOL)}) <= 1_001
+
+
+def test_what_says_nothing_new_about_a_tool_is_not_stored(hostile: OpenAnswering) -> None:
+    it = hostile("repeats")
+    it.ask("Hello?")
+    records = it.store.of(tags.ASSISTANT_TOOL)
+    assert [record.state for record in records] == ["running", "stopped"]
+
+
+def test_all_that_is_said_about_tools_is_limited(
+    hostile: OpenAnswering, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live_agent, "MAX_TOOL_CHARS", 100_000)
+    it = hostile("renames")
+    assert it.wait_end(it.begin_question("Hello?")) == "failed"
+    assert it.notices == ["other was stopped: it has said too much about its tool calls."]
+    assert sum(len(record.arguments) for record in it.store.of(tags.ASSISTANT_TOOL)) < 200_000
 
 
 def test_only_some_permissions_are_asked_at_once(

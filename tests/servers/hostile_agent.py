@@ -229,6 +229,22 @@ def orphan() -> None:
     os._exit(5)
 
 
+def repeats() -> None:
+    """Tell again and again of one tool call."""
+    result = {"type": "content", "content": {"type": "text", "text": "r" * 12_000}}
+    call = {"toolCallId": "one", "title": "Look", "status": "in_progress", "content": [result]}
+    for _ in range(100):
+        send(update(sessionUpdate="tool_call", **call))
+
+
+def renames() -> None:
+    for number in range(10_000):
+        title = f"Look {number}"
+        arguments = {"text": "a" * 9_000}
+        call = {"toolCallId": "one", "title": title, "rawInput": arguments}
+        send(update(sessionUpdate="tool_call", **call))
+
+
 def slow() -> None:
     time.sleep(1)
     say("At last.")

@@ -240,6 +240,14 @@ class OutsideAgent:
         await asyncio.sleep(0.2)
         await self._say("Spent.", session_id)
 
+    async def _do_report(self, costs: str, session_id: str, prompt: list[Any]) -> None:
+        for amount in map(float, costs.split()):
+            cost = schema.Cost(amount=amount, currency="USD")
+            usage = schema.UsageUpdate(
+                session_update="usage_update", used=100, size=1000, cost=cost
+            )
+            await self._tell(usage, session_id)
+
     async def _do_wait(self, words: str, session_id: str, prompt: list[Any]) -> None:
         await self._say("I wait. ", session_id)
         await asyncio.Event().wait()
