@@ -20,7 +20,7 @@ from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.values import FileWatching, KernelState
 from mahtab_tui.settings.model import file_copies_folder
 from mahtab_tui.store.file_copies import collect_file_copies, delete_file_copies
-from tests.integration.kernels import Cells, running
+from tests.integration.kernels import Cells, interpreters, running
 from tests.random_files import find_problems, watched_kernel
 from tests.waiting import alive, wait_for
 
@@ -165,6 +165,21 @@ def folder(watched: Cells, request: pytest.FixtureRequest) -> Path:
     path.mkdir()
     watched.text(f"{SETUP}os.chdir({str(path)!r})")
     return path
+
+
+@pytest.mark.parametrize("python", interpreters())
+def test_changes_of_many_files_are_undone_under_each_interpreter(
+    python: str, tmp_path: Path
+) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    for index in range(99):
+        (work / f"f{index}").write_text("old")
+    with running(ProcessKernel(python, cwd=str(work), watching=watching(work))) as cells:
+        result = cells.run("for i in range(99): open(f'f{i}', 'w').write('new')")
+        cells.kernel.undo(1)
+    assert len(result.files) == 99
+    assert {path.read_text() for path in work.iterdir()} == {"old"}
 
 
 def test_the_witness_imports_nothing_from_the_users_path(

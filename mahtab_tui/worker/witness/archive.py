@@ -5,6 +5,8 @@ from __future__ import annotations
 import ctypes
 import gc
 import io
+import zlib
+from _pickle import Pickler, Unpickler
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence, Set
@@ -74,16 +76,11 @@ class Archive:
 
     def _pack(self, value: object, own_nodes: Set[Node]) -> tuple[bytes, list[Copy]]:
         """Return a packed object, and the copies of files that are packed with it."""
-        import zlib  # late, because few cells change many files
-        from _pickle import Pickler
-
-        packer = _Packer(own_nodes, self._outer_objects)
         file = io.BytesIO()
-        pickler = Pickler(file, 4)
-        pickler.persistent_id = packer.find_index  # type: ignore[method-assign]
-        pickler.dump(value)
+        packer = _Packer(file, own_nodes, self._outer_objects)
+        packer.dump(value)
         copies = list(dict.fromkeys(packer.packed_copies))
-        pickler.dump([(copy, copy.serial) for copy in copies])
+        packer.dump([(copy, copy.serial) for copy in copies])
         return zlib.compress(file.getbuffer(), 1), copies
 
     def unpack(self, number: int | None = None) -> Iterator[Any]:
@@ -100,29 +97,26 @@ class Archive:
                 yield value
 
     def _load(self, data: bytes) -> Any:
-        import zlib
-        from _pickle import Unpickler
-
-        unpickler = Unpickler(io.BytesIO(zlib.decompress(data)))
-        unpickler.persistent_load = self._outer_objects.__getitem__  # type: ignore[method-assign]
-        value = unpickler.load()
+        unpacker = _Unpacker(io.BytesIO(zlib.decompress(data)), self._outer_objects)
+        value = unpacker.load()
         # Last, when nothing can fail any more: a copy with a number removes its file when it goes.
-        for copy, serial in unpickler.load():
+        for copy, serial in unpacker.load():
             copy.serial = serial
         return value
 
 
-class _Packer:
+class _Packer(Pickler):
     """Knows what is not packed."""
 
-    def __init__(self, own_nodes: Set[Node], outer_objects: list[Any]) -> None:
+    def __init__(self, file: io.BytesIO, own_nodes: Set[Node], outer_objects: list[Any]) -> None:
         """outer_objects: gets the objects that are not packed."""
+        super().__init__(file, 4)
         self._own_nodes = own_nodes
         self._outer_objects = outer_objects
         self._indexes = {value: index for index, value in enumerate(outer_objects)}
         self.packed_copies: list[Copy] = []
 
-    def find_index(self, value: Any) -> int | None:
+    def persistent_id(self, value: Any) -> int | None:
         """Return the index of an object that is not packed; None for others."""
         cls = type(value)
         if cls is Copy:
@@ -134,6 +128,18 @@ class _Packer:
             self._indexes[value] = len(self._outer_objects)
             self._outer_objects.append(value)
         return self._indexes[value]
+
+
+class _Unpacker(Unpickler):
+    """Returns what is not packed, too."""
+
+    def __init__(self, file: io.BytesIO, outer_objects: Sequence[Any]) -> None:
+        super().__init__(file)
+        self._outer_objects = outer_objects
+
+    def persistent_load(self, index: Any) -> Any:
+        """Return an object that is not packed."""
+        return self._outer_objects[index]
 
 
 def release_memory() -> None:
