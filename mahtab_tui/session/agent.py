@@ -208,6 +208,11 @@ class SessionAgent:
         """Whether a question is being answered."""
         return self._running_turns > 0
 
+    @property
+    def is_answering(self) -> bool:
+        """Whether a question is being answered that nobody has stopped."""
+        return self.in_turn and not self.cancelled.is_set()
+
     @contextmanager
     def turn(self, *, from_cell: bool = False) -> Iterator[None]:
         """Count a turn as running. from_cell: whether a cell waits for the answer, so that the

@@ -119,6 +119,8 @@ class AgentCalls:
         """Run code as a cell, if the user's settings or the user allow it. timeout: in seconds."""
         session = self._session
         agents = session.joined_agents
+        if call.agent.is_model and not session.agent.is_answering:
+            raise AgentCallRefused("No question is being answered, so nothing is run.")
         received_code = self._normalize_code(call.agent, code)
         used_names = session.private.uses(received_code)
         fork_answers: list[Evaluation] = []

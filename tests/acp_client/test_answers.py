@@ -132,6 +132,17 @@ def test_stopping_interrupts_the_agents_cell(answering: OpenAnswering) -> None:
     assert it.ask("eval 1 + 1").startswith("It says: 2")
 
 
+def test_an_agent_runs_nothing_once_its_answer_has_ended(
+    answering: OpenAnswering, project: Path
+) -> None:
+    it = answering(approval="auto")
+    it.ask("later late = 1")
+    (project / "go").touch()
+    wait_for((project / "said").exists)
+    assert "No question is being answered, so nothing is run." in (project / "said").read_text()
+    assert it.store.of(tags.ASSISTANT_REPL_IN) == []
+
+
 def test_an_answer_that_is_stopped_keeps_its_words(answering: OpenAnswering) -> None:
     it = answering()
     turn = it.begin_question("wait")

@@ -177,6 +177,18 @@ class OutsideAgent:
         await self._tool(session_id, start=False, tool_call_id="ours", status="completed")
         await self._say(f"It says: {result.content[0].text}", session_id)
 
+    async def _do_later(self, code: str, session_id: str, prompt: list[Any]) -> None:
+        """Run code once the answer has ended."""
+
+        async def work() -> None:
+            while not Path("go").exists():
+                await asyncio.sleep(0.01)
+            result = await (await self._server()).call_tool("eval", {"code": code})
+            Path("said.part").write_text(result.content[0].text)
+            Path("said.part").rename("said")
+
+        self._later = asyncio.create_task(work())
+
     async def _server(self) -> Any:
         """Start the session's MCP server."""
         if self._session is None:
