@@ -139,13 +139,13 @@ class OutsideAgent:
             if self._live is not None:
                 await self._live.close()
             await asyncio.gather(*tasks, return_exceptions=True)
+            # Here, so that the loop does not end before the processes, however long they take.
+            self._loop.call_soon(self._loop.stop)
 
         with suppress(TimeoutError, ModelError):
             self._submit(work()).result(CLOSE_TIMEOUT_S)
         if self._door is not None:
             self._door.close()
-        with suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._loop.stop)
 
     def _run_loop(self) -> None:
         """Run the loop until the agent is closed."""
