@@ -82,7 +82,7 @@ class OutsideAgent:
                 raise CancelledError
         try:
             self._host.cancelled.clear()
-            if cancellation.cancelled:
+            if cancellation.cancelled or self._host.is_withdrawn(logged_turn):
                 raise CancelledError
             answer = self._submit(self._answer(make_encodable(prompt), logged_turn))
             cancellation.on_cancel(self.stop)
@@ -222,6 +222,8 @@ class OutsideAgent:
         """Ask the agent; return how its answer has ended, as in `records.Agent`. Raises
         `ModelError`."""
         host = self._host
+        if host.cancelled.is_set():  # before this task began, so that nothing has ended it
+            return "stopped"
         self._check_budget()
         while True:
             live = await self._start()

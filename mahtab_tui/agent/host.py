@@ -143,6 +143,9 @@ class AgentHost(ModelHost, Protocol):
     def last_cell(self) -> int:
         """The number of the newest cell, whoever ran it."""
 
+    def is_withdrawn(self, turn: int) -> bool:
+        """Return whether the user has stopped a question, also before the agent has begun it."""
+
     def confirm_more_steps(self, turn: int, steps: int) -> bool:
         """Ask the user whether the model may go on with a question. Sets `cancelled` if the user
         stops the turn.

@@ -293,6 +293,8 @@ class ReplAgent:
             with self._turn_lock:
                 # First, because a running turn can be stopped.
                 self._host.cancelled.clear()
+                if logged_turn is not None and self._host.is_withdrawn(logged_turn):
+                    turn.cancel()
                 if not turn.set_running_or_notify_cancel():
                     return
                 try:

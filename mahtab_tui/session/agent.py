@@ -127,8 +127,8 @@ class SessionAgent:
         self._warm_up_lock = threading.Lock()
         """Held while a thread loads what an answer needs."""
         self._thread = threading.Thread(target=self._serve, name="agent", daemon=True)
-        self._withdrawn = threading.Event()
-        """Set when the user stops the question."""
+        self._last_withdrawn = 0
+        """The newest question at the last stop, which ends this one and all before it."""
         self.cancelled = threading.Event()
         """Set when the running turn must end; the agent clears it."""
 
@@ -267,7 +267,6 @@ class SessionAgent:
         prompt = self.secrets.mask(prompt)
         cancellation = cancellation or Cancellation()
         with self.turn(from_cell=from_cell):
-            self._withdrawn.clear()
             # Log the question first, because creating the agent takes a while.
             turn = self.new_turn()
             emit(self.log, UserChat(make_encodable(prompt), turn=turn))
@@ -275,14 +274,11 @@ class SessionAgent:
             self._report("thinking", turn)
             try:
                 if attach:
-                    self._context.attach(prompt, turn, self._withdrawn.is_set)
+                    self._context.attach(prompt, turn, lambda: self.is_withdrawn(turn))
                 answerer = self._answerer(own_turns=1)
             except Exception:
                 self._report("failed", turn)
                 raise
-            if self._withdrawn.is_set():
-                self._report("stopped", turn)
-                return ""
             try:
                 return answerer.ask_sync(prompt, logged_turn=turn, cancellation=cancellation)
             except CancelledError:
@@ -367,8 +363,8 @@ class SessionAgent:
         return self.info.model
 
     def stop(self) -> None:
-        """Stop the running question."""
-        self._withdrawn.set()
+        """Stop the running question, and those that wait for it."""
+        self._last_withdrawn = self.last
         for answerer in (self._agent, self._outside_agent):
             if answerer is not None:
                 answerer.stop()
@@ -417,7 +413,7 @@ class SessionAgent:
 
     def close(self) -> None:
         """Stop the current turn and the thread. Close the inbox first."""
-        self._withdrawn.set()
+        self._last_withdrawn = self.last
         for answerer in (self._agent, self._outside_agent):
             if answerer is not None:
                 answerer.close()
@@ -500,13 +496,17 @@ class SessionAgent:
 
     # The agent's host: the question
 
+    def is_withdrawn(self, turn: int) -> bool:
+        """Return whether the user has stopped a question, also before the agent has begun it."""
+        return turn <= self._last_withdrawn
+
     def take_added_words(self, turn: int) -> list[str]:
         """Return the questions that join the running one, with their attachments."""
         texts: list[str] = []
         for item in self._inbox.take_joining():
             question = make_encodable(self.secrets.mask(item.text))
             emit(self.log, UserChat(question, turn=turn))
-            self._context.attach(question, turn, self._withdrawn.is_set)
+            self._context.attach(question, turn, lambda: self.is_withdrawn(turn))
             attachments = render_context("", self._context.take_attachments(turn))
             texts.append(f"{attachments}\n\n{question}".lstrip())
         return texts

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Coroutine
+from concurrent.futures import Future
 from pathlib import Path
+from typing import Any, TypeVar
 
 import pytest
 
 from mahtab_tui.acp_client import live_agent
+from mahtab_tui.acp_client.agent import OutsideAgent
 from mahtab_tui.bus.records import encode
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.system import start_thread
@@ -16,6 +20,7 @@ from tests import tags
 from tests.acp_client.conftest import ROOT, Answering, OpenAnswering
 from tests.waiting import alive, wait_for
 
+T = TypeVar("T")
 END_OF_SENTENCE = " The next question starts it again."
 
 
@@ -281,6 +286,34 @@ def test_a_start_can_be_stopped(answering: OpenAnswering) -> None:
     wait_for(lambda: it.session.agent._outside_agent is not None)
     it.session.stop()
     assert it.wait_end(turn) == "stopped"
+
+
+def test_a_stop_while_a_question_is_handed_to_the_agent_counts(
+    answering: OpenAnswering, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    it = answering("hang")
+    ask_sync = OutsideAgent.ask_sync
+
+    def stop_and_ask(agent: OutsideAgent, *arguments: Any, **options: Any) -> str:
+        it.session.stop()
+        return ask_sync(agent, *arguments, **options)
+
+    monkeypatch.setattr(OutsideAgent, "ask_sync", stop_and_ask)
+    assert it.wait_end(it.begin_question("say hello")) == "stopped"
+
+
+def test_a_stop_before_the_loop_begins_the_answer_counts(
+    answering: OpenAnswering, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    it = answering("hang")
+    submit = OutsideAgent._submit
+
+    def stop_and_submit(agent: OutsideAgent, work: Coroutine[Any, Any, T]) -> Future[T]:
+        it.session.stop()
+        return submit(agent, work)
+
+    monkeypatch.setattr(OutsideAgent, "_submit", stop_and_submit)
+    assert it.wait_end(it.begin_question("say hello")) == "stopped"
 
 
 def test_an_agent_without_a_login_says_what_to_do(answering: OpenAnswering) -> None:

@@ -111,6 +111,25 @@ def test_question_is_shown_and_can_be_stopped_while_the_agent_is_being_created(
     ]
 
 
+def test_a_stop_while_a_question_is_handed_to_the_agent_counts(
+    open_session: OpenSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    it = open_session("First.", "Second.")
+    ask_sync = ReplAgent.ask_sync
+
+    def stop_and_ask(agent: ReplAgent, *arguments: Any, **options: Any) -> str:
+        it.session.stop()
+        return ask_sync(agent, *arguments, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ReplAgent, "ask_sync", stop_and_ask)
+        it.session.submit("ask", "anyone?")
+        it.store.wait(tags.AGENT, state="stopped")
+    assert it.store.of(tags.ASSISTANT_CHAT) == []
+    it.ask_and_wait("and now?")
+    assert it.store.of(tags.ASSISTANT_CHAT)[-1].text == "First."
+
+
 def test_unavailable_model_is_reported_without_a_lasting_thinking_state(
     open_session: OpenSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
