@@ -47,7 +47,7 @@ settings.load_profile("any machine")
 # Longer than any test's own limit, which can be lost in asyncio, C code or a teardown.
 LONGEST_TEST = 400.0
 TESTS = Path(__file__).parent
-REAL_TIME = ("e2e", "integration", "mcp", "tui")
+REAL_TIME = ("acp", "acp_client", "e2e", "integration", "mcp", "tui")
 """Folders of tests of processes, sockets and terminals, which wait for something to happen: on a
 busy machine it may come too late. Such a test may fail once; the summary names it as `RERUN`."""
 STDERR = pytest.StashKey[int]()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import signal
 import socket
@@ -20,6 +21,7 @@ from tests.e2e.conftest import PROGRAM, Replay, Start
 from tests.e2e.terminal import DEADLINE, Terminal
 from tests.e2e.test_terminal import CELL, KITTY_KEEPS, QUESTION
 from tests.e2e.test_terminal import PROGRAM as BORROWER
+from tests.ssh_server import SshServer, needs_sshd
 
 FORMS = ("--linear", "--linear=plain")
 in_both_forms = pytest.mark.parametrize("form", FORMS)
@@ -39,6 +41,11 @@ run_repl(names, model="demo", linear=True)
 print("left with", names["z"])
 """
 
+WAITING_CELL = (
+    "import pathlib, time; print('before')\n"
+    "while not pathlib.Path('go').exists(): time.sleep(0.05)\n"
+    "print('after')"
+)
 HOST = """
 import readline
 from mahtab_tui import run_repl
@@ -418,6 +425,44 @@ def test_new_width_reaches_the_kernel(start: Start) -> None:
 
 
 @in_both_forms
+def test_cell_goes_on_while_the_width_changes(start: Start, project: Path, form: str) -> None:
+    terminal = start(form, size=(70, 24))
+    at_prompt(terminal, "In 1:")
+    terminal.paste(WAITING_CELL)
+    terminal.send("\r", "before")
+    terminal.resize(100, 30)
+    (project / "go").touch()
+    at_prompt(terminal, "In 2:")
+    assert [line for line in lines(terminal) if line in ("before", "after")] == ["before", "after"]
+    run_cell(terminal, "import shutil; shutil.get_terminal_size().columns", "In 3:")
+    assert "100" in lines(terminal)
+
+
+@needs_sshd
+@in_both_forms
+def test_lines_reach_a_terminal_over_ssh(project: Path, tmp_path: Path, form: str) -> None:
+    server = SshServer(tmp_path)
+    program = shlex.join([f"HOME={os.environ['HOME']}", *PROGRAM, form, "--model", "demo"])
+    remote_command = f"cd {shlex.quote(str(project))} && env {program}"
+    options = ("-t", "-o", "StrictHostKeyChecking=no", "-p", str(server.port))
+    command = [str(server.client() / "ssh"), *options, "127.0.0.1", remote_command]
+    try:
+        with Terminal(command, columns=80, lines=24, cwd=project) as terminal:
+            at_prompt(terminal, "In 1:")
+            terminal.paste(WAITING_CELL)
+            terminal.send("\r", "before")
+            terminal.resize(100, 30)
+            (project / "go").touch()
+            at_prompt(terminal, "In 2:")
+            terminal.send("print('be' + 'gun'); time.sleep(600)\r", "begun")
+            terminal.press("ctrl+c", pattern=r"KeyboardInterrupt[^$]*In 3:\s*\Z")
+            terminal.send("\x04", "mahtab-tui --continue")
+            assert terminal.wait_end() == 0
+    finally:
+        server.close()
+
+
+@in_both_forms
 def test_end_of_input_saves_and_says_how_to_go_on(start: Start, form: str) -> None:
     terminal = start(form)
     at_prompt(terminal, "In 1:")
@@ -496,6 +541,22 @@ def test_namespace_of_a_program_is_shared(project: Path) -> None:
         run_cell(terminal, "Ada", "In 4:")
         terminal.send("\x04", "left with 6")
         assert "printed 6" in lines(terminal)
+        assert terminal.wait_end() == 0
+
+
+@in_both_forms
+def test_namespace_of_python_i_is_shared_and_its_prompt_comes_back(project: Path, form: str) -> None:
+    value = "'plain'" if form == PLAIN else "True"
+    with Terminal([sys.executable, "-i", "-c", "from mahtab_tui import run_repl"]) as terminal:
+        at_prompt(terminal, ">>>")
+        terminal.send("y = 5\r")
+        terminal.send(f"run_repl(globals(), model='demo', linear={value})\r")
+        at_prompt(terminal, "In 1:")
+        run_cell(terminal, "z = y + 1", "In 2:")
+        terminal.send("\x04")
+        at_prompt(terminal, ">>>")
+        terminal.send("'z is', z\r", r"\('z is', 6\)")
+        terminal.send("exit()\r")
         assert terminal.wait_end() == 0
 
 
