@@ -545,7 +545,9 @@ def test_namespace_of_a_program_is_shared(project: Path) -> None:
 
 
 @in_both_forms
-def test_namespace_of_python_i_is_shared_and_its_prompt_comes_back(project: Path, form: str) -> None:
+def test_namespace_of_python_i_is_shared_and_its_prompt_comes_back(
+    project: Path, form: str
+) -> None:
     value = "'plain'" if form == PLAIN else "True"
     with Terminal([sys.executable, "-i", "-c", "from mahtab_tui import run_repl"]) as terminal:
         at_prompt(terminal, ">>>")
