@@ -38,9 +38,8 @@ MAX_ANSWER_NAME_CHARS = 200
 MAX_TOOLS = 1_000
 """Tool calls of one answer."""
 MAX_TOOL_CHARS = 25_000_000
-"""Characters of all that is logged of these, however often it changes."""
-MAX_ASKED_CHARS = 200_000
-"""Characters of an action that the user can be asked about."""
+"""Characters of all that is kept and logged of these and of plans, however often it changes."""
+MAX_OPTIONS = 100
 
 
 class LiveAgent:
@@ -72,6 +71,8 @@ class LiveAgent:
         self._permission_slots = asyncio.Semaphore(MAX_OPEN_PERMISSIONS)
         self._open_permissions: set[str] = set()
         self._permission_numbers = itertools.count(1)
+        self._reported_problems: set[str] = set()
+        """What the user was told about permissions that were refused for the answer."""
 
     @property
     def is_usable(self) -> bool:
@@ -154,7 +155,9 @@ class LiveAgent:
             warn(self._host.log, str(error))
 
     def _keep_options(self, options: Sequence[Option]) -> None:
-        self.options.update({option.id: option for option in options})
+        for option in options:
+            if option.id in self.options or len(self.options) < MAX_OPTIONS:
+                self.options[option.id] = option
 
     def stop(self) -> None:
         """Stop the answer."""
@@ -182,6 +185,7 @@ class LiveAgent:
         self._stopping.clear()
         self._failure = ""
         self._answer_cost = None
+        self._reported_problems.clear()
         self._process.message_count = 0
         self._turn = turn
         self.has_history = True
@@ -258,16 +262,20 @@ class LiveAgent:
         # What comes after the end of an answer belongs to none.
         if self._turn is not None and not self._stopping.is_set():
             self._turn.follow(update)
-            if self._turn.tool_count > MAX_TOOLS:
-                self._fail(
-                    f"{self._name} was stopped: it has made more than {MAX_TOOLS:,} tool calls."
-                )
-            if self._turn.tool_char_count > MAX_TOOL_CHARS:
-                self._fail(f"{self._name} was stopped: it has said too much about its tool calls.")
-            if self._turn.char_count > self._max_answer_chars:
-                self._fail(
-                    f"{self._name} was stopped: its answer has more than {self._max_answer_chars:,} characters (max_answer_chars)."
-                )
+            self._check_limits(self._turn)
+
+    def _check_limits(self, turn: AgentTurn) -> None:
+        """Stop an answer that is too much."""
+        if turn.tool_count > MAX_TOOLS:
+            self._fail(f"{self._name} was stopped: it has made more than {MAX_TOOLS:,} tool calls.")
+        if turn.tool_char_count > MAX_TOOL_CHARS:
+            self._fail(
+                f"{self._name} was stopped: it has said too much about its tool calls and plans."
+            )
+        if turn.char_count > self._max_answer_chars:
+            self._fail(
+                f"{self._name} was stopped: its answer has more than {self._max_answer_chars:,} characters (max_answer_chars)."
+            )
 
     def _follow_cost(self, cost: float) -> None:
         """Note what the agent's session has cost, and stop it at the limit."""
@@ -293,9 +301,10 @@ class LiveAgent:
     async def _ask_permission(self, news: ToolNews, choices: Sequence[PermissionChoice]) -> str:
         """Return the id of the answer about one of the agent's own tools; empty for none."""
         turn = self._turn
-        if turn is None:
+        if turn is None or self._stopping.is_set():
             return ""
         tool = turn.tool(news)
+        self._check_limits(turn)
         approvals = [choice for choice in choices if choice.allows]
         refusals = [choice for choice in choices if not choice.allows]
         refusal_id = refusals[0].id if refusals else ""
@@ -306,10 +315,10 @@ class LiveAgent:
         problem = ""
         if not approvals:
             problem = "it could only have been allowed for good"
-        elif len(text) > MAX_ASKED_CHARS:
-            problem = "it is too long to be read"
+        elif not text:
+            problem = "it is too long to be shown whole"
         if problem:
-            warn(self._host.log, f"{self._name} was refused what it asked for: {problem}.")
+            self._report_refusal(problem)
             return refusal_id
 
         names = (approvals[0].name, refusals[0].name if refusals else "")
@@ -332,3 +341,9 @@ class LiveAgent:
         if decision.reason:
             self.refusals.append(f"The user did not allow {tool.title}: {decision.reason}")
         return refusal_id if tool.is_refused else approvals[0].id
+
+    def _report_refusal(self, problem: str) -> None:
+        """Say once an answer why the agent was refused something. problem: the end of a sentence."""
+        if problem not in self._reported_problems:
+            self._reported_problems.add(problem)
+            warn(self._host.log, f"{self._name} was refused what it asked for: {problem}.")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import json
 import signal
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from mahtab_tui.bus.escaping import shorten_line
 from mahtab_tui.llm.base import ModelError
@@ -22,6 +23,14 @@ UPDATES = "session/update"
 MAX_MESSAGE_BYTES = 16 * 1024 * 1024
 MAX_STRUCTURE_BYTES = 4 * 1024 * 1024
 """Bytes of a message outside its strings. Each could become an object in memory."""
+MAX_REQUEST_STRUCTURE_BYTES = 100_000
+"""The same of a request. The library describes every one of its errors."""
+MAX_OPEN_REQUESTS = 100
+"""Requests of an agent that are not answered; further messages are read once there are fewer."""
+MAX_OPEN_REQUEST_BYTES = 2 * MAX_MESSAGE_BYTES
+"""Bytes of these requests beyond which no further message is read."""
+READ_TIMEOUT_S = 60.0
+"""Seconds that an agent may take to read a message."""
 MAX_MESSAGES = 100_000
 """The most messages of an agent for one question."""
 MAX_ERROR_BYTES = 20_000
@@ -35,6 +44,14 @@ EXIT_CHECK_S = 1.0
 the messages of one that has ended are read."""
 _POLL_INTERVAL_S = 0.01
 _READ_BYTES = 65_536
+
+
+class _OpenRequest(NamedTuple):
+    """A request of an agent that is not answered."""
+
+    id: int | str
+    """The agent's own id, which another of its requests may have, too."""
+    byte_count: int
 
 
 class AgentProcess:
@@ -69,6 +86,13 @@ class AgentProcess:
         self._errors = b""
         self.message_count = 0
         """Messages since the question began."""
+        self._open_requests: dict[int, _OpenRequest] = {}
+        """The agent's requests by the ids under which the library gets them."""
+        self._request_ids = itertools.count(1)
+        self._reply_sent = asyncio.Event()
+        """Set when a request was answered."""
+        self._sending = asyncio.Lock()
+        """Held until the agent has read nearly all that was sent."""
         self._reading_errors = asyncio.create_task(self._read_errors())
 
     @classmethod
@@ -103,12 +127,28 @@ class AgentProcess:
         return self._process.returncode is None and self._is_read
 
     async def send(self, message: Message) -> None:
-        """Send a message; does nothing if the agent has ended, as `receive` tells."""
-        if self._stdin.is_closing():
-            return
-        with contextlib.suppress(ConnectionError):
-            self._stdin.write(json.dumps(message).encode() + b"\n")
-            await self._stdin.drain()
+        """Send a message once the agent has read those before it; does nothing if the agent has ended,
+        as `receive` tells."""
+        if "error" in message:
+            # The library repeats the agent's words there.
+            message["error"].pop("data", None)
+        async with self._sending:
+            if self._stdin.is_closing() or self._problem:
+                return
+            if "method" not in message:
+                request = self._open_requests.pop(message["id"])
+                message["id"] = request.id
+            with contextlib.suppress(ConnectionError):
+                await self._write(json.dumps(message).encode() + b"\n")
+            self._reply_sent.set()
+
+    async def _write(self, line: bytes) -> None:
+        self._stdin.write(line)
+        try:
+            async with asyncio.timeout(READ_TIMEOUT_S):
+                await self._stdin.drain()
+        except TimeoutError:
+            self._problem = "does not read what it is sent"
 
     async def receive(self) -> Message | None:
         """Return the next request or answer; None if there will be none."""
@@ -128,6 +168,7 @@ class AgentProcess:
                     break
             try:
                 async with asyncio.timeout(EXIT_CHECK_S):
+                    await self._wait_for_replies()
                     line = await self._stdout.readline()
             except TimeoutError:
                 continue
@@ -145,11 +186,37 @@ class AgentProcess:
                 self._note_error(line)
             elif message.get("method") == UPDATES:
                 self._on_update(message.get("params"))
+            elif "method" in message and "id" in message:
+                return self._open_request(message, line)
             elif "id" in message:
                 return message
             # A flood in one piece would let nothing else run.
             await asyncio.sleep(0)
         return None
+
+    async def _wait_for_replies(self) -> None:
+        """Wait until there may be a further request."""
+        while self._has_many_requests():
+            self._reply_sent.clear()
+            await self._reply_sent.wait()
+
+    def _has_many_requests(self) -> bool:
+        byte_count = sum(request.byte_count for request in self._open_requests.values())
+        return len(self._open_requests) >= MAX_OPEN_REQUESTS or byte_count > MAX_OPEN_REQUEST_BYTES
+
+    def _open_request(self, message: Message, line: bytes) -> Message:
+        """Return a request of the agent as the library gets it. line: the message as it was sent."""
+        request_id = next(self._request_ids)
+        self._open_requests[request_id] = _OpenRequest(message["id"], len(line))
+        message["id"] = request_id
+        params = message.get("params")
+        if exceeds_structure_limit(line, MAX_REQUEST_STRUCTURE_BYTES):
+            message["params"] = None  # the library refuses it
+        elif isinstance(params, dict):
+            # The library would let what is in there replace the request's own parameters.
+            for name in ("_meta", "field_meta"):
+                params.pop(name, None)
+        return message
 
     async def close(self) -> None:
         """End the agent and its children."""

@@ -7,7 +7,6 @@ connection are used.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -28,19 +27,29 @@ from mahtab_tui.worker.tools.line_diff import unified_diff
 PROTOCOL_VERSION = 1
 AUTH_REQUIRED = -32000
 """The protocol's error for an agent that is not logged in."""
+METHOD_NOT_FOUND = -32601
+INVALID_PARAMS = -32602
 MAX_REASON_CHARS = 300
 """Characters of an agent's error in a sentence for the user."""
+MAX_ID_CHARS = 500
+"""Characters of a session's id, and of an option's id and each of its values."""
+MAX_CHOICES = 1_000
+"""Values of an option, with its id and the value that it has."""
+MAX_TOKENS = 10**12
+"""The most tokens that are believed."""
+MAX_COST_USD = 1e9
+"""The highest cost that is believed."""
 MODE_OPTION = "mode"
 """The name of the option that is the mode of an agent which has no such option itself."""
 
 
-class Words(NamedTuple):
+class AnswerNews(NamedTuple):
     """A piece of an answer."""
 
     text: str
 
 
-class Thought(NamedTuple):
+class ThoughtNews(NamedTuple):
     """A piece of an agent's thinking."""
 
     text: str
@@ -102,7 +111,7 @@ class ModeNews(NamedTuple):
     mode: str
 
 
-Update = Words | Thought | ToolNews | PlanNews | UsageNews | OptionsNews | ModeNews
+Update = AnswerNews | ThoughtNews | ToolNews | PlanNews | UsageNews | OptionsNews | ModeNews
 
 
 class PermissionChoice(NamedTuple):
@@ -122,7 +131,7 @@ class TurnEnd(NamedTuple):
     """The tokens that it has named."""
 
 
-class OpenedSession(NamedTuple):
+class AcpSession(NamedTuple):
     """An agent's session."""
 
     id: str
@@ -170,7 +179,7 @@ class AgentConnection:
 
     async def open_session(
         self, folder: Path, server: Sequence[str], earlier_session: str
-    ) -> OpenedSession:
+    ) -> AcpSession:
         """Go on in an earlier session if the agent can, else begin one.
 
         Args:
@@ -185,10 +194,12 @@ class AgentConnection:
         if earlier_session:
             response = await self._reopen(str(folder), earlier_session, servers)
             if response is not None:
-                return OpenedSession(earlier_session, _read_options(response), is_resumed=True)
+                return AcpSession(earlier_session, _read_options(response), is_resumed=True)
         with self._refusals("could not begin a session"):
             new_session = await self._agent.new_session(str(folder), mcp_servers=servers)
-        return OpenedSession(new_session.session_id, _read_options(new_session), is_resumed=False)
+        if len(new_session.session_id) > MAX_ID_CHARS:
+            raise ModelError(f"{self._name} could not begin a session: its id is too long.")
+        return AcpSession(new_session.session_id, _read_options(new_session), is_resumed=False)
 
     async def _reopen(
         self, folder: str, session_id: str, servers: list[Any]
@@ -228,11 +239,11 @@ class AgentConnection:
         used = response.usage
         if used is None:
             return TurnEnd(response.stop_reason, Usage())
-        read_tokens = used.cached_read_tokens or 0
-        written_tokens = used.cached_write_tokens or 0
+        read_tokens = _read_count(used.cached_read_tokens)
+        written_tokens = _read_count(used.cached_write_tokens)
         usage = Usage(
-            input_tokens=used.input_tokens + read_tokens + written_tokens,
-            output_tokens=used.output_tokens + (used.thought_tokens or 0),
+            input_tokens=_read_count(used.input_tokens) + read_tokens + written_tokens,
+            output_tokens=_read_count(used.output_tokens) + _read_count(used.thought_tokens),
             cache_read_tokens=read_tokens,
             cache_creation_tokens=written_tokens,
         )
@@ -290,10 +301,9 @@ class _Client:
             if option.kind in ("allow_once", "reject_once")
         ]
         try:
-            tool = _read_tool(tool_call)
+            choice_id = await self._ask(_read_tool(tool_call), choices)
         except RecursionError:
-            raise RequestError.invalid_params({"details": "too deeply nested"}) from None
-        choice_id = await self._ask(tool, choices)
+            raise RequestError(INVALID_PARAMS, "The tool call is nested too deeply.") from None
         outcome: schema.AllowedOutcome | schema.DeniedOutcome
         outcome = schema.DeniedOutcome(outcome="cancelled")
         if choice_id:
@@ -304,7 +314,7 @@ class _Client:
         """Do nothing: `AgentProcess` reads updates."""
 
     async def _refuse(self, *args: Any, **kwargs: Any) -> Any:
-        raise RequestError.method_not_found("This client has no files and no terminals.")
+        raise RequestError(METHOD_NOT_FOUND, "This client has no files and no terminals.")
 
     read_text_file = _refuse
     write_text_file = _refuse
@@ -324,9 +334,9 @@ def read_update(params: object) -> Update | None:
         return None
     match update:
         case schema.AgentMessageChunk():
-            return Words(_read_block(update.content))
+            return AnswerNews(_read_block(update.content))
         case schema.AgentThoughtChunk():
-            return Thought(_read_block(update.content))
+            return ThoughtNews(_read_block(update.content))
         case schema.ToolCallStart() | schema.ToolCallProgress():
             # What is nested too deeply cannot be written.
             with suppress(RecursionError):
@@ -335,13 +345,19 @@ def read_update(params: object) -> Update | None:
             return PlanNews([(entry.content, entry.status) for entry in update.entries])
         case schema.UsageUpdate():
             cost = update.cost.amount if update.cost and update.cost.currency == "USD" else -1.0
-            is_cost = math.isfinite(cost) and cost >= 0
-            return UsageNews(update.used, update.size, cost if is_cost else None)
+            is_cost = 0 <= cost <= MAX_COST_USD
+            used_tokens = _read_count(update.used)
+            return UsageNews(used_tokens, _read_count(update.size), cost if is_cost else None)
         case schema.ConfigOptionUpdate():
             return OptionsNews(_read_options(update))
         case schema.CurrentModeUpdate():
             return ModeNews(update.current_mode_id)
     return None
+
+
+def _read_count(tokens: int | None) -> int:
+    """Return a number of tokens that can be calculated with and shown."""
+    return min(tokens or 0, MAX_TOKENS)
 
 
 def _read_tool(
@@ -422,4 +438,9 @@ def _read_options(response: Any) -> list[Option]:
     if modes is not None and MODE_OPTION not in [option.id for option in options]:
         choices = [mode.id for mode in modes.available_modes]
         options.append(Option(MODE_OPTION, modes.current_mode_id, choices, is_mode=True))
-    return options
+    return [option for option in options if not _is_too_long(option)]
+
+
+def _is_too_long(option: Option) -> bool:
+    texts = (option.id, option.value, *option.choices)
+    return len(texts) > MAX_CHOICES or max(map(len, texts)) > MAX_ID_CHARS

@@ -7,12 +7,12 @@ import time
 from dataclasses import dataclass, field
 
 from mahtab_tui.acp_client.protocol import (
+    AnswerNews,
     PlanNews,
-    Thought,
+    ThoughtNews,
     ToolNews,
     Update,
     UsageNews,
-    Words,
 )
 from mahtab_tui.agent.host import ModelHost
 from mahtab_tui.bus.hidden_characters import visible
@@ -33,6 +33,12 @@ MAX_RESULT_CHARS = 12_000
 """Characters of what a tool has returned; the middle of a longer text is left out."""
 MAX_ARGUMENTS_CHARS = 10_000
 MAX_TITLE_CHARS = 1_000
+MAX_SHOWN_CHARS = MAX_TITLE_CHARS + MAX_ARGUMENTS_CHARS + MAX_RESULT_CHARS
+"""Characters of a tool call that are kept when it has ended."""
+MAX_CALL_CHARS = 1_000_000
+"""Characters of a tool call that are kept until then."""
+MAX_ASKED_CHARS = 200_000
+"""Characters of an action that the user can be asked about."""
 FILES_NOT_UNDONE = "Undo does not reach files that this agent's own tools change."
 CHANGING_KINDS = ("edit", "delete", "move", "execute")
 """Kinds of tools that may change files."""
@@ -66,8 +72,8 @@ _OWN_TITLES = frozenset(spelling.format(tool) for spelling in _SPELLINGS for too
 
 
 @dataclass
-class Tool:
-    """A tool call of an agent."""
+class AgentToolCall:
+    """A call of one of an agent's own tools."""
 
     call: str
     """The number of its entry."""
@@ -78,6 +84,11 @@ class Tool:
     status: str = ""
     arguments: str = ""
     text: str = ""
+    """What it has returned, or would change in files; the middle of a longer text is left out."""
+    whole_text: str = ""
+    """The same without an omission; empty once the call is cut."""
+    is_cut: bool = False
+    """Whether only what is shown of it is kept, so that the user cannot be asked about it."""
     has_diff: bool = False
     logged: tuple[str, ...] = ()
     """What the newest record of it says."""
@@ -105,17 +116,27 @@ class Tool:
         self.status = news.status or self.status
         self.arguments = self.arguments if news.arguments is None else news.arguments
         if news.text is not None:
-            self.text = news.text
+            self.text = shorten(news.text, MAX_RESULT_CHARS)
+            self.whole_text = news.text
             self.has_diff = news.has_diff
+        max_chars = MAX_SHOWN_CHARS if self.has_ended else MAX_CALL_CHARS
+        self.is_cut = self.is_cut or self.char_count > max_chars
+        if self.is_cut:
+            self.title = self.title[:MAX_TITLE_CHARS]
+            self.arguments = self.arguments[:MAX_ARGUMENTS_CHARS]
+            self.whole_text = ""
+
+    @property
+    def char_count(self) -> int:
+        return len(self.title) + len(self.arguments) + len(self.whole_text)
 
     @property
     def details(self) -> str:
         """What it has returned and changed, and whether undo reaches that."""
-        text = shorten(self.text, MAX_RESULT_CHARS)
         if (self.has_diff or self.kind in CHANGING_KINDS) and not self.is_refused:
             # First, because the rest is folded.
-            return f"{FILES_NOT_UNDONE}\n{text}".rstrip()
-        return text
+            return f"{FILES_NOT_UNDONE}\n{self.text}".rstrip()
+        return self.text
 
 
 class AgentTurn:
@@ -134,13 +155,13 @@ class AgentTurn:
         self._step = 0
         self._words: list[str] = []
         self._thoughts: list[str] = []
-        self._tools: dict[str, Tool] = {}
+        self._tools: dict[str, AgentToolCall] = {}
         """The tool calls by the agent's ids."""
         self._answers: list[str] = []
         self.char_count = 0
         """Characters of the words and thoughts so far."""
         self.tool_char_count = 0
-        """Characters of the records of tool calls so far."""
+        """Characters that are kept of tool calls, and of the records of these and of plans."""
 
     @property
     def answer(self) -> str:
@@ -150,7 +171,7 @@ class AgentTurn:
     def follow(self, update: Update) -> None:
         """Log an update."""
         match update:
-            case Words(text):
+            case AnswerNews(text):
                 self._end_thoughts()
                 self._words.append(make_encodable(text))
                 self.char_count += len(text)
@@ -162,7 +183,7 @@ class AgentTurn:
                     kind="prose",
                 )
                 emit(self._host.log, piece)
-            case Thought(text):
+            case ThoughtNews(text):
                 self._thoughts.append(make_encodable(text))
                 self.char_count += len(text)
                 thought = AssistantThoughtStream(
@@ -174,6 +195,7 @@ class AgentTurn:
             case PlanNews(steps):
                 lines = [f"{_PLAN_MARKS.get(state, '·')} {step}" for step, state in steps]
                 text = shorten("\n".join(lines), MAX_RESULT_CHARS)
+                self.tool_char_count += len(text)
                 plan = self._tool_record(f"{self.number}.plan", "plan", "ok", text)
                 emit(self._host.log, plan.changed(is_plan=True))
             case UsageNews():
@@ -184,13 +206,16 @@ class AgentTurn:
     def tool_count(self) -> int:
         return len(self._tools)
 
-    def tool(self, news: ToolNews) -> Tool:
+    def tool(self, news: ToolNews) -> AgentToolCall:
         """Return a tool call with what is new about it."""
         tool = self._tools.get(news.id)
         if tool is None:
-            tool = Tool(f"{self.number}.{self._step}.{len(self._tools)}")
+            tool = AgentToolCall(f"{self.number}.{self._step}.{len(self._tools)}")
             self._tools[news.id] = tool
+            self.tool_char_count += len(news.id)
+        self.tool_char_count -= tool.char_count
         tool.update(news)
+        self.tool_char_count += tool.char_count
         return tool
 
     def end(self, state: str) -> None:
@@ -218,7 +243,7 @@ class AgentTurn:
         if tool.has_ended or tool.is_ours:
             self._report("thinking")
 
-    def _show_tool(self, tool: Tool, state: str) -> None:
+    def _show_tool(self, tool: AgentToolCall, state: str) -> None:
         title = tool.title.strip() or tool.kind or "a tool"
         arguments = make_encodable(tool.arguments[:MAX_ARGUMENTS_CHARS])
         record = self._tool_record(tool.call, title, state, tool.details)
@@ -270,14 +295,17 @@ class AgentTurn:
         self._step += 1
 
 
-def describe_permission(tool: Tool) -> str:
-    """Return what a tool would do, for the user who is asked."""
+def describe_permission(tool: AgentToolCall) -> str:
+    """Return what a tool would do, for the user who is asked; empty if it cannot be shown whole."""
+    if tool.is_cut:
+        return ""
     lines = [f"# {tool.title.strip() or tool.kind or 'a tool'}"]
     arguments = json.loads(tool.arguments or "null")
     if tool.has_diff or not arguments:
-        lines.append(tool.text)
+        lines.append(tool.whole_text)
     elif isinstance(arguments, dict):
         lines += [f"{name} = {value}" for name, value in arguments.items()]
     else:
         lines.append(str(arguments))
-    return visible(make_encodable("\n".join(lines)))
+    text = visible(make_encodable("\n".join(lines)))
+    return text if len(text) <= MAX_ASKED_CHARS else ""

@@ -9,20 +9,38 @@ from typing import Any, Self
 
 import pytest
 
-from mahtab_tui.bus.records import Record
+from mahtab_tui.bus.records import AssistantChatStream, Record, RecordHandler, Window
 from mahtab_tui.kernel.process import ProcessKernel
+from mahtab_tui.session import Session
 from mahtab_tui.session.open_session import open_door
 from mahtab_tui.settings.model import load_settings
 from tests import tags
-from tests.integration.sessions import Opened
+from tests.integration.sessions import Opened, Watched
 from tests.waiting import wait_for
 
 ROOT = Path(__file__).parents[2]
 END_STATES = ("done", "failed", "stopped")
 
 
+class UnstoredRecords(RecordHandler):
+    """Keeps records that no store gets: pieces of answers, and how full the agent's context is."""
+
+    kinds = (AssistantChatStream, Window)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.records: list[Any] = []
+
+    def fold(self, record: Record) -> None:
+        self.records.append(record)
+
+
 class Answering(Opened):
     """A session whose questions an agent answers."""
+
+    def __init__(self, session: Session, store: Watched) -> None:
+        super().__init__(session, store)
+        self.unstored = UnstoredRecords()
 
     @classmethod
     def begin(
@@ -31,6 +49,7 @@ class Answering(Opened):
         definition = {"command": list(command), "env": {"PYTHONPATH": str(ROOT)}, **agent}
         settings = load_settings(model="acp:other", acp={"other": definition}, **values)
         it = cls.make(settings, kernel=ProcessKernel(), past=past, open_door=open_door)
+        it.session.log.addHandler(it.unstored)
         it.session.start()
         return it
 

@@ -10,24 +10,10 @@ from PIL import Image
 
 from mahtab_tui.bus.conversation import Conversation
 from mahtab_tui.bus.entries import AnswerText, Cell, ToolUse
-from mahtab_tui.bus.records import AssistantChatStream, Record, RecordHandler
 from tests import tags
 from tests.acp_client.conftest import Answering, OpenAnswering
 from tests.pictures import encoded
 from tests.waiting import wait_for
-
-
-class Pieces(RecordHandler):
-    """Keeps the pieces of answers."""
-
-    kinds = (AssistantChatStream,)
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.texts: list[str] = []
-
-    def fold(self, record: Record) -> None:
-        self.texts.append(record.text)
 
 
 def entries(it: Answering) -> list[object]:
@@ -51,10 +37,8 @@ def test_an_agent_answers_and_runs_code_in_the_namespace(answering: OpenAnswerin
 
 def test_words_come_in_pieces_and_end_as_an_answer(answering: OpenAnswering) -> None:
     it = answering()
-    pieces = Pieces()
-    it.session.log.addHandler(pieces)
     assert it.ask("say one two three") == "one two three "
-    assert pieces.texts == ["one ", "two ", "three "]
+    assert [piece.text for piece in it.unstored.records] == ["one ", "two ", "three "]
 
 
 def test_code_in_the_words_of_an_agent_stays_words(answering: OpenAnswering) -> None:
@@ -146,9 +130,7 @@ def test_an_agent_runs_nothing_once_its_answer_has_ended(
 def test_an_answer_that_is_stopped_keeps_its_words(answering: OpenAnswering) -> None:
     it = answering()
     turn = it.begin_question("wait")
-    pieces = Pieces()
-    it.session.log.addHandler(pieces)
-    wait_for(lambda: pieces.texts)
+    wait_for(lambda: it.unstored.records)
     it.session.stop()
     assert it.wait_end(turn) == "stopped"
     answer = it.store.wait(tags.ASSISTANT_CHAT, turn=turn)

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from mahtab_tui.acp_client import live_agent
+from mahtab_tui.acp_client import live_agent, process
 from mahtab_tui.acp_client.agent import OutsideAgent
 from mahtab_tui.bus.records import encode
 from mahtab_tui.bus.sanitize import plain
@@ -76,11 +76,41 @@ def test_texts_that_cannot_be_encoded_are_stored(hostile: OpenAnswering) -> None
     assert it.store.of(tags.USAGE)[-1].cost is None
 
 
-def test_an_answer_may_not_call_too_many_tools(hostile: OpenAnswering) -> None:
-    it = hostile("tools")
+@pytest.mark.parametrize(
+    ("how", "max_chars", "sentence"),
+    [
+        ("tools", 10_000, "it has made more than 1,000 tool calls."),
+        ("renames", 1_100_000, "it has said too much about its tool calls and plans."),
+        ("plans", 1_100_000, "it has said too much about its tool calls and plans."),
+        ("long_results", 240_000, "it has said too much about its tool calls and plans."),
+        ("words", 20_000, "its answer has more than 10,000 characters (max_answer_chars)."),
+    ],
+)
+def test_an_answer_that_is_too_much_is_stopped(
+    hostile: OpenAnswering,
+    monkeypatch: pytest.MonkeyPatch,
+    how: str,
+    max_chars: int,
+    sentence: str,
+) -> None:
+    monkeypatch.setattr(live_agent, "CANCEL_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(live_agent, "MAX_TOOL_CHARS", 1_000_000)
+    it = hostile(how, max_answer_chars=10_000)
     assert it.wait_end(it.begin_question("Hello?")) == "failed"
-    assert it.notices == ["other was stopped: it has made more than 1,000 tool calls."]
-    assert len({record.call for record in it.store.of(tags.ASSISTANT_TOOL)}) <= 1_001
+    assert f"other was stopped: {sentence}" in it.notices
+    texts = [f"{record.text}{record.attrs.get('arguments', '')}" for record in it.store.records]
+    assert sum(map(len, texts)) < max_chars
+
+
+def test_results_of_ended_calls_are_not_kept_whole(
+    hostile: OpenAnswering, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live_agent, "MAX_TOOL_CHARS", 1_000_000)
+    it = hostile("ended_results")
+    it.ask("Hello?")
+    results = it.store.of(tags.ASSISTANT_TOOL)
+    assert len(results) == 20
+    assert "\n[… 88,000 characters left out …]\n" in results[-1].text
 
 
 def test_what_says_nothing_new_about_a_tool_is_not_stored(hostile: OpenAnswering) -> None:
@@ -88,16 +118,6 @@ def test_what_says_nothing_new_about_a_tool_is_not_stored(hostile: OpenAnswering
     it.ask("Hello?")
     records = it.store.of(tags.ASSISTANT_TOOL)
     assert [record.state for record in records] == ["running", "stopped"]
-
-
-def test_all_that_is_said_about_tools_is_limited(
-    hostile: OpenAnswering, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(live_agent, "MAX_TOOL_CHARS", 100_000)
-    it = hostile("renames")
-    assert it.wait_end(it.begin_question("Hello?")) == "failed"
-    assert it.notices == ["other was stopped: it has said too much about its tool calls."]
-    assert sum(len(record.arguments) for record in it.store.of(tags.ASSISTANT_TOOL)) < 200_000
 
 
 def test_only_some_permissions_are_asked_at_once(
@@ -123,11 +143,80 @@ def test_a_permission_ends_with_the_answer(hostile: OpenAnswering) -> None:
     assert it.session.approvals.waiting == ()
 
 
-def test_a_permission_for_good_is_refused(hostile: OpenAnswering) -> None:
-    it = hostile("standing_permission")
-    assert it.ask("Hello?") == '{"outcome": {"outcome": "cancelled"}}'
+def test_a_permission_for_good_is_refused_and_said_once(hostile: OpenAnswering) -> None:
+    it = hostile("standing_permissions")
     refusal = "other was refused what it asked for: it could only have been allowed for good."
-    assert it.notices == [refusal]
+    for question_count in (1, 2):
+        assert it.ask("Hello?") == '{"outcome": {"outcome": "cancelled"}}' * 2
+        assert it.notices == [refusal] * question_count
+
+
+def test_an_error_does_not_repeat_the_request(hostile: OpenAnswering) -> None:
+    it = hostile("long_request")
+    assert int(it.ask("Hello?")) < 200
+
+
+def test_a_request_of_too_many_values_is_refused(hostile: OpenAnswering) -> None:
+    it = hostile("wide_request")
+    assert it.ask("Hello?") == "Invalid params"
+
+
+def test_a_request_that_is_nested_deeply_is_answered(
+    hostile: OpenAnswering, caplog: pytest.LogCaptureFixture
+) -> None:
+    it = hostile("deep_requests")
+    assert it.ask("Hello?") == "I have asked."
+    assert [record for record in caplog.records if record.name == "root"] == []
+
+
+def test_nothing_beside_the_protocol_replaces_what_is_asked(hostile: OpenAnswering) -> None:
+    it = hostile("replaced_parameters")
+    turn = it.begin_question("Hello?")
+    request = it.wait_approval()
+    assert (request.text, request.answers) == ("# The tool\n", ("Yes", ""))
+    it.decide("run")
+    assert it.wait_end(turn) == "done"
+    # The agent's own id.
+    assert '"id": 7, "result": {"outcome": {"optionId": "yes"' in it.answer(turn)
+
+
+def test_an_agent_that_does_not_read_is_ended(
+    hostile: OpenAnswering, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "READ_TIMEOUT_S", 0.5)
+    it = hostile("unread_replies")
+    assert it.wait_end(it.begin_question("Hello?")) == "failed"
+    assert it.notices == ["other does not read what it is sent, and was ended." + END_OF_SENTENCE]
+
+
+@pytest.mark.parametrize("limit", ["MAX_OPEN_REQUESTS", "MAX_OPEN_REQUEST_BYTES"])
+def test_requests_wait_until_earlier_ones_are_answered(
+    hostile: OpenAnswering, monkeypatch: pytest.MonkeyPatch, limit: str
+) -> None:
+    monkeypatch.setattr(process, limit, 1)
+    it = hostile("crowded_requests")
+    turn = it.begin_question("Hello?")
+    for number in (1, 2, 3):
+        request = f"{turn}.permission-{number}"
+        it.wait_approval(request=request)
+        it.decide("run", request)
+    assert it.wait_end(turn) == "done"
+    states = [record.state for record in it.store.of(tags.APPROVAL)]
+    assert states == ["waiting", "run"] * 3
+
+
+def test_only_some_options_are_kept(hostile: OpenAnswering) -> None:
+    it = hostile("many_options")
+    it.ask("Hello?")
+    rows = it.session.agent.change_options("").splitlines()
+    names = ["size", *(f"option {number}" for number in range(live_agent.MAX_OPTIONS - 1))]
+    assert rows == [f"{name} is small (of small, large)" for name in names]
+
+
+def test_numbers_that_nobody_can_calculate_with_are_not_believed(hostile: OpenAnswering) -> None:
+    it = hostile("long_numbers")
+    it.ask("Hello?")
+    assert [window.tokens for window in it.unstored.records] == [10**12]
 
 
 def test_the_name_of_our_tool_in_a_title_allows_nothing(hostile: OpenAnswering) -> None:
@@ -224,17 +313,6 @@ def test_a_start_that_hangs_ends_with_the_session(hostile: OpenAnswering) -> Non
     agent = read_pid("agent.pid")
     it.session.close()
     wait_for(lambda: not alive(agent))
-
-
-def test_an_answer_may_not_be_too_long(
-    hostile: OpenAnswering, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(live_agent, "CANCEL_TIMEOUT_S", 0.2)
-    it = hostile("words", max_answer_chars=10_000)
-    assert it.wait_end(it.begin_question("Hello?")) == "failed"
-    sentence = "other was stopped: its answer has more than 10,000 characters (max_answer_chars)."
-    assert sentence in it.notices
-    assert 10_000 < len(it.answer(1)) < 20_000
 
 
 def test_an_agent_that_does_not_stop_is_ended(

@@ -13,6 +13,8 @@ from typing import Any
 
 HOW = sys.argv[1]
 OUTSIDE = "\x1b]0;title\x07\x1b[2J\u202eevil\x9b31m"
+ONCE = [{"optionId": "yes", "name": "Yes", "kind": "allow_once"}]
+"""The only answer to a question."""
 
 
 def send(message: object) -> None:
@@ -35,8 +37,35 @@ def say(text: str) -> None:
     send(update(sessionUpdate="agent_message_chunk", content=content))
 
 
-def answer(request: dict[str, Any], result: object) -> None:
-    send({"jsonrpc": "2.0", "id": request["id"], "result": result})
+def show_tool(**fields: Any) -> None:
+    send(update(sessionUpdate="tool_call", **fields))
+
+
+def text_part(text: str) -> dict[str, object]:
+    return {"type": "content", "content": {"type": "text", "text": text}}
+
+
+def request(method: str, params: object) -> None:
+    """Send a request. All have the same id."""
+    send({"jsonrpc": "2.0", "id": 7, "method": method, "params": params})
+
+
+def ask_permission(
+    options: object = ONCE, more: dict[str, object] | None = None, **call: Any
+) -> None:
+    """Ask whether a tool may run. more: further parameters of the request."""
+    call = {"toolCallId": "t", "title": "x", **call}
+    params = {"sessionId": "s", "toolCall": call, "options": options, **(more or {})}
+    request("session/request_permission", params)
+
+
+def read_reply() -> dict[str, Any]:
+    reply: dict[str, Any] = json.loads(sys.stdin.readline())
+    return reply
+
+
+def answer(message: dict[str, Any], result: object) -> None:
+    send({"jsonrpc": "2.0", "id": message["id"], "result": result})
 
 
 def garbage() -> None:
@@ -64,95 +93,161 @@ def unknown() -> None:
         send(update(**fields))
     send({"jsonrpc": "2.0", "method": "session/update", "params": []})
     send({"jsonrpc": "2.0", "method": "dance/now", "params": {}})
-    for number, method in enumerate(
-        (
-            "fs/read_text_file",
-            "fs/write_text_file",
-            "terminal/create",
-            "dance/now",
-            "elicitation/create",
-        )
+    for method in (
+        "fs/read_text_file",
+        "fs/write_text_file",
+        "terminal/create",
+        "dance/now",
+        "elicitation/create",
+        "session/request_permission",
     ):
         params = {"sessionId": "s", "path": "/etc/passwd", "content": "x", "command": "id"}
-        send({"jsonrpc": "2.0", "id": 100 + number, "method": method, "params": params})
-        reply = json.loads(sys.stdin.readline())
-        say("refused " if "error" in reply else "served ")
-    send({"jsonrpc": "2.0", "id": 200, "method": "session/request_permission", "params": {}})
-    say("refused " if "error" in json.loads(sys.stdin.readline()) else "served ")
+        request(method, params)
+        say("refused " if "error" in read_reply() else "served ")
 
 
 def escapes() -> None:
     say(f"Words {OUTSIDE}")
-    call = {"toolCallId": OUTSIDE, "title": f"Tool {OUTSIDE}", "rawInput": {OUTSIDE: OUTSIDE}}
-    content = [{"type": "content", "content": {"type": "text", "text": f"Result {OUTSIDE}"}}]
-    send(update(sessionUpdate="tool_call", status="completed", content=content, **call))
+    show_tool(
+        toolCallId=OUTSIDE,
+        title=f"Tool {OUTSIDE}",
+        rawInput={OUTSIDE: OUTSIDE},
+        status="completed",
+        content=[text_part(f"Result {OUTSIDE}")],
+    )
     entries = [{"content": OUTSIDE, "priority": "high", "status": "pending"}]
     send(update(sessionUpdate="plan", entries=entries))
+
+
+def nest(depth: int) -> list[Any]:
+    """Return lists in each other."""
+    value: list[Any] = []
+    for _ in range(depth):
+        value = [value]
+    return value
 
 
 def broken_texts() -> None:
     """Send texts that cannot be encoded, and numbers that are none."""
     broken = "\ud800"
     say(f"Words {broken}")
-    call = {"toolCallId": broken, "title": broken * 5_000, "rawInput": {broken: broken}}
-    content = [{"type": "content", "content": {"type": "text", "text": broken}}]
-    send(update(sessionUpdate="tool_call", status="completed", content=content, **call))
-    deep: Any = "deep"
-    for _ in range(900):
-        deep = [deep]
-    send(update(sessionUpdate="tool_call", toolCallId="deep", title="deep", rawInput=deep))
+    show_tool(
+        toolCallId=broken,
+        title=broken * 5_000,
+        rawInput={broken: broken},
+        status="completed",
+        content=[text_part(broken)],
+    )
+    show_tool(toolCallId="deep", title="deep", rawInput=nest(900))
     entries = [{"content": broken, "priority": "high", "status": "pending"}] * 10_000
     send(update(sessionUpdate="plan", entries=entries))
-    for amount in (float("nan"), float("inf"), -1.0):
+    for amount in (float("nan"), float("inf"), -1.0, 1e300):
         cost = {"amount": amount, "currency": "USD"}
         send(update(sessionUpdate="usage_update", used=1, size=10, cost=cost))
-    options = [{"optionId": "yes", "name": broken * 1_000, "kind": "allow_once"}]
-    params = {
-        "sessionId": "s",
-        "toolCall": {"toolCallId": "t", "title": broken},
-        "options": options,
-    }
-    send({"jsonrpc": "2.0", "id": 7, "method": "session/request_permission", "params": params})
-    sys.stdin.readline()
+    ask_permission([{**ONCE[0], "name": broken * 1_000}], title=broken)
+    read_reply()
+
+
+def long_numbers() -> None:
+    send(update(sessionUpdate="usage_update", used=10**4_000, size=1))
+
+
+def long_request() -> None:
+    """Send a request that is none."""
+    request("session/request_permission", {"text": "x" * 1_000_000})
+    say(str(len(json.dumps(read_reply()))))
+
+
+def wide_request() -> None:
+    """Ask about a call of many values."""
+    ask_permission(rawInput=[[]] * 30_000)
+    say(read_reply()["error"]["message"])
+
+
+def deep_requests() -> None:
+    """Ask about calls that are nested about as deeply as can be read."""
+    for depth in range(900, 980):
+        ask_permission([], rawInput=nest(depth))
+    request("dance/now", {})
+    while read_reply().get("error", {}).get("message") != "Method not found":
+        pass
+    say("I have asked.")
+
+
+def replaced_parameters() -> None:
+    """Ask about one tool, and about another one beside the protocol."""
+    replaced = {"tool_call": "other", "options": [], "self": 1}
+    ask_permission(more={"_meta": replaced, "field_meta": replaced}, title="The tool")
+    say(json.dumps(read_reply()))
+
+
+def unread_replies() -> None:
+    """Ask without reading an answer."""
+    while True:
+        request("dance/now", {})
+
+
+def crowded_requests() -> None:
+    """Ask three questions at once."""
+    for number in range(3):
+        ask_permission(toolCallId=str(number))
+    for _ in range(3):
+        read_reply()
 
 
 def tools() -> None:
     for number in range(5_000):
-        send(update(sessionUpdate="tool_call", toolCallId=str(number), title="tool"))
+        show_tool(toolCallId=str(number), title="tool")
+
+
+def long_results() -> None:
+    show_results(20, "in_progress")
+
+
+def ended_results() -> None:
+    show_results(20, "completed")
+
+
+def show_results(count: int, status: str) -> None:
+    content = [text_part("r" * 100_000)]
+    for number in range(count):
+        show_tool(toolCallId=str(number), title="Look", status=status, content=content)
+
+
+def plans() -> None:
+    for number in range(1_000):
+        entry = {"content": f"{number} " * 2_000, "priority": "high", "status": "pending"}
+        send(update(sessionUpdate="plan", entries=[entry]))
+
+
+def many_options() -> None:
+    """Offer options again and again, always others, and some that are too long."""
+    for number in range(300):
+        names = [f"option {number}", f"{number}" * 1_000]
+        options = [{**OPTION, "id": name} for name in names]
+        send(update(sessionUpdate="config_option_update", configOptions=options))
 
 
 def permissions() -> None:
-    options = [{"optionId": "yes", "name": f"Yes {OUTSIDE}", "kind": "allow_once"}]
     for number in range(200):
-        call = {"toolCallId": f"t{number}", "title": f"Tool {OUTSIDE}"}
-        params = {"sessionId": "s", "toolCall": call, "options": options}
-        send(
-            {
-                "jsonrpc": "2.0",
-                "id": number,
-                "method": "session/request_permission",
-                "params": params,
-            }
+        ask_permission(
+            [{**ONCE[0], "name": f"Yes {OUTSIDE}"}],
+            toolCallId=f"t{number}",
+            title=f"Tool {OUTSIDE}",
         )
-
     time.sleep(1_000)
 
 
 def forgotten_permission() -> None:
     """Ask for a permission, and end the answer."""
-    options = [{"optionId": "yes", "name": "Yes", "kind": "allow_once"}]
-    params = {"sessionId": "s", "toolCall": {"toolCallId": "t", "title": "x"}, "options": options}
-    send({"jsonrpc": "2.0", "id": 7, "method": "session/request_permission", "params": params})
+    ask_permission()
     time.sleep(0.5)
 
 
-def standing_permission() -> None:
-    options = [
-        {"optionId": kind, "name": kind, "kind": kind} for kind in ("allow_always", "reject_always")
-    ]
-    params = {"sessionId": "s", "toolCall": {"toolCallId": "t", "title": "x"}, "options": options}
-    send({"jsonrpc": "2.0", "id": 7, "method": "session/request_permission", "params": params})
-    say(json.dumps(json.loads(sys.stdin.readline())["result"]))
+def standing_permissions() -> None:
+    for _ in range(2):
+        ask_permission([{**ONCE[0], "kind": kind} for kind in ("allow_always", "reject_always")])
+        say(json.dumps(read_reply()["result"]))
 
 
 DISGUISES: tuple[dict[str, object], ...] = (
@@ -174,15 +269,9 @@ DISGUISES: tuple[dict[str, object], ...] = (
 
 def disguise() -> None:
     """Ask for permissions whose titles have the name of our own tool in them."""
-    for number, call in enumerate(DISGUISES):
-        options = [{"optionId": "yes", "name": "Yes", "kind": "allow_once"}]
-        params = {
-            "sessionId": "s",
-            "toolCall": {"toolCallId": str(number), **call},
-            "options": options,
-        }
-        send({"jsonrpc": "2.0", "id": 7, "method": "session/request_permission", "params": params})
-        sys.stdin.readline()
+    for call in DISGUISES:
+        ask_permission(**{"toolCallId": str(call), **call})
+        read_reply()
     say("I have asked.")
 
 
@@ -231,18 +320,15 @@ def orphan() -> None:
 
 def repeats() -> None:
     """Tell again and again of one tool call."""
-    result = {"type": "content", "content": {"type": "text", "text": "r" * 12_000}}
-    call = {"toolCallId": "one", "title": "Look", "status": "in_progress", "content": [result]}
     for _ in range(100):
-        send(update(sessionUpdate="tool_call", **call))
+        show_tool(
+            toolCallId="one", title="Look", status="in_progress", content=[text_part("r" * 12_000)]
+        )
 
 
 def renames() -> None:
     for number in range(10_000):
-        title = f"Look {number}"
-        arguments = {"text": "a" * 9_000}
-        call = {"toolCallId": "one", "title": title, "rawInput": arguments}
-        send(update(sessionUpdate="tool_call", **call))
+        show_tool(toolCallId="one", title=f"Look {number}", rawInput={"text": "a" * 9_000})
 
 
 def slow() -> None:
@@ -291,15 +377,15 @@ if HOW == "stubborn":
     child = subprocess.Popen(["sleep", "1000"])
     Path("child.pid").write_text(str(child.pid))
 for line in sys.stdin:
-    request = json.loads(line)
-    method = request.get("method")
+    message = json.loads(line)
+    method = message.get("method")
     if DEADLY.get(HOW) == method:
         sys.exit(9)
     if ENDLESS.get(HOW) == method:
         time.sleep(1_000)
     if method == "session/prompt" and HOW in globals():
         globals()[HOW]()
-    if "id" in request and method is not None:
-        answer(request, RESULTS[method])
+    if "id" in message and method is not None:
+        answer(message, RESULTS[method])
 if HOW == "stubborn":
     time.sleep(1_000)
