@@ -38,6 +38,10 @@ _PREPARE = """import mmap, os, pathlib, shutil, sqlite3, subprocess, threading
 handles = []
 def sh(command): subprocess.run(command, shell=True, stderr=subprocess.DEVNULL)
 def keep(handle): handles.append(handle)
+def exchange(*names):
+    names = list(dict.fromkeys(names))
+    for name in names: os.rename(name, f'{name}-moved')
+    for old, new in zip(names, names[1:] + names[:1]): os.rename(f'{old}-moved', new)
 def close_all():
     for handle in handles: handle.close()
     handles.clear()
@@ -61,6 +65,8 @@ _STATEMENTS = """
     os.unlink(FILE); pathlib.Path(FILE).write_text(TEXT)
     os.link(FILE, FILE)
     os.link(FILE, FILE); open(FILE, 'a').write(TEXT)
+    exchange(FILE, FILE)
+    exchange(FILE, FILE, FILE, FILE)
     os.symlink(FILE, LINK)
     open(LINK, 'a').write(TEXT)
     os.unlink(LINK)

@@ -15,13 +15,13 @@ from typing import Any
 
 import pytest
 
-from mahtab_tui.bus.values import describe_files
+from mahtab_tui.bus.values import NotRestored, describe_files
 from mahtab_tui.kernel.process import ProcessKernel
-from mahtab_tui.kernel.values import FileWatching, KernelState
+from mahtab_tui.kernel.values import FileWatching, KernelState, Restoration
 from mahtab_tui.settings.model import file_copies_folder
 from mahtab_tui.store.file_copies import collect_file_copies, delete_file_copies
 from tests.integration.kernels import Cells, interpreters, running
-from tests.random_files import find_problems, watched_kernel
+from tests.random_files import find_problems, read_tree, watched_kernel
 from tests.waiting import alive, wait_for
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="files are watched on Linux only")
@@ -148,6 +148,11 @@ def watching(folder: Path, **changes: Any) -> FileWatching:
     return FileWatching((str(folder),), (), str(copies), 200)._replace(**changes)
 
 
+def unrestored_files(restoration: Restoration) -> list[NotRestored]:
+    """Return what an undo has left as it is in the folders of these tests."""
+    return [item for item in restoration.not_restored if "case" in item.name]
+
+
 @pytest.fixture(scope="module")
 def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cells]:
     """A kernel whose files are watched, for all tests that leave it as it is."""
@@ -215,7 +220,7 @@ def test_effects_on_files_are_undone_and_redone(watched: Cells, folder: Path, ef
 
     restoration = watched.kernel.undo(watched.number)
     assert tree(folder) == before
-    assert [item for item in restoration.not_restored if "case" in item.name] == []
+    assert unrestored_files(restoration) == []
     watched.kernel.redo()
     assert tree(folder) == after
 
@@ -249,6 +254,35 @@ def test_several_cells_are_undone_together(watched: Cells, folder: Path) -> None
     assert tree(folder) == before
     watched.kernel.redo()
     assert tree(folder) == after
+
+
+def test_many_files_that_change_places_are_undone_with_all_their_names(
+    watched: Cells, folder: Path
+) -> None:
+    for number in range(200):
+        path = folder / f"d{number % 7}" / f"f{number}"
+        path.parent.mkdir(exist_ok=True)
+        if number % 3:
+            os.link(folder / f"d{(number - 1) % 7}" / f"f{number - 1}", path)
+        else:
+            path.write_text(str(number))
+    trees = [read_tree(folder)]
+    watched.text("paths = sorted(map(str, pathlib.Path().glob('d*/f*')))")
+    for seed in range(2):
+        watched.text(
+            f"import random; new_paths = random.Random({seed}).sample(paths, len(paths))\n"
+            "for path in paths: os.rename(path, path + '-moved')\n"
+            "for old, new in zip(paths, new_paths): os.rename(old + '-moved', new)"
+        )
+        trees.append(read_tree(folder))
+    for cell, tree_before in ((watched.number, trees[1]), (watched.number - 1, trees[0])):
+        for _ in range(2):
+            tree_after = read_tree(folder)
+            assert unrestored_files(watched.kernel.undo(cell)) == []
+            assert read_tree(folder) == tree_before
+            watched.kernel.redo()
+            assert read_tree(folder) == tree_after
+        watched.kernel.undo(cell)
 
 
 def test_a_preview_shows_the_lines_of_a_small_text(watched: Cells, folder: Path) -> None:

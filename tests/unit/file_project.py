@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 
@@ -73,6 +74,15 @@ class Project:
         """Return all files, by their paths in the folder."""
         paths = [path for path in self.folder.rglob("*") if path.is_file()]
         return {str(path.relative_to(self.folder)): path.read_bytes() for path in paths}
+
+    def links(self) -> dict[frozenset[str], bytes]:
+        """Return the contents of the files in the folder, by all names that a file has there."""
+        names: defaultdict[int, set[str]] = defaultdict(set)
+        for path in self.folder.iterdir():
+            names[path.stat().st_ino].add(path.name)
+        return {
+            frozenset(group): (self.folder / min(group)).read_bytes() for group in names.values()
+        }
 
 
 def reasons(restorer: UndoPlan) -> dict[str, str]:

@@ -266,6 +266,54 @@ def test_folders_that_changed_places_change_them_back(project: Project) -> None:
     assert project.tree() == after
 
 
+def test_files_with_several_names_that_changed_places_change_them_back(project: Project) -> None:
+    places = {"a": "b", "a2": "b2", "b": "c", "b2": "c2", "c": "a", "c2": "a2", "c3": "b3"}
+    for name in "abc":
+        (project.folder / name).write_bytes(name.encode())
+    for name in places.keys() - {"a", "b", "c"}:
+        os.link(project.folder / name[0], project.folder / name)
+    before = project.links()
+
+    def exchange() -> None:
+        for name in places:
+            os.rename(project.folder / name, project.folder / f"moved-{name}")
+        for name, new_name in places.items():
+            os.rename(project.folder / f"moved-{name}", project.folder / new_name)
+
+    cell = project.cell(exchange, removed=" ".join({**places, "b3": ""}))
+    after = project.links()
+    for _ in range(2):
+        assert reasons(project.stack.undo(cell)) == {}
+        assert project.links() == before
+        assert reasons(project.stack.redo()) == {}
+        assert project.links() == after
+
+
+def test_a_file_that_was_moved_aside_needs_no_draft_if_it_has_another_name(
+    project: Project,
+) -> None:
+    for name in ("a", "b"):
+        (project.folder / name).write_bytes(name.encode())
+        os.link(project.folder / name, project.folder / f"{name}2")
+
+    def exchange() -> None:
+        os.rename(project.path("a"), project.path("t"))
+        os.rename(project.path("b"), project.path("a"))
+        os.rename(project.path("t"), project.path("b"))
+
+    cell = project.cell(exchange, removed="a t b", linked="a2 b2")
+    plan = project.preview(cell)
+    (project.folder / "draft").write_bytes(b"somebody else's")
+    os.replace(project.folder / "draft", project.folder / "b")
+    Restorer(project.journal, plan, FileStep(cell, 0)).restore()
+    assert reasons(plan).keys() == {"b"}
+    assert project.links() == {
+        frozenset({"a", "a2"}): b"a",
+        frozenset({"b"}): b"somebody else's",
+        frozenset({"b2"}): b"b",
+    }
+
+
 def test_an_edit_between_two_cells_is_not_overwritten(project: Project) -> None:
     (project.folder / "a").write_bytes(b"original")
     (project.folder / "b").write_bytes(b"original")

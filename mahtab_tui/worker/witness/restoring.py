@@ -206,24 +206,36 @@ class Restorer:
         node = self._present[name]
         if node is not None and self._is_awaited(node, name):
             self._check(name)
-            # No folder that is removed can hold it meanwhile.
-            folder = next(folder for folder in name.folders() if not self._plan.removes(folder))
-            aside_path = Name(folder, name.text).path
-            path = self._journal.copies.drafts.new_path(aside_path, moved_from=name.path)
-            os.rename(name.path, path)
-            draft = Name(folder, os.path.basename(path))
+            if node in self._moved_aside:
+                os.unlink(name.path)  # one of its names is enough
+            else:
+                draft = self._rename_to_draft(name)
+                node.names[draft] = None
+                self._moved_aside[node] = draft, name
             self._leave(name, node)
-            self._moved_aside[node] = draft, name
-            node.names[draft] = None
             self._wake(node)
             self._ready.append(name)
         return False
 
+    def _rename_to_draft(self, name: Name) -> Name:
+        """Rename what a place leads to; return its new place."""
+        # No folder that is removed can hold it meanwhile.
+        folder = next(folder for folder in name.folders() if not self._plan.removes(folder))
+        path = self._journal.copies.drafts.new_path(
+            Name(folder, name.text).path, moved_from=name.path
+        )
+        os.rename(name.path, path)
+        return Name(folder, os.path.basename(path))
+
     def _move_back(self, node: Node) -> None:
-        """Return what was moved aside and has got no other place to where it was."""
+        """Return what was moved aside and waits in vain for another place to where it was."""
         draft, name = self._moved_aside.pop(node)
         if os.path.lexists(name.path):
-            self._plan.failures[draft.path] = PLACE_IS_TAKEN
+            has_other_name = any(place != draft for place in self._nodes.names_of(node))
+            if not has_other_name:
+                self._plan.failures[draft.path] = PLACE_IS_TAKEN
+            elif self._try(draft.path, partial(os.unlink, draft.path)):
+                node.names.pop(draft, None)
         elif self._try(draft.path, partial(os.rename, draft.path, name.path)):
             node.names.pop(draft, None)
             node.names[name] = None
