@@ -339,6 +339,15 @@ def test_checkpoints_use_no_descriptors_that_a_cell_might_close_and_open(cells: 
     assert cells.text(f"{low} - before") == "set()\n"
 
 
+def test_an_undo_says_nothing_of_the_kernels_own_descriptors(cells: Cells) -> None:
+    cells.text("import os; x = [1]")
+    cells.text("x.append(2); numbers = [int(fd) for fd in os.listdir('/proc/self/fd')]")
+    cells.text("x.append(numbers); os.write")
+    for _ in range(2):
+        assert cells.kernel.undo(cells.number).not_restored == ()
+        assert cells.kernel.redo().not_restored == ()
+
+
 def test_failing_fork_leaves_undo_of_names(cells: Cells) -> None:
     limit_descriptors = "resource.setrlimit(resource.RLIMIT_NOFILE, (3, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))"
     cells.text(f"import resource\n{limit_descriptors}\nv = [1]; n = 1")

@@ -8,6 +8,10 @@ import resource
 import select
 from typing import Any
 
+OWN_DESCRIPTORS: dict[int, tuple[int, int]] = {}
+"""The kernel's descriptors, which an undo does not name, each with the device and the number of its file:
+a cell may have closed one and opened another file with its number."""
+
 
 def is_readable(source: Any, timeout_s: float | None = 0.0) -> bool:
     """Return whether a descriptor, or an object with one, can be read or has ended. Unlike
@@ -18,12 +22,15 @@ def is_readable(source: Any, timeout_s: float | None = 0.0) -> bool:
 
 
 def duplicate_high(descriptor: int, lowest: int) -> int:
-    """Duplicate a descriptor to a number from `lowest` on, which cells do not hit, or to any if the
-    process may not have so many. Child processes do not inherit it. Raises `OSError`."""
+    """Duplicate a descriptor of the kernel to a number from `lowest` on, which cells do not hit, or to any
+    if the process may not have so many. Child processes do not inherit it. Raises `OSError`."""
     try:
-        return fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, lowest)
+        high_fd = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, lowest)
     except OSError:
-        return os.dup(descriptor)
+        high_fd = os.dup(descriptor)
+    status = os.fstat(high_fd)
+    OWN_DESCRIPTORS[high_fd] = (status.st_dev, status.st_ino)
+    return high_fd
 
 
 def hide_descriptor(fd: int) -> int:

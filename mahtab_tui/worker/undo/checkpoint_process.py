@@ -15,6 +15,7 @@ import time
 from _socket import socketpair
 from typing import Any, Callable, NamedTuple, NoReturn
 
+from ..link.descriptors import duplicate_high
 from ..link.held_signals import HeldSignals
 from .forks import (
     Reply,
@@ -151,8 +152,8 @@ def fork(answer: Responder, rescue: Rescue | None = None) -> Checkpoint:
     with HeldSignals() as held:
         low_fd, checkpoint_fd = (end.detach() for end in socketpair())
         kernel_fd = low_fd
-        with contextlib.suppress(OSError):  # the process may not have so many descriptors
-            kernel_fd = fcntl.fcntl(low_fd, fcntl.F_DUPFD_CLOEXEC, _LOWEST_FD)
+        with contextlib.suppress(OSError):  # the process may have no more descriptors
+            kernel_fd = duplicate_high(low_fd, _LOWEST_FD)
             os.close(low_fd)
         os.set_blocking(kernel_fd, False)
         # A cell may have called `socket.setdefaulttimeout`.

@@ -18,6 +18,7 @@ from itertools import count, takewhile
 from typing import Any, NamedTuple
 
 from ..cells.tracebacks import CELL
+from ..link.descriptors import OWN_DESCRIPTORS
 from ..values.objects import (
     MISSING,
     address_of,
@@ -337,16 +338,17 @@ def _identities() -> Iterator[tuple[int, tuple[int, int]]]:
             yield number, (status.st_dev, status.st_ino)
 
 
-_OWN_DESCRIPTORS = set(_identities())
-"""Descriptors of the kernel: what was open before the first cell, and its event loop."""
+OWN_DESCRIPTORS.update(_identities())
 
 
 @contextmanager
 def opening_own_descriptors() -> Iterator[None]:
     """Count the descriptors that the block opens as the kernel's."""
-    earlier_descriptors = set(_identities())
+    earlier_descriptors = dict(_identities())
     yield
-    _OWN_DESCRIPTORS.update(set(_identities()) - earlier_descriptors)
+    for number, identity in _identities():
+        if earlier_descriptors.get(number) != identity:
+            OWN_DESCRIPTORS[number] = identity
 
 
 def read_event_loop() -> tuple[Any, ...]:
@@ -431,7 +433,7 @@ def _count_transfer(number: int) -> tuple[int, int] | None:
 
 def _read_descriptors() -> Iterator[tuple[int, _DescriptorState]]:
     for number, identity in _identities():
-        if (number, identity) in _OWN_DESCRIPTORS:
+        if OWN_DESCRIPTORS.get(number) == identity:
             continue
         with suppress(OSError):
             status = os.fstat(number)
