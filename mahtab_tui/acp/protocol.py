@@ -147,7 +147,10 @@ def refuse_errors(
             StoreError,
             OSError,
         ) as error:
-            raise RequestError(INTERNAL_ERROR, escape_controls(str(error))) from None
+            sentence = escape_controls(str(error))
+            # Toad shows the details only, others show the message.
+            details = {"details": sentence}
+            raise RequestError(INTERNAL_ERROR, sentence, details) from None
 
     return answer
 
