@@ -10,7 +10,7 @@ from mahtab_tui.agent.host import StoredMessage, ToolCall
 from mahtab_tui.agent.message_fitting import with_short_outputs
 from mahtab_tui.agent.tool_calls import call_message
 from mahtab_tui.agent.visible_messages import visible_text
-from mahtab_tui.bus.entry_names import answer_entry, question_entry
+from mahtab_tui.bus.entry_names import question_entry
 from mahtab_tui.bus.hidden_entries import HiddenEntries
 from mahtab_tui.llm import prompts
 
@@ -104,11 +104,8 @@ class PromptMessages:
 
             turn = stored_message.turn
             step = stored_message.step
-            is_replaced = hidden.is_replaced(question_entry(turn)) or hidden.is_replaced(
-                answer_entry(turn, step)
-            )
             calls: list[ToolCall] = []
-            if not is_replaced:
+            if not hidden.is_answer_replaced(turn, step):
                 calls = [
                     call
                     for call in stored_message.calls

@@ -43,7 +43,7 @@ def visible_text(message: StoredMessage, hidden: HiddenEntries) -> str:
         return _visible_question(message, hidden)
     if not hidden:
         return message.text
-    if hidden.is_replaced(answer_entry(message.turn, message.step)):
+    if hidden.is_answer_replaced(message.turn, message.step):
         return ""
     if message.role == "assistant":
         return _visible_answer(message, hidden)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mahtab_tui.bus import records
-from mahtab_tui.bus.entry_names import cell_entry, code_entry
+from mahtab_tui.bus.entry_names import answer_entry, cell_entry, code_entry, question_entry
 from mahtab_tui.bus.records import Record
 
 
@@ -102,6 +102,14 @@ class HiddenEntries:
     def is_replaced(self, entry: str) -> bool:
         """Whether the user has replaced an entry, or one before it."""
         return entry in self._replaced
+
+    def is_answer_replaced(self, turn: int | None, step: int | None) -> bool:
+        """Whether the user has replaced an answer, or what it follows: an answer that ended before
+        its first word is no entry."""
+        steps = range((step or 0) + 1)
+        return self.is_replaced(question_entry(turn)) or any(
+            self.is_replaced(answer_entry(turn, earlier_step)) for earlier_step in steps
+        )
 
     def hides_code(self, turn: int | None, step: int | None, block: int) -> bool:
         """Whether a code block of an answer is hidden, or the cell that it became."""

@@ -28,7 +28,13 @@ from mahtab_tui.bus.hidden_entries import HiddenEntries
 from mahtab_tui.bus.record_xml import to_xml
 from mahtab_tui.bus.records import Record
 from mahtab_tui.llm.prompt_sections import earlier_conversation, render_context
-from mahtab_tui.llm.prompts import BEGINNING_OMITTED, REMOVED_BY_USER, STEPS_OMITTED, user_turn
+from mahtab_tui.llm.prompts import (
+    BEGINNING_OMITTED,
+    REMOVED_BY_USER,
+    STEPS_OMITTED,
+    STOPPED_ANSWER,
+    user_turn,
+)
 from mahtab_tui.llm.token_estimates import estimated_tokens
 from mahtab_tui.session.context_use import context_use
 from mahtab_tui.tui.screens.reports import context_lines
@@ -113,6 +119,28 @@ def test_replaced_question_leaves_its_cells_and_keeps_messages_in_order() -> Non
     folded.fold(made(tags.REPLACE, "", {"entry": "question 1"}))
     text = f"{render_context(to_xml(cell(1, 'one')))}\n\nand now?"
     assert messages_sent(conversation, folded) == [("human", text)]
+
+
+@pytest.mark.parametrize("first_entry", ["question 2", "answer 2.0"])
+def test_answer_that_ended_before_its_first_word_goes_with_what_it_follows(
+    first_entry: str,
+) -> None:
+    conversation = asked()
+    conversation.ask(StoredMessage("user", "and now?", 2))
+    conversation.add(2, [AIMessage("First, I look.", id="2.0"), HumanMessage("Go on.")])
+    conversation.add(2, [AIMessage(STOPPED_ANSWER, id="2.1")])
+    folded = hidden_entries(
+        made(tags.USER_CHAT, "why?", {"turn": 1}),
+        made(tags.ASSISTANT_CHAT, "So.", {"turn": 1, "step": 0}),
+        made(tags.USER_CHAT, "and now?", {"turn": 2}),
+        made(tags.ASSISTANT_CHAT, "First, I look.", {"turn": 2, "step": 0}),
+    )
+    assert messages_sent(conversation, folded)[-1] == ("ai", STOPPED_ANSWER)
+    folded.fold(made(tags.REPLACE, "", {"entry": first_entry}))
+    expected_messages = [("human", "why?"), ("ai", "So.")]
+    if first_entry == "answer 2.0":
+        expected_messages.append(("human", "and now?"))
+    assert messages_sent(conversation, folded) == expected_messages
 
 
 def test_replacement_in_a_partial_log_covers_everything_before_it() -> None:
