@@ -42,8 +42,8 @@ class StaleInput(NamedTuple):
     made_by: int
     """The cell that had made it as it was used; 0 if none had."""
     changed_by: int | None
-    """The cell that has changed or deleted it since, the first one if several have; None for an
-    undo, or a new kernel."""
+    """The cell that has changed or deleted it since, the first one if several have; None if only an
+    undo or a new kernel has."""
     now_made_by: int | None
     """The cell that had made it as it was after that; None if it was gone."""
 
@@ -143,6 +143,8 @@ class _Users:
     """The cells that have changed or deleted it themselves, in ascending order."""
     latest_changer: int | None = None
     """The user that has changed it last. The next change shows whether it is stale."""
+    stale_by_undo: set[int] = field(default_factory=set)
+    """The stale cells since which no cell has changed it, only an undo or a new kernel."""
 
     def add_changer(self, cell: int) -> None:
         """Note that a user has changed the variable itself."""
@@ -151,6 +153,7 @@ class _Users:
     def remove(self, cell: int, value: int) -> None:
         """Forget a user; `value` is the cell that had first made the value that it used."""
         self.by_value[value].discard(cell)
+        self.stale_by_undo.discard(cell)
         if cell in self.changers:
             self.changers.remove(cell)
         if self.latest_changer == cell:
@@ -161,10 +164,11 @@ class _Users:
         return set().union(*self.by_value.values())
 
     def affected_cells(self, before: _State, now: _State) -> set[int]:
-        """Return the users that a change of the variable may make stale, or no longer stale."""
+        """Return the users that a cell's change of the variable may make stale, or no longer stale, or
+        stale for another reason."""
         start = bisect_left(self.changers, min(before.first_maker, now.first_maker))
         end = bisect_left(self.changers, max(before.first_maker, now.first_maker))
-        cells = set(self.changers[start:end])
+        cells = self.stale_by_undo.union(self.changers[start:end])
         for value in (before.value, now.value):
             if value is not None:
                 cells |= self.by_value.get(value, set())
@@ -717,14 +721,40 @@ class Staleness:
         changed_cells: set[int] = set()
         for cell in cells:
             use = self._uses[cell]
+            stale_before = use.stale.get(name)
             if _is_as_used(name, now, cell, use):
-                if use.stale.pop(name, None) is not None:
-                    changed_cells.add(cell)
-            elif name not in use.stale or changed_by is None:
-                now_made_by = self._makers.get(name)
-                use.stale[name] = StaleInput(name, use.made_by[name], changed_by, now_made_by)
+                use.stale.pop(name, None)
+            else:
+                use.stale[name] = self._stale_input(name, cell, changed_by)
+            stale_input = use.stale.get(name)
+            if stale_input != stale_before:
                 changed_cells.add(cell)
+            if stale_input is not None and stale_input.changed_by is None:
+                users.stale_by_undo.add(cell)
+            else:
+                users.stale_by_undo.discard(cell)
         return changed_cells
+
+    def _stale_input(self, name: str, cell: int, changed_by: int | None) -> StaleInput:
+        """Return how a variable is different from what a cell has used.
+
+        Args:
+            name: The variable, which has just changed.
+            cell: The cell that has used it.
+            changed_by: The cell that has changed it; None for an undo or a new kernel.
+        """
+        use = self._uses[cell]
+        now_made_by = self._makers.get(name)
+        if changed_by is None and now_made_by is not None and now_made_by > cell:
+            # What an undo has brought back was made since the cell ran.
+            changed_by = now_made_by
+        stale_before = use.stale.get(name)
+        if stale_before is not None and changed_by is not None:
+            first_changer = stale_before.changed_by
+            # A later one has been undone.
+            if first_changer is not None and first_changer <= changed_by:
+                return stale_before
+        return StaleInput(name, use.made_by[name], changed_by, now_made_by)
 
 
 def _unite_known(sets: Iterable[frozenset[str]]) -> frozenset[str]:

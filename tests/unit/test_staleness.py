@@ -411,6 +411,42 @@ def test_undo_makes_a_result_hold_again(story: Story) -> None:
     assert story.stale[2] == "uses `x` from In 1, which is gone"
 
 
+def test_cell_that_changes_what_an_undo_has_brought_back_is_named(story: Story) -> None:
+    story.cell("x = 5", {"x": "rebound"})
+    story.cell("print(x + 1)")
+    story.undo(3, x=1)
+    story.cell("x = 7", {"x": "rebound"})
+    assert story.stale == {
+        2: "uses `x` from In 1, changed by In 5",
+        4: "uses `x` from In 3, changed by In 5",
+    }
+    story.cell("del x", {"x": "deleted"})
+    story.cell("print(x + 2)")
+    story.fold(records.Namespace(cell=0, fresh=True, changes=described({"x": "added"})))
+    assert story.stale[2] == "uses `x` from In 1, which is now a different object"
+    story.cell("x = 8", {"x": "rebound"})
+    assert story.stale[2] == "uses `x` from In 1, changed by In 8"
+
+
+def test_undo_names_a_cell_that_has_changed_what_it_brings_back(story: Story) -> None:
+    story.cell("x = 5", {"x": "rebound"})
+    story.cell("x = 6", {"x": "rebound"})
+    story.undo(4, x=3)
+    assert story.stale == {2: "uses `x` from In 1, changed by In 3"}
+
+
+def test_undo_names_no_cell_that_it_has_undone(story: Story) -> None:
+    story.cell("x = 5", {"x": "rebound"}, value_numbers={"x": 2})
+    story.cell("print(x)")
+    story.cell("x = 6", {"x": "rebound"}, value_numbers={"x": 3})
+    story.cell("x = 5", {"x": "rebound"}, value_numbers={"x": 2})
+    story.cell("x = 7", {"x": "rebound"}, value_numbers={"x": 4})
+    assert story.stale[4] == "uses `x` from In 3, changed by In 7"
+    story.undo(7)
+    story.undo(6, x=5)
+    assert story.stale[4] == "uses `x` from In 3, changed by In 5"
+
+
 def test_unknown_changes_mark_nothing(story: Story) -> None:
     story.cell("g()", {"x": "perhaps"})
     assert story.stale == {}
