@@ -24,9 +24,9 @@ MIN_PREVIEW_CHARS = 100
 def about_text(text: SearchedText, rows: RowFormat | None) -> list[str]:
     """Return the lines that describe a text. rows: the rows that it consists of, if it does."""
     size = len(text.text)
-    lines = text.text.count("\n") + (not text.text.endswith("\n") and size > 0)
+    line_count = _count_lines(text.text)
     about = [
-        f"context is a {_size(text.kind, text.parts, size)} in {lines:,} lines (about {estimate_tokens(size):,} tokens)."
+        f"context is a {_size(text.kind, text.parts, size)} in {line_count:,} lines (about {estimate_tokens(size):,} tokens)."
     ]
     if text.about:
         about.append(text.about)
@@ -61,13 +61,17 @@ def about_contexts(text: SearchedText) -> AboutContexts:
     for context in text.contexts:
         context_text = text.text[context.start : context.end]
         context_size = _size(context.kind, context.parts, len(context_text))
-        line_count = context_text.count("\n") + 1
+        line_count = _count_lines(context_text)
         about.append(f"{context.name} is a {context_size} in {line_count:,} lines.")
         if context.about:
             about.append(context.about)
         about += map(_document, context.parts[: MAX_DOCUMENTS // count + 1])
         previews += [f"{context.name}:", *preview(context_text, preview_chars)]
     return AboutContexts(about, previews)
+
+
+def _count_lines(text: str) -> int:
+    return text.count("\n") + (text != "" and not text.endswith("\n"))
 
 
 def preview(text: str, max_chars: int = PREVIEW_CHARS, *, ends: bool = True) -> list[str]:

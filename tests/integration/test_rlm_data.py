@@ -220,7 +220,7 @@ def test_several_contexts_are_variables_and_spans_name_theirs() -> None:
     ):
         assert expected in system
     for expected in (
-        f"contract is a str of {len(CONTRACT):,} characters in",
+        f"contract is a str of {len(CONTRACT):,} characters in {len(CONTRACT.splitlines()):,} lines.",
         "mails is a list of 3 documents, together",
         CONTRACT[:200],
         "says the landlord.",

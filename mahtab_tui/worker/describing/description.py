@@ -207,7 +207,7 @@ def _text_lines(name: str, value: Any) -> list[str]:
     if size <= _MAX_TEXT_CHARS and "\n" not in beginning:
         return [f"{title}: {beginning!r}"]
     if size <= _MAX_COUNTED_CHARS:
-        line_count = str.count(value, "\n") + 1
+        line_count = str.count(value, "\n") + (not str.endswith(value, "\n"))
         title += f", {format_count(line_count, 'lines')}"
     first_line = beginning.partition("\n")[0]
     return [title, f"  first line: {literal(first_line, _MAX_TEXT_CHARS)}"]

@@ -15,6 +15,16 @@ from .summaries import SUMMARY_CHARS, format_count, one_line, summary, type_name
 
 SEQUENCES = Classes(list, tuple, set, frozenset, collections.deque)
 """Containers that are described by a sample of their items."""
+_BRACKETS = {
+    list: ("[", "]"),
+    tuple: ("(", ")"),
+    set: ("{", "}"),
+    frozenset: ("frozenset({", "})"),
+    collections.deque: ("deque([", "])"),
+}
+"""What Python writes around the items of a sequence."""
+_SETS = Classes(set, frozenset)
+"""If they are empty, Python writes no brackets."""
 SAMPLED_CHILDREN = 100
 """The size of this sample."""
 LABEL_CHARS = 80
@@ -157,7 +167,11 @@ def _short_sequence(value: Any) -> str:
     if size <= _MAX_ITEMS and all(type(item) in SCALARS for item in sample):
         items_text = ", ".join(map(short_value, sample))
         if len(items_text) <= _TEXT_CHARS:
-            return f"[{items_text}]"
+            if not size and type(value) in _SETS:
+                return f"{type_name(value)}()"
+            if size == 1 and type(value) is tuple:
+                items_text += ","
+            return _in_brackets(value, items_text)
     types_text = describe_types(sample)
     if types_text == "dict" and all(type(item) is dict for item in sample):
         keys = [short_key(key) for item in sample for key in islice(item, _MAX_ITEMS)]
@@ -166,7 +180,13 @@ def _short_sequence(value: Any) -> str:
     if size > len(sample):
         # The types of the others are unknown.
         types_text += ", …"
-    return f"[{types_text}] x {size:,}"
+    return f"{_in_brackets(value, types_text)} x {size:,}"
+
+
+def _in_brackets(value: Any, items_text: str) -> str:
+    """Return a text between what Python writes around the items of a sequence."""
+    opening, closing = _BRACKETS[type(value)]
+    return f"{opening}{items_text}{closing}"
 
 
 def _join_first(words: Sequence[str], count: int) -> str:
