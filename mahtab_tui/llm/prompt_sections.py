@@ -8,6 +8,7 @@ from mahtab_tui.bus.escaping import escape_controls
 from mahtab_tui.bus.record_xml import escape_content, escape_tags, format_attributes
 
 STALE = "Outputs that may not hold any more, because a variable is different now (In 2 is cell 2):\n{cells}"
+HOLDING = "Outputs that hold again, because their variables are as they were: {cells}"
 
 _SECTIONS = (
     "surroundings",
@@ -69,7 +70,9 @@ def earlier_conversation(summary: str) -> str:
     return render_element("earlier-conversation", summary)
 
 
-def render_context(activity: str, attachments: str = "", folder: str = "", stale: str = "") -> str:
+def render_context(
+    activity: str, attachments: str = "", folder: str = "", stale: str = "", holding: str = ""
+) -> str:
     """Format what the model gets with a question.
 
     Args:
@@ -77,6 +80,7 @@ def render_context(activity: str, attachments: str = "", folder: str = "", stale
         attachments: The elements of the files that the user attached.
         folder: The names and sizes of the files in the working directory.
         stale: The cells whose output no longer holds, a line each.
+        holding: The cells whose output holds again.
 
     Returns:
         A section for each that is not empty.
@@ -86,8 +90,11 @@ def render_context(activity: str, attachments: str = "", folder: str = "", stale
         sections.append(render_element("working-folder", folder))
     if activity:
         sections.append(render_element("recent-activity", activity, has_records=True))
-    if stale:
-        sections.append(render_element("stale-outputs", STALE.format(cells=stale)))
+    notes = [STALE.format(cells=stale)] if stale else []
+    if holding:
+        notes.append(HOLDING.format(cells=holding))
+    if notes:
+        sections.append(render_element("stale-outputs", "\n".join(notes)))
     if attachments:
         sections.append(render_element("attachments", attachments, has_records=True))
     return "\n\n".join(sections)

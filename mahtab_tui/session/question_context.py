@@ -124,7 +124,8 @@ class QuestionContext:
         folder = self._look_around(question)
         activity = self._prompt.get_context(agent=agent_name(self._runtime.info.model))
         stale_cells = self._stale_outputs.tell(question, self._prompt.hidden)
-        sections = render_context(activity, attachments, folder, stale_cells)
+        holding_cells = self._stale_outputs.tell_holding(self._prompt.hidden)
+        sections = render_context(activity, attachments, folder, stale_cells, holding_cells)
         self._prompt.clear()
 
         is_planning = self._runtime.info.planning

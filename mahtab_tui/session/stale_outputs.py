@@ -69,6 +69,8 @@ class StaleOutputs(RecordHandler):
         """The cells whose results are stale, and which have not run again."""
         self._told_inputs: defaultdict[int, set[VariableVersion]] = defaultdict(set)
         """The changed inputs that the model was told about, by the cell."""
+        self._doubted_cells: set[int] = set()
+        """The cells that the model was told about, and not yet that they hold again."""
         self._past: Iterable[Record] = past
         """Records that are not followed yet."""
 
@@ -107,6 +109,29 @@ class StaleOutputs(RecordHandler):
         if omitted_count:
             lines.append(f"and {omitted_count:,} more {'cell' if omitted_count == 1 else 'cells'}")
         return "\n".join(lines)
+
+    def tell_holding(self, hidden: HiddenEntries | None = None) -> str:
+        """Name the cells that hold again since the model was told that they may not. hidden: as for
+        `tell`, which comes first.
+
+        Returns:
+            Such as ``In 2, 4 and 5``; empty if there are none.
+        """
+        with self._locked():
+            self._follow_past()
+            cells = [
+                cell
+                for cell in sorted(self._doubted_cells)
+                if self._holds(cell) and not _is_hidden(cell, hidden)
+            ]
+            self._doubted_cells.difference_update(cells)
+        return f"In {format_cell_ranges(cells)}" if cells else ""
+
+    def _holds(self, cell: int) -> bool:
+        """Return whether all that a cell has printed holds, and no other cell has replaced it."""
+        if cell in self._stale_cells or cell in self._staleness.undone_cells:
+            return False
+        return not self._told_inputs.get(cell) and self._staleness.rerun_of(cell) is None
 
     def stale_cells(self) -> list[StaleCell]:
         """Return all stale cells that were neither undone nor run again, the oldest first."""
@@ -162,6 +187,7 @@ class StaleOutputs(RecordHandler):
             case Replace():
                 # The model may no longer have what it was told.
                 self._told_inputs.clear()
+                self._doubted_cells.clear()
             case Undo(cells=cells, undone=undone):
                 self._note_staleness(self._staleness.undo(cells, undone=undone))
 
@@ -275,6 +301,7 @@ class StaleOutputs(RecordHandler):
     def _mark_told(self, groups: Iterable[_StaleGroup]) -> None:
         """Note that the model knows about groups."""
         for group in groups:
+            self._doubted_cells.update(group.cells)
             for cell in group.cells:
                 self._told_inputs[cell].update(stale_input.version for stale_input in group.inputs)
 

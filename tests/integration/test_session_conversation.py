@@ -409,6 +409,22 @@ def test_model_is_told_once_which_outputs_no_longer_hold(
     assert "In 2 uses" not in question, "it has run again as In 4"
 
 
+def test_model_is_told_once_which_outputs_hold_again(
+    open_session: OpenSession, sent_messages: Sent
+) -> None:
+    it = open_session("It is 3.", "Yes.", "Yes.")
+    it.run("prices = [1, 2, 3]", "print(max(prices))", "prices.append(10)")
+    it.ask_and_wait("What is the largest?")
+    assert "In 2 uses `prices` from In 1, changed by In 3" in sent_messages[0][-1][1]
+    wait_for(lambda: not it.session.agent.in_turn)
+    it.session.undo.undo(3)
+    it.ask_and_wait("Really?")
+    holding = "\nOutputs that hold again, because their variables are as they were: In 2\n"
+    assert sent_messages[1][-1][1].count(holding) == 1
+    it.ask_and_wait("Sure?")
+    assert "stale-outputs" not in sent_messages[2][-1][1]
+
+
 def test_table_of_a_stale_cell_is_marked_without_being_described_again(
     open_session: OpenSession, sent_messages: Sent
 ) -> None:

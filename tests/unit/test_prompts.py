@@ -214,3 +214,7 @@ def test_stale_outputs_are_named_in_a_section_of_their_own() -> None:
     assert (opening, closing) == ("<stale-outputs>", "</stale-outputs>")
     assert "may not hold any more" in note
     assert line.startswith("In 2 uses `x")
+    stale = "In 2 uses `x` from In 1, changed by In 3"
+    *_, last_line, closing = render_context("", stale=stale, holding="In 4").split("\n")
+    assert last_line.startswith("Outputs that hold again")
+    assert render_context("", holding="In 4") == f"{opening}\n{last_line}\n{closing}"

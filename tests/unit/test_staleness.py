@@ -742,6 +742,61 @@ def test_cell_that_printed_what_it_made_is_described_once_whatever_else_changes(
     assert stale_outputs.tell() == ""
 
 
+def test_cell_that_holds_again_is_named_once_if_it_was_said_to_be_stale() -> None:
+    stale_outputs = StaleOutputs(
+        [
+            *ran(1, "x = 1; y = 1", {"x": "added", "y": "added"}, x=1, y=1),
+            *ran(2, "print(x)"),
+            *ran(3, "print(x, y)"),
+            *ran(4, "print(x + 1)"),
+            *ran(5, "z = x; print(z)", {"z": "added"}),
+            *ran(6, "print(z)"),
+            *ran(7, "z = 5", {"z": "rebound"}),
+            *ran(8, "x = 5", {"x": "rebound"}, x=2),
+        ]
+    )
+    assert stale_outputs.tell() != ""
+    assert stale_outputs.tell_holding() == ""
+    for record in (
+        *ran(9, "y = 2", {"y": "rebound"}, y=2),
+        *ran(10, "x = 1", {"x": "rebound"}, x=1),
+        *ran(11, "print(x + 1)"),
+    ):
+        stale_outputs.fold(record)
+    assert stale_outputs.tell().splitlines() == [
+        "In 3 uses `y` from In 1, changed by In 9",
+        "In 5 uses `z` from In 5, changed by In 7",
+    ]
+    hidden = HiddenEntries()
+    hidden.fold(records.Hide("Hidden.", entry="cell 2", hidden=True))
+    assert stale_outputs.tell_holding(hidden) == ""
+    assert stale_outputs.tell_holding() == "In 2", "In 4 has run again, and `z` is another one"
+    assert stale_outputs.tell_holding() == ""
+    for record in ran(12, "y = 1", {"y": "rebound"}, y=1):
+        stale_outputs.fold(record)
+    assert stale_outputs.tell() == ""
+    assert stale_outputs.tell_holding() == "In 3"
+
+
+def test_cell_that_was_undone_or_taken_back_does_not_hold_again() -> None:
+    past = [
+        *ran(1, "x = 1", {"x": "added"}, x=1),
+        *ran(2, "print(x)"),
+        *ran(3, "x = 5", {"x": "rebound"}, x=2),
+    ]
+    same_value = ran(4, "x = 1", {"x": "rebound"}, x=1)
+    for record in (
+        records.Undo("Undone.", cells=(2,), undone=True),
+        records.Replace("", entry="question 1", restored=False),
+    ):
+        stale_outputs = StaleOutputs(past)
+        stale_outputs.tell()
+        stale_outputs.fold(record)
+        for later_record in same_value:
+            stale_outputs.fold(later_record)
+        assert stale_outputs.tell_holding() == ""
+
+
 def test_cell_that_printed_several_things_that_it_made_is_described_in_one_line() -> None:
     names = "abcdefgh"
     past = [
