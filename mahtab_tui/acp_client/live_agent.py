@@ -308,7 +308,7 @@ class LiveAgent:
         approvals = [choice for choice in choices if choice.allows]
         refusals = [choice for choice in choices if not choice.allows]
         refusal_id = refusals[0].id if refusals else ""
-        # The session itself asks about what our own server does.
+        # The session itself asks about all that our own server does for it.
         if tool.is_ours and approvals:
             return approvals[0].id
         text = describe_permission(tool)

@@ -48,15 +48,13 @@ OWN_TOOLS = (
     "activate",
     "eval",
     "info",
-    "log_viewer",
-    "mode",
     "pkg",
     "reset",
     "rewind",
     "rewind_points",
     "undo",
 )
-"""The tools of our own server."""
+"""The tools that our own server has for an agent that answers."""
 _SPELLINGS = (
     "mcp__mahtab__{}",
     "mcp.mahtab.{}",

@@ -66,8 +66,11 @@ def mcp(
 
     ensure_folder()
     session = None if attach == "." else attach  # "." is this project's
+    options = AttachOptions(attach is not None, session, private)
+    if attach is not None and attach.startswith("/"):
+        options = AttachOptions(at_once=True, socket=Path(attach))
     with fail_on(McpServerError):
-        serve(python, project, AttachOptions(attach is not None, session, private))
+        serve(python, project, options)
 
 
 # Claude Code was called by its longer name before.

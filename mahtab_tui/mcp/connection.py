@@ -64,8 +64,9 @@ class _PendingCall:
 class SessionConnection:
     """A session in which an agent's code runs. Methods raise `McpToolError`."""
 
-    def __init__(self, link: SessionLink, code_log: CodeLog) -> None:
+    def __init__(self, link: SessionLink, code_log: CodeLog, *, can_rejoin: bool) -> None:
         self._link = link
+        self._can_rejoin = can_rejoin
         self._code_log = code_log
         self._numbers = itertools.count(1)
         self._open_calls: dict[int, _PendingCall] = {}
@@ -83,10 +84,7 @@ class SessionConnection:
     async def join(
         cls, session: str | None, project: Path, agent: str, code_log: CodeLog
     ) -> SessionConnection:
-        """Join a session by its name or the path of its socket, or the session of a project's
-        folder."""
-        if session is not None and session.startswith("/"):
-            return await cls.connect(Path(session), agent, code_log)
+        """Join a session by its name, or the session of a project's folder."""
         try:
             shared_session = await asyncio.to_thread(find_session, session, project)
         except (SharingError, OSError) as error:
@@ -95,15 +93,22 @@ class SessionConnection:
 
     @classmethod
     async def connect(
-        cls, target: Path | socket.socket, agent: str, code_log: CodeLog
+        cls,
+        target: Path | socket.socket,
+        agent: str,
+        code_log: CodeLog,
+        *,
+        can_rejoin: bool = True,
     ) -> SessionConnection:
-        """Connect to a session's socket, and wait until the agent has joined."""
+        """Connect to a session's socket, and wait until the agent has joined. can_rejoin: whether the
+        agent can go on elsewhere when the session has ended."""
         address = {"path": str(target)} if isinstance(target, Path) else {"sock": target}
         try:
             reader, writer = await asyncio.open_unix_connection(**address)
         except OSError as error:
-            raise McpToolError(str(error)) from None
-        return await cls._open(SocketLink(reader, writer), agent, code_log)
+            raise McpToolError(f"The session cannot be reached: {error.strerror}.") from None
+        link = SocketLink(reader, writer)
+        return await cls._open(link, agent, code_log, can_rejoin=can_rejoin)
 
     @classmethod
     async def connect_own(
@@ -113,8 +118,10 @@ class SessionConnection:
         return await cls._open(OwnLink(service), agent, code_log)
 
     @classmethod
-    async def _open(cls, link: SessionLink, agent: str, code_log: CodeLog) -> SessionConnection:
-        connection = cls(link, code_log)
+    async def _open(
+        cls, link: SessionLink, agent: str, code_log: CodeLog, *, can_rejoin: bool = True
+    ) -> SessionConnection:
+        connection = cls(link, code_log, can_rejoin=can_rejoin)
         await link.open(connection._on_frame, connection._on_end)
         link.send({"op": "join", "name": agent})
         welcome = await connection._welcome
@@ -199,7 +206,7 @@ class SessionConnection:
         """Let the open calls and later ones fail."""
         if self._end_reason:
             return
-        self._end_reason = f"{sentence} {REJOIN_HINT}"
+        self._end_reason = f"{sentence} {REJOIN_HINT}" if self._can_rejoin else sentence
         if not self._welcome.done():
             self._welcome.set_result({"op": "bye", "text": sentence})
         for call in self._open_calls.values():

@@ -49,6 +49,8 @@ class AttachOptions(NamedTuple):
     session: str | None = None
     """The session's name or process id, if several run."""
     never: bool = False
+    socket: Path | None = None
+    """The socket of the session in which the agent answers questions: it can use no other one."""
 
 
 class ToolHandlers:
@@ -67,7 +69,15 @@ class ToolHandlers:
         self.mode: Mode = "shared" if attach.at_once else "private"
 
     def tools(self) -> list[McpTool[Any]]:
-        """Return the tools of the server."""
+        """Return the tools of the server. An agent that answers in a session cannot leave it, and
+        its cells are in the transcript anyway."""
+        tools = self._session_tools()
+        if self._attach.socket is None:
+            tools += self._server_tools()
+        return tools
+
+    def _session_tools(self) -> list[McpTool[Any]]:
+        """Return the tools for the session."""
         return [
             McpTool("eval", "Run Python", EvalArguments, self.eval, destructive=True),
             McpTool("reset", "Start over", NoArguments, self.reset, destructive=True),
@@ -90,6 +100,11 @@ class ToolHandlers:
                 destructive=True,
                 idempotent=True,
             ),
+        ]
+
+    def _server_tools(self) -> list[McpTool[Any]]:
+        """Return the tools for the server itself."""
+        return [
             McpTool(
                 "log_viewer", "Log for the user", LogArguments, self.log_viewer, idempotent=True
             ),
@@ -111,9 +126,11 @@ class ToolHandlers:
                 self._own_session = OwnSession(self._settings, self._code_log)
             return await self._own_session.connection(self.agent)
         async with self._joining:
-            if self._shared_session is None:
-                self._shared_session = await self._join(self._attach.session)
-            return self._shared_session
+            session = self._shared_session
+            if session is None or (session.has_ended and self._attach.socket is not None):
+                session = await self._join(self._attach.session)
+                self._shared_session = session
+            return session
 
     async def set_mode(self, arguments: ModeArguments, report: Report) -> ToolAnswer:
         """Run code in your own session (private, the default) or in the user's live session
@@ -270,6 +287,11 @@ class ToolHandlers:
         return _sentence(f"All evaluated code is written to {path}. To follow it: tail -f {path}")
 
     async def _join(self, session: str | None) -> SessionConnection:
+        socket = self._attach.socket
+        if socket is not None:
+            return await SessionConnection.connect(
+                socket, self.agent, self._code_log, can_rejoin=False
+            )
         return await SessionConnection.join(session, self._folder, self.agent, self._code_log)
 
 

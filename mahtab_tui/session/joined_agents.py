@@ -184,20 +184,24 @@ class JoinedAgents:
             emit(self._runtime.log, Notice(text))
 
     def disconnect(self, name: str = "") -> str:
-        """Disconnect an agent, without waiting. name: may be empty if there is only one.
+        """Disconnect an agent, without waiting, but not the one that answers. name: may be empty if
+        there is only one.
 
         Returns:
             A sentence for the user, which asks for a name if there is not exactly one such agent.
         """
         with self._lock:
             agents = [agent for agent in self._agents if not name or agent.name == name]
-        if len(agents) != 1:
+        joined = [agent for agent in agents if not agent.is_model]
+        if len(joined) != 1:
             names = ", ".join(self.names)
             if not names:
                 return _NO_AGENT
+            if len(agents) == 1:
+                return f"{agents[0].name} answers your questions. Esc stops it, /model chooses another one."
             return f"Which one? In the session: {names}."
 
-        agent = agents[0]
+        agent = joined[0]
         # On a thread, because sending may block if the agent does not read.
         start_thread("disconnect", agent.leave, "The user disconnected you from the session.")
         return f"Disconnected {agent.name}."

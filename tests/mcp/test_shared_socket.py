@@ -117,6 +117,26 @@ async def test_agent_learns_of_the_screens_end_and_private_mode_works(share: Sha
         assert "No session on a screen" in await a.text("mode", mode="shared")
 
 
+async def test_server_of_an_agent_that_answers_stays_in_its_session(share: Share) -> None:
+    it = share()
+    async with agent("--attach", str(it.server.path)) as a:
+        assert await a.eval("1") == "1\n[In 1]"
+        for tool, mode in (("mode", "private"), ("log_viewer", "file")):
+            assert f"There is no tool '{tool}'." in await a.text(tool, mode=mode)
+        # It may have been cut off because it was slow.
+        await anyio.to_thread.run_sync(it.session.joined_agents.disconnect)
+        while it.session.joined_agents.names:
+            await anyio.sleep(0.01)
+        assert await a.eval("2") == "2\n[In 2]"
+        async with anyio.create_task_group() as group:
+            group.start_soon(a.answer, "import time; time.sleep(600)")
+            await waited(it, tags.ASSISTANT_REPL_IN, cell=3)
+            await anyio.to_thread.run_sync(it.server.close)
+        assert a.answers == ["The session was closed: its screen is gone."]
+        reason = "The session cannot be reached: No such file or directory."
+        assert await a.text("eval", code="3") == reason
+
+
 async def test_dying_agent_leaves_its_cell_running(share: Share, project: Path) -> None:
     it = share()
     code = "import os, time\nprint('pid', flush=True)\nwhile not os.path.exists('go'): time.sleep(0.01)"

@@ -189,6 +189,11 @@ class OutsideAgent:
 
         self._later = asyncio.create_task(work())
 
+    async def _do_tools(self, words: str, session_id: str, prompt: list[Any]) -> None:
+        """Name the tools of the session's server."""
+        result = await (await self._server()).list_tools()
+        await self._say(" ".join(tool.name for tool in result.tools), session_id)
+
     async def _server(self) -> Any:
         """Start the session's MCP server."""
         if self._session is None:
