@@ -25,6 +25,7 @@ from mahtab_tui.session.agent_rewinds import (
     join_names,
     name_parts,
 )
+from mahtab_tui.session.info import PLAN_REFUSAL
 from mahtab_tui.session.joined_agents import (
     AgentCall,
     AgentCallDeclined,
@@ -140,6 +141,7 @@ class AgentCalls:
             author=call.agent.name,
             private=used_names,
             trusted=session.info.approval == "auto" or call.agent.trusted,
+            planning=self._is_planning(call.agent),
             can_ask=not call.agent.owns_session,
         )
         if permission.action == "deny":
@@ -295,12 +297,19 @@ class AgentCalls:
         return first_line
 
     def _approve_action(self, call: AgentCall, action: str) -> None:
-        """Ask about an action on the environment, except in the agent's own session."""
+        """Ask about an action on the environment, except in the agent's own session. Raises
+        `AgentCallDeclined` and `AgentCallRefused`."""
         if call.agent.owns_session:
             return
+        if self._is_planning(call.agent):
+            raise AgentCallDeclined(f"declined: {PLAN_REFUSAL}")
         agents = self._session.joined_agents
         action = self._normalize_code(call.agent, action)
         agents.request_approval(call, agents.new_call_id(), action, is_code=False)
+
+    def _is_planning(self, agent: JoinedAgent) -> bool:
+        """Return whether the agent answers, and may only read, because the user plans."""
+        return agent.is_model and self._session.info.planning
 
     def _normalize_code(self, agent: JoinedAgent, code: str) -> str:
         """Convert line breaks. Raises `AgentCallRefused` if code contains dangerous characters."""

@@ -14,14 +14,12 @@ from mahtab_tui.session.code_calls import (
     parse_single_call,
     unread_part,
 )
-from mahtab_tui.session.info import SessionInfo
+from mahtab_tui.session.info import PLAN_REFUSAL, SessionInfo
 from mahtab_tui.session.private_names import explain_approval
 from mahtab_tui.session.protected_names import protected_candidates, unreadable_command_part
 from mahtab_tui.session.user_requests import Permission
 from mahtab_tui.settings.approval_rules import READ_ONLY, Paths, Rule, parse_rule, texts_to_resolve
 from mahtab_tui.worker.guard.protected_places import is_protected
-
-_PLAN_NOTE = "This is a plan: nothing changes until the user accepts it."
 
 
 class Verdict(NamedTuple):
@@ -96,7 +94,7 @@ class CodeRules:
         if planning:
             reason = permission.reason or self.lock_obstacle() or run_in_fork("discard")
             if reason:
-                return Permission("deny", f"{_PLAN_NOTE} This code may not run yet: {reason}.")
+                return Permission("deny", f"{PLAN_REFUSAL} This code may not run yet: {reason}.")
             return Permission("allow")
         if permission.action == "lock":
             needs = run_in_fork("keep")

@@ -18,6 +18,7 @@ _PERMISSION_NOTICES: dict[ApprovalMode, str] = {
     "what it does to files, programs and over the network cannot.",
 }
 _PLANNING_NOTICE = "The model now only reads and answers with a plan. /plan run has it carried out, /plan ends planning."
+PLAN_REFUSAL = "This is a plan: nothing changes until the user accepts it."
 _PLAN_NOTICE = "/plan run carries out this plan. /plan ends planning."
 
 

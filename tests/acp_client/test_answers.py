@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from mahtab_tui.acp_client.turn import OWN_TOOLS
 from mahtab_tui.bus.conversation import Conversation
 from mahtab_tui.bus.entries import AnswerText, Cell, ToolUse
 from tests import tags
@@ -125,6 +126,36 @@ def test_an_agent_runs_nothing_once_its_answer_has_ended(
     wait_for((project / "said").exists)
     assert "No question is being answered, so nothing is run." in (project / "said").read_text()
     assert it.store.of(tags.ASSISTANT_REPL_IN) == []
+
+
+def test_while_the_user_plans_an_agents_cells_change_nothing(
+    answering: OpenAnswering, project: Path
+) -> None:
+    it = answering(approval="auto")
+    it.session.info.set_planning(True)
+    assert it.ask("eval count = 6 * 7; count").startswith("It says: 42")
+    refusal = (
+        "nothing changes until the user accepts it. This code may not run yet: wanted to write"
+    )
+    assert refusal in it.ask("eval open('written.txt', 'w')")
+    assert not (project / "written.txt").exists()
+    assert it.value("'count' in globals()") == "False"
+
+
+def test_an_agent_that_answers_cannot_leave_the_session(answering: OpenAnswering) -> None:
+    it = answering(approval="auto")
+    tools = it.ask("tools").split()
+    assert sorted(tools) == sorted(OWN_TOOLS)
+    assert "mode" not in tools
+    it.ask("eval 1")
+    joined = it.session.joined_agents
+    for name in ("other", ""):
+        refusal = "other answers your questions. Esc stops it, /model chooses another one."
+        assert joined.disconnect(name) == refusal
+    joined.join("codex", lambda sentence: None, None)
+    assert joined.disconnect("") == "Disconnected codex."
+    assert joined.disconnect("nobody") == "Which one? In the session: other, codex."
+    assert joined.names == ["other", "codex"]
 
 
 def test_an_answer_that_is_stopped_keeps_its_words(answering: OpenAnswering) -> None:
