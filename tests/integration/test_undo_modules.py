@@ -141,11 +141,26 @@ def test_a_module_that_is_loaded_stays_whole(prepared: Cells) -> None:
     assert prepared.text("import mine; mine.v, mine.state, mine.K.y") == "(1, {1: [2]}, 1)\n"
 
 
-def test_a_filter_that_is_set_where_a_library_is_loaded_is_named(prepared: Cells) -> None:
-    prepared.text("import mine, warnings; warnings.filterwarnings('ignore', 'zz')")
+@pytest.mark.parametrize(
+    "change", ["warnings.filterwarnings('ignore', 'zz')", "del warnings.filters[0]"]
+)
+def test_a_filter_that_is_set_where_a_library_is_loaded_is_named(
+    prepared: Cells, change: str
+) -> None:
+    prepared.text(f"import mine, warnings; {change}")
     done = prepared.kernel.undo(prepared.number)
     assert [entry.name for entry in done.not_restored] == ["warnings.filters"]
     assert not done.exact
+
+
+@pytest.mark.parametrize("code", ["filters = [1]", "mine.filters = 1"])
+def test_a_library_that_sets_filters_is_undone_exactly_beside_others_of_that_name(
+    prepared: Cells, code: str
+) -> None:
+    prepared.text("import mine")
+    prepared.text(f"import numpy; {code}")  # which sets filters of warnings
+    done = prepared.kernel.undo(prepared.number)
+    assert ([entry.name for entry in done.not_restored], done.exact) == ([], True)
 
 
 def test_modules_that_wait_to_be_used_are_not_loaded_by_looking(prepared: Cells) -> None:

@@ -199,6 +199,7 @@ class ProcessState:
         Returns:
             An action by the label of the setting; None if the setting cannot be restored.
         """
+        mentioned = frozenset(mentioned_names)
         changes: dict[str, Action | None] = {}
         modules_action = self._make_modules_action()
         if modules_action is not None:
@@ -210,7 +211,7 @@ class ProcessState:
             new_libraries = _library_names(new_modules) - _library_names(self._module_names)
             has_new_libraries = bool(new_libraries)
         for setting, old_value in zip(SETTINGS, self._values):
-            is_mentioned = not set(setting.set_by).isdisjoint(mentioned_names)
+            is_mentioned = any(mentioned.issuperset(name.split(".")) for name in setting.set_by)
             if setting.is_cache and not is_mentioned:
                 continue
             new_value = _read(setting)

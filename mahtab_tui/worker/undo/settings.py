@@ -65,7 +65,7 @@ class Setting(NamedTuple):
     """Puts back what `read` returned. None if this is impossible."""
     set_by: tuple[str, ...] = ()
     """For a setting that libraries also change when they are loaded: names, one of which occurs in
-    any code that changes it. Empty for all others."""
+    any code that changes it; of a dotted name, all parts. Empty for all others."""
     is_cache: bool = False
     """Whether all imports change it, so that only the code that mentions it counts."""
     set_by_libraries: bool = False
@@ -323,7 +323,7 @@ SETTINGS: tuple[Setting, ...] = (
         is_cache=True,
     ),
     _list_setting("warnings", "filters", _note_new_filters)._replace(
-        set_by=("filterwarnings", "simplefilter", "filters", "resetwarnings"),
+        set_by=("filterwarnings", "simplefilter", "warnings.filters", "resetwarnings"),
         set_by_libraries=True,
     ),
     _function_setting("random", "getstate", "setstate", label="random"),
