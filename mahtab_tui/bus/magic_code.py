@@ -80,8 +80,8 @@ _PYTHON_MAGICS = frozenset(("python", "python3"))
 """Magic commands whose text is code that another process runs."""
 _SHELL_NAMES = frozenset("bash dash ksh sh zsh".split())
 """Programs, and magic commands of cells, that run a text as commands of a shell."""
-_COMMAND_OPTION = re.compile(r"(?:^|\s)-\w*c\s")
-"""The option of a shell that is followed by a command."""
+_COMMAND_OPTION = re.compile(r"(?:^|[\s'\"])-\w*c")
+"""The option of a shell or of Python that is followed by a command or by code, perhaps among others."""
 
 
 class CodePart(NamedTuple):
@@ -220,6 +220,10 @@ def _read_magic(call: ast.Call) -> _MagicText:
     first_line, _line_break, body = text.partition("\n")
     if name == "capture":
         return _MagicText(code=body)
+    runs_program = name == "script" or name in _PYTHON_MAGICS or name in _SHELL_NAMES
+    if runs_program and _COMMAND_OPTION.search(first_line):
+        program = "" if name == "script" else f"{name} "
+        return _MagicText(command=f"{program}{first_line}\n{body}")
     if name in _PYTHON_MAGICS:
         return _MagicText(code=body, is_separate=True)
     if name in _COMMAND_MAGICS:
@@ -231,10 +235,7 @@ def _read_magic(call: ast.Call) -> _MagicText:
     # The words of %%script name the program.
     programs = {name, *map(basename, first_line.split())}
     if not programs.isdisjoint(_SHELL_NAMES):
-        if not _COMMAND_OPTION.search(first_line):
-            return _MagicText(command=body)
-        program = f"{name} " if name in _SHELL_NAMES else ""
-        return _MagicText(command=f"{program}{first_line}\n{body}")
+        return _MagicText(command=body)
     if name == "script" and any(program.startswith("python") for program in programs):
         return _MagicText(code=body, is_separate=True)
     if name in TEXT_MAGICS or name in _HELP_MAGICS or name == _SEARCH_MAGIC:

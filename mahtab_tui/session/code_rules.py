@@ -129,7 +129,7 @@ class CodeRules:
             reason = f"it may change {file}, which only code that you approve may do"
             return self._ask_or_deny(reason, can_ask=can_ask)
         if not will_lock and (part := self._unreadable_command(code)):
-            reason = f"its command may change protected files: {part} does not show which"
+            reason = f"it may change protected files: {part} does not show which"
             return self._ask_or_deny(reason, can_ask=can_ask)
         if trusted or verdict.action == "allow":
             return Permission("allow")

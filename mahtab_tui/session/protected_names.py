@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import re
 from collections import defaultdict, deque
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from itertools import chain
 
 from mahtab_tui.bus.magic_code import (
     CODE_FUNCTIONS,
@@ -56,12 +57,6 @@ _PROGRAM_FUNCTIONS = frozenset(
 )
 """Functions whose arguments are a program and its words."""
 _PROGRAM_STARTERS = _COMMAND_FUNCTIONS | _PROGRAM_FUNCTIONS
-_STARTER_OWNERS = frozenset(
-    "asyncio os pexpect posix pty subprocess __import__ get_ipython import_module".split()
-)
-"""Modules that have such functions, and functions that may return such a module or object."""
-_ATTRIBUTE_FUNCTIONS = frozenset(("attrgetter", "getattr", "methodcaller"))
-"""Functions that find an attribute by its name."""
 _SPLITTING_FUNCTION = "split"
 """The name of `shlex.split` and of the method of a text, which return the words of a command."""
 _BEFORE_COMMAND = re.compile(r"(\w[\w, ]*=)?")
@@ -88,14 +83,15 @@ def _candidate_texts(code: str) -> Iterator[str]:
 
 
 def unreadable_command_part(code: str) -> str:
-    """Return the first part of a shell command in code because of which it is not known which files
-    that changes, or that the code is nested too deeply to read; empty if there is neither."""
+    """Return the first part of code because of which it is not known which files its shell commands
+    change: a part of a command, or code that is nested too deeply; empty if there is none."""
     return next(filter(None, _unreadable_parts(code)), "")
 
 
 def _unreadable_parts(code: str) -> Iterator[str]:
-    """Yield what cannot be read of each shell command in code, as far as its text shows them: texts of
-    calls, of `!` lines and of magic commands. What is empty can be read."""
+    """Yield code that is nested too deeply, and what cannot be read of each shell command in code, as
+    far as its text shows them: texts of calls, of `!` lines and of magic commands. What is empty can
+    be read."""
     for part in read_code(code):
         if part.depth > MAX_NESTED_MAGICS:
             yield _TOO_DEEP_CODE
@@ -155,7 +151,8 @@ def _command_arguments(call: ast.Call) -> Iterator[ast.expr]:
 
 
 def _command_texts(value: ast.expr, *, starts_shell: bool) -> Iterator[str]:
-    """Yield the command that a function gets which starts programs. A text is one if a shell reads it."""
+    """Yield the commands in an argument of a function that starts programs. A text is one if a shell reads
+    it."""
     if isinstance(value, (ast.List, ast.Tuple)):
         yield join_words(list(map(shown_text, value.elts)))
     elif isinstance(value, ast.Call) and function_name(value) == _SPLITTING_FUNCTION:
@@ -196,17 +193,19 @@ def _assigned_values(tree: ast.AST) -> Mapping[str, Sequence[ast.expr]]:
 
 def _texts_in_tree(tree: ast.Module) -> Iterator[str]:
     nodes = list(ast.walk(tree))
-    may_start_programs = _mentions_program_starter(nodes)
     # A docstring, for example, reaches no function.
     statements = {node.value for node in nodes if isinstance(node, ast.Expr)}
-    for call, texts in _texts_by_call(tree).items():
+    texts_by_call = _texts_by_call(tree)
+    used_texts = set(chain.from_iterable(texts_by_call.values())) - statements
+    may_start_programs = _mentions_program_starter(nodes, used_texts)
+    for call, texts in texts_by_call.items():
         for constant in _without_read_texts(call, texts):
             text = shown_text(constant)
             if len(text) <= MAX_PATH_CHARS and "\n" not in text:
                 yield text
             # Where programs are started, any text may be handed to a shell later, by another name.
             runs_text = call is not None and _runs_unread_text(call, constant)
-            if runs_text or (may_start_programs and constant not in statements):
+            if runs_text or (may_start_programs and constant in used_texts):
                 yield from paths_changed_by_command(text)
     for node in nodes:
         if isinstance(node, ast.Call) and is_magic(node):
@@ -223,41 +222,30 @@ def _runs_unread_text(call: ast.Call, text: ast.Constant) -> bool:
     return function_name(call) in _PROGRAM_STARTERS or is_magic(call)
 
 
-def _mentions_program_starter(nodes: Sequence[ast.AST]) -> bool:
-    """Return whether a part of code names a function that starts programs: that of a module, also where
-    it is imported, or by a text that `getattr` gets."""
-    aliases = {
-        alias.asname
+def _mentions_program_starter(nodes: Sequence[ast.AST], texts: Iterable[ast.Constant]) -> bool:
+    """Return whether code mentions a function that starts programs, by its name or a text, except for
+    calls without arguments, as in `platform.system()`, and definitions and imports with that name.
+    From where such a function comes does not count, because an earlier cell may have imported it.
+
+    Args:
+        nodes: All parts of the code.
+        texts: The texts in it that a function may get, such as `getattr`.
+    """
+    called_without_arguments = {
+        node.func
         for node in nodes
-        if isinstance(node, ast.Import)
-        for alias in node.names
-        if alias.asname and alias.name in _STARTER_OWNERS
+        if isinstance(node, ast.Call) and not (node.args or node.keywords)
     }
-    owners = _STARTER_OWNERS | aliases
+    names = set(map(shown_text, texts))
     for node in nodes:
         match node:
-            case ast.Attribute(value=owner, attr=name):
-                names = {name} if _last_name(owner) in owners else set()
-            case ast.ImportFrom(module=module, names=imports) if module in owners:
-                names = {alias.name for alias in imports}
-            case ast.Call(args=arguments) if function_name(node) in _ATTRIBUTE_FUNCTIONS:
-                names = set(map(shown_text, arguments))
-            case _:
-                continue
-        if not names.isdisjoint(_PROGRAM_STARTERS):
-            return True
-    return False
-
-
-def _last_name(expression: ast.expr) -> str:
-    """Return the last part of a dotted name, or of the name of a called function; empty if an expression
-    is neither."""
-    match expression:
-        case ast.Name(id=name) | ast.Attribute(attr=name):
-            return name
-        case ast.Call() as call:
-            return function_name(call)
-    return ""
+            case ast.Name(id=name, ctx=ast.Load()) | ast.Attribute(attr=name, ctx=ast.Load()) if (
+                node not in called_without_arguments
+            ):
+                names.add(name)
+            case ast.alias(name=name, asname=str()):
+                names.add(name)
+    return not names.isdisjoint(_PROGRAM_STARTERS)
 
 
 def _texts_by_call(tree: ast.AST) -> Mapping[ast.Call | None, Sequence[ast.Constant]]:

@@ -259,9 +259,7 @@ def test_a_command_that_does_not_show_what_it_changes_waits_for_the_user(
     hidden = "import os\nos.system('echo x > ' + chr(36) + 'n.md')"
     it = open_session(code(block), "Done.", code(hidden), "Done.", approval="auto")
     it.session.submit("ask", "change it")
-    assert it.wait_approval().why == (
-        "its command may change protected files: $n.md does not show which"
-    )
+    assert it.wait_approval().why == ("it may change protected files: $n.md does not show which")
     it.decide("run")
     it.store.wait(tags.AGENT, state="done")
     assert Path("AGENTS.md").read_text() == "x\n"
