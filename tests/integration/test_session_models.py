@@ -247,6 +247,8 @@ def test_process_starts_while_a_question_is_typed_and_answers_it(
         it.session.submit("ask", question)
         it.store.wait(tags.ASSISTANT_CHAT, turn=turn)
     assert len(fake.starts) == 1
+    # Nothing is prepared while a turn ends.
+    wait_for(lambda: not it.session.agent.in_turn)
     os.kill(fake.starts[0]["pid"], 9)
     wait_for(lambda: not alive(fake.starts[0]["pid"]))
     it.session.agent.warm_up()
