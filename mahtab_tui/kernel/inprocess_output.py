@@ -38,6 +38,8 @@ class InProcessEnvironment:
             setattr(module, name, value)
         return originals
 
+    def repair_builtins(self) -> None: ...
+
     def leave(self, originals: list[Replacement], nested: bool) -> None:
         """Put the original attributes back."""
         for original in originals:

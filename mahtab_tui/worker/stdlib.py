@@ -102,7 +102,7 @@ def bind_library() -> None:
         if name.startswith(_OURS):
             own_modules.append(module)
         elif name not in _SHARED:
-            _bound[name] = _copy_module(module)
+            _bound[name] = copy_module(module)
     _bound["sys"] = _bind_sys()
     for module in [*own_modules, *_bound.values()]:
         _refer_to_bound(module)
@@ -131,7 +131,8 @@ def _refer_to_bound(module: ModuleType) -> None:
             vars(module)[key] = _bound[value.__name__]
 
 
-def _copy_module(module: ModuleType) -> ModuleType:
+def copy_module(module: ModuleType) -> ModuleType:
+    """Return a module with the same variables, which nobody else replaces."""
     copy = ModuleType(module.__name__)
     vars(copy).update(vars(module))
     return copy
@@ -147,7 +148,7 @@ def _import_bound(
     module = _import(name, names, local_names, wanted_names or (), level)
     if level or type(module) is not ModuleType or name in _SHARED or module.__name__ != name:
         return module
-    _bound[name] = _copy_module(module)
+    _bound[name] = copy_module(module)
     return _bound[name]
 
 

@@ -49,6 +49,20 @@ BROKEN_LOOPS = (
 )
 """What code may do to the event loop, so that it does not wake or fails."""
 
+REPLACED_BUILTINS = """
+    BaseException Exception ImportError KeyError OSError StopIteration all any bool bytes callable compile dict
+    eval exec filter frozenset getattr hasattr hash id int isinstance issubclass iter len list map max min next
+    object open property range repr reversed set setattr sorted str sum super tuple vars zip
+""".split()
+
+BROKEN_MODULES = (
+    *("sys.modules['asyncio'] = None", "sys.modules['asyncio'] = 5", "del sys.modules['asyncio']"),
+    *("asyncio.events = None", "asyncio._set_running_loop = asyncio.new_event_loop = None"),
+    *("asyncio.current_task = asyncio.all_tasks = asyncio.tasks.all_tasks = print",),
+    *("sys.modules = {}", "sys.modules = None", "sys.modules['os'] = sys.modules['io'] = None"),
+)
+"""What code may do to modules that are loaded and that the kernel needs."""
+
 REPLACED = """
     json.dumps json.loads json.JSONEncoder.encode json.decoder.JSONDecoder.decode
     json.encoder.c_make_encoder select.poll select.select struct.Struct struct.pack
@@ -200,6 +214,32 @@ def test_an_event_loop_that_cannot_run_is_replaced_after_one_error(cells: Cells)
         cells.host.wait_for_late("RuntimeError: broken")
     cells.expect("len(calls)", "1\n")
     cells.expect("await asyncio.sleep(0, 5)", "5\n")
+
+
+def test_builtins_that_a_cell_replaces_are_used_by_that_cell_only(cells: Cells) -> None:
+    cells.text("import asyncio, builtins")
+    for name in REPLACED_BUILTINS:
+        for value in ("None", "print"):
+            cells.expect(f"builtins.{name} = {value}", "")
+            error = cells.run(f"builtins.{name} = {value}\n1 / 0").output
+            assert error.startswith("Traceback"), name
+            assert error.endswith("ZeroDivisionError: division by zero\n"), name
+    for name in ("eval", "isinstance", "len", "repr", "sorted"):
+        cells.expect(f"builtins.{name} = print\n[1, 2]", "[1, 2]\n")
+
+
+@pytest.mark.parametrize("damage", BROKEN_MODULES)
+def test_cells_run_after_one_that_has_broken_modules(cells: Cells, damage: str) -> None:
+    cells.text("import asyncio, sys\nasync def five(): return 5")
+    pid = cells.kernel.info().pid
+    cells.expect(damage, "")
+    cells.expect("1 + 1", "2\n")
+    cells.expect("await five()", "5\n")
+    error = cells.run("1 / 0").output
+    assert error.count("Traceback") == 1
+    assert error.endswith("ZeroDivisionError: division by zero\n")
+    assert cells.host.late.empty()
+    assert cells.kernel.info().pid == pid
 
 
 @pytest.mark.timeout(240)

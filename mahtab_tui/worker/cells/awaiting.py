@@ -8,12 +8,12 @@ import sys
 import threading
 import warnings
 from collections import deque
-from collections.abc import Callable, Collection, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..stdlib import late_import
+from ..stdlib import copy_module, late_import
 from ..undo.registries import opening_own_descriptors
 from ..values.objects import address_of, class_module
 from .tracebacks import OUR_FOLDER, format_safely
@@ -49,6 +49,9 @@ class EventLoop:
     """Runs coroutines of cells, and background tasks between them, once asyncio is loaded."""
 
     def __init__(self) -> None:
+        self._asyncio: Any = None
+        """asyncio as it was when the first loop was made, because a cell may replace or remove it; None
+        before that."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._task: asyncio.Task[object] | None = None
         """The cell's code, while it is awaited."""
@@ -56,12 +59,8 @@ class EventLoop:
         """Whether `cancel` has cancelled `_task`."""
         self._waiter: asyncio.Future[None] | None = None
         """Ends the background tasks between two cells; None while there is a cell."""
-        self._current_task: Callable[[Any], object] = lambda loop: None
-        """`asyncio.current_task`, as it was when the loop was made."""
-        self._all_tasks: Callable[[Any], Collection[Any]] = lambda loop: ()
-        """`asyncio.all_tasks`, as it was when the first loop was made."""
         self._wake_sleeper: object = None
-        """The callback that wakes a task that sleeps, as it was then."""
+        """The callback that wakes a task that sleeps, as it was when the first loop was made."""
         self._thread_id = 0
         """The thread on which the loop is current; 0 outside of cells."""
         self._original_functions: _LoopFunctions | None = None
@@ -93,15 +92,14 @@ class EventLoop:
         Functions of asyncio are replaced meanwhile, so that `asyncio.run` works although there is a
         current loop.
         """
-        asyncio = late_import("asyncio")
         is_cells_thread = self._thread_id == threading.get_ident()
         if not is_cells_thread or self._original_functions is not None:
             return
-        if asyncio.events._get_running_loop() is not None:
-            return
-        with suppress(Exception):  # raised by an event loop policy of the user's
-            loop = self._get(asyncio)
-            self._replace_functions(asyncio.events, loop)
+        with suppress(Exception):  # of an event loop policy of the user's, or of a damaged library
+            asyncio = self._load_asyncio()
+            if asyncio.events._get_running_loop() is None:
+                loop = self._get(asyncio)
+                self._replace_functions(asyncio.events, loop)
 
     def _replace_functions(self, events: Any, loop: asyncio.AbstractEventLoop) -> None:
         """Let functions of `asyncio.events` treat a loop that does not run as the current one."""
@@ -128,15 +126,14 @@ class EventLoop:
         """Put the replaced functions of asyncio back, and note whether the cell has left tasks."""
         if self._original_functions is None:
             return
-        asyncio = late_import("asyncio")
-        self._original_functions.install(asyncio.events)
+        self._original_functions.install(self._asyncio.events)
         self._original_functions = None
-        asyncio._set_running_loop(None)
+        self._asyncio._set_running_loop(None)
         loop = self._loop
         if self.used or loop is None:
             return
         try:
-            has_work = bool(self._all_tasks(loop) or getattr(loop, "_scheduled", True))
+            has_work = bool(self._asyncio.all_tasks(loop) or getattr(loop, "_scheduled", True))
             self.used = has_work and not loop.is_closed()
         except Exception:  # of parts that the cell has replaced
             self.used = True
@@ -147,7 +144,7 @@ class EventLoop:
         Context variables keep the values that the coroutine sets. What it raises is raised, and
         `KeyboardInterrupt` after `cancel`.
         """
-        asyncio = late_import("asyncio")
+        asyncio = self._load_asyncio()
         if asyncio.events._get_running_loop() is not None:
             coroutine.close()
             raise RuntimeError(
@@ -202,7 +199,7 @@ class EventLoop:
         """
         try:
             task = loop.create_task(awaiting)
-            if not late_import("asyncio").isfuture(task):
+            if not self._asyncio.isfuture(task):
                 raise TypeError(f"create_task returned an object of {type(task).__name__}")
         except BaseException as error:
             awaiting.close()
@@ -217,7 +214,7 @@ class EventLoop:
         loop = self._loop
         if task is None or loop is None or self._is_cancelled:
             return False
-        if self._current_task(loop) is not None:
+        if self._asyncio.current_task(loop) is not None:
             return False  # a task is computing, perhaps another one that blocks ours
         self._is_cancelled = True
         task.cancel()
@@ -301,7 +298,7 @@ class EventLoop:
             for handle in getattr(loop, "_scheduled", ())
             if handle._callback is not self._wake_sleeper and not handle.cancelled()
         ]
-        return [*self._all_tasks(loop), *callbacks]
+        return [*self._asyncio.all_tasks(loop), *callbacks]
 
     @property
     def idle(self) -> bool:
@@ -325,11 +322,10 @@ class EventLoop:
         loop = self._loop
         if loop is None or loop.is_closed():
             return
-        asyncio = late_import("asyncio")
-        tasks = self._all_tasks(loop)
+        tasks = self._asyncio.all_tasks(loop)
         for task in tasks:
             task.cancel()
-        loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+        loop.run_until_complete(self._asyncio.gather(*tasks, return_exceptions=True))
         loop.run_until_complete(loop.shutdown_asyncgens())
         loop.close()
 
@@ -345,15 +341,21 @@ class EventLoop:
         if isinstance(error, Exception) and not is_stopped:
             self._loop = None
 
+    def _load_asyncio(self) -> Any:
+        """Return asyncio as it was when the first loop was made, or as it is now if none has been made.
+        Raises what an import raises."""
+        if self._asyncio is not None:
+            return self._asyncio
+        return copy_module(late_import("asyncio"))
+
     def _get(self, asyncio: Any) -> asyncio.AbstractEventLoop:
         """Return the loop of all cells, a new one if there is none. Raises what an event loop policy
         of the user's raises."""
         if self._loop is None or self._loop.is_closed():
             with opening_own_descriptors():
                 self._loop = asyncio.new_event_loop()
-            self._current_task = asyncio.current_task
-        if self._wake_sleeper is None:
-            self._all_tasks = asyncio.all_tasks
+        if self._asyncio is None:
+            self._asyncio = asyncio
             self._wake_sleeper = asyncio.futures._set_result_unless_cancelled
         asyncio.set_event_loop(self._loop)
         return self._loop

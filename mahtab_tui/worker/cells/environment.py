@@ -79,8 +79,9 @@ class CellEnvironment:
         self._pipe_identity = _identity(self._pipe)
         self._builtins = dict(builtins.__dict__)
         self._builtins.pop("_", None)
-        self.repaired_builtins: list[str] = []
-        """The names that were restored after the newest cell."""
+        self.repaired_builtins: dict[str, None] = {}
+        """The names that were restored after cells of this process."""
+        self._modules = sys.modules
         self._stdin = sys.stdin
         self._has_fitted_pandas = False
         self._audit_handlers: dict[str, list[AuditHandler]] = {
@@ -114,7 +115,7 @@ class CellEnvironment:
 
     def leave(self, streams_before: tuple[TextIO | None, TextIO | None], nested: bool) -> None:
         """Restore what a cell may have replaced. nested: whether an outer cell goes on."""
-        # First, because the code below needs builtins that the cell may have removed.
+        # Once more, because the representation of its value has run code of the user's.
         self.repair_builtins()
         if sys.getrecursionlimit() < _MIN_RECURSION_DEPTH:
             sys.setrecursionlimit(_DEFAULT_RECURSION_DEPTH)
@@ -133,6 +134,7 @@ class CellEnvironment:
             sys.settrace(None)
         self._set_streams()
         self._main.__dict__["__builtins__"] = builtins
+        sys.modules = self._modules
         sys.modules["__main__"] = self._main
         sys.modules["builtins"] = builtins
         if not callable(getattr(sys, "displayhook", None)):
@@ -164,6 +166,7 @@ class CellEnvironment:
         """
         self._on_asyncio = on_asyncio
         self._pid = os.getpid()
+        self.repaired_builtins.clear()
         self._pipe = 1
         self._pipe_identity = _identity(1)
         self._open_streams()
@@ -181,12 +184,10 @@ class CellEnvironment:
     def repair_builtins(self) -> None:
         """Restore the names that a cell has removed from builtins, or replaced."""
         builtins_now = self._builtins_now
-        self.repaired_builtins = [
-            name
-            for name, value in self._builtins.items()
-            if builtins_now.get(name, MISSING) is not value
-        ]
-        builtins_now.update(self._builtins)
+        for name, value in self._builtins.items():
+            if builtins_now.get(name, MISSING) is not value:
+                builtins_now[name] = value
+                self.repaired_builtins[name] = None
 
     def _open_streams(self) -> None:
         """Open the streams of cells anew."""

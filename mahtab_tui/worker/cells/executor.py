@@ -50,6 +50,9 @@ _PLAIN_CLASSES = frozenset(
 )
 """Classes whose values have no display but their repr."""
 
+_evaluate_code = eval
+"""The builtin, which a cell may replace before its last expression is evaluated."""
+
 Piece = tuple[str, str]
 """The kind of an output ("stdout", "value" or "traceback"), and its text."""
 
@@ -107,6 +110,9 @@ class Environment(Protocol):
 
     def enter(self) -> object:
         """Redirect the streams; returns those before, for `leave`."""
+
+    def repair_builtins(self) -> None:
+        """Restore the builtins that the cell has replaced, unless they are another program's."""
 
     def leave(self, streams_before: Any, nested: bool) -> None:
         """Restore the streams. nested: whether an outer cell goes on."""
@@ -327,7 +333,11 @@ class Executor:
         self._cells[-1].compiled = compiled
         self._track_reachable(self.state_recorder or undo)
 
-        value = self._evaluate(compiled)
+        try:
+            value = self._evaluate(compiled)
+        finally:
+            # Now, because all that follows needs builtins that the cell may have replaced.
+            self._environment.repair_builtins()
         if compiled.last_expression is None:
             return
         if sys.displayhook is not sys.__displayhook__:
@@ -352,19 +362,19 @@ class Executor:
     def _evaluate(self, compiled: CompiledCell) -> object:
         if compiled.body.co_flags & CO_COROUTINE:
             return self.loop.run(self._evaluate_in_task(compiled))
-        eval(compiled.body, self.namespace)
+        _evaluate_code(compiled.body, self.namespace)
         if compiled.last_expression is None:
             return None
-        value = eval(compiled.last_expression, self.namespace)
+        value = _evaluate_code(compiled.last_expression, self.namespace)
         if compiled.last_expression.co_flags & CO_COROUTINE:
             return self.loop.run(value)
         return value
 
     async def _evaluate_in_task(self, compiled: CompiledCell) -> object:
-        await eval(compiled.body, self.namespace)
+        await _evaluate_code(compiled.body, self.namespace)
         if compiled.last_expression is None:
             return None
-        value = eval(compiled.last_expression, self.namespace)
+        value = _evaluate_code(compiled.last_expression, self.namespace)
         if compiled.last_expression.co_flags & CO_COROUTINE:
             return await value
         return value
@@ -411,8 +421,7 @@ class Executor:
         described = describe_safely(error)
         if isinstance(error, KeyboardInterrupt):
             return "interrupted", described
-        hint = own_module("cells.hints").hint_for(error, described.text)
-        if hint:
+        if hint := _hint_for(error, described):
             described = described.with_last_line(hint)
         return "error", described
 
@@ -461,6 +470,15 @@ def _pretty_repr(value: object) -> str:
     except (ImportError, OSError):  # the cell has used up the descriptors that reading it needs
         return repr(value)
     return str(pretty.pretty_repr(value))
+
+
+def _hint_for(error: BaseException, described: Traceback) -> str:
+    """Return a hint for an error of a cell; empty if there is none."""
+    try:
+        hints = own_module("cells.hints")
+    except (ImportError, OSError):  # a cell has removed what reading them needs
+        return ""
+    return str(hints.hint_for(error, described.text))
 
 
 def failed_outcome(message: str) -> Outcome:
