@@ -110,10 +110,7 @@ class CellRunner:
         with self._lock:
             if not self._cells:
                 return False
-            if self._host_calls.waiting >= self._executor.depth:
-                self._host_calls.interrupt()
-            elif not self._loop.cancel():
-                self._raise_in_thread(ctypes.py_object(KeyboardInterrupt))
+            self._host_calls.interrupt(self._executor.depth, self._interrupt_code)
             return True
 
     def delete_cell_names(self) -> None:
@@ -136,6 +133,11 @@ class CellRunner:
                 del builtins.__dict__[name]
         for name in self._added_values:
             builtins.__dict__.pop(name, None)
+
+    def _interrupt_code(self) -> None:
+        """Interrupt the code of the innermost cell, which does not wait for the host."""
+        if not self._loop.cancel():
+            self._raise_in_thread(ctypes.py_object(KeyboardInterrupt))
 
     def _undo_cells(self, frame: Frame) -> Frame:
         """Undo or redo cells, or preview that, as a request says; return the answer to it."""
@@ -188,9 +190,9 @@ class CellRunner:
         """Run the cell of a job, or refuse it with a sentence."""
         running: RunningCell = frame["running"]
         start = time.perf_counter()
-        with self._lock:
-            self._cells.append(running)
         try:
+            with self._lock:
+                self._cells.append(running)
             outcome = self._executor.run(running.cell, frame["code"], refusal)
         except KeyboardInterrupt:
             # It arrived just before the code began, or just after it had ended; what the code

@@ -33,7 +33,7 @@ _MISSING = object()
 
 
 class JupyterHostCalls:
-    """Calls of the host, as questions on the channel on which a kernel asks for input."""
+    """Calls to the host, as questions on the channel on which a kernel asks for input."""
 
     def __init__(self, kernel: Any, token: str, session: str) -> None:
         """Take over from the kernel.

@@ -127,6 +127,35 @@ def test_interrupt_stops_embedded_code(embedded: Cells, code: str) -> None:
     assert embedded.kernel.interrupt() is False
 
 
+def test_interrupts_stop_embedded_code_that_calls_the_host_all_the_time(embedded: Cells) -> None:
+    has_called = threading.Event()
+    is_interrupted = threading.Event()
+    late_calls: list[str] = []
+
+    def answer(name: str, args: Mapping[str, Any]) -> str:
+        has_called.set()
+        if is_interrupted.is_set():
+            late_calls.append(name)
+        return "too late" if len(late_calls) > 10 else ""
+
+    def interrupt_later() -> None:
+        has_called.wait()
+        embedded.kernel.interrupt()
+        is_interrupted.set()
+
+    embedded.host.answer = answer
+    for _ in range(20):
+        has_called.clear()
+        is_interrupted.clear()
+        late_calls.clear()
+        thread = threading.Thread(target=interrupt_later)
+        thread.start()
+        result = embedded.run("while not usage(): pass")
+        thread.join()
+        assert result.status is Status.INTERRUPTED
+    embedded.expect("1 + 1", "2\n")
+
+
 def test_embedded_cells_nest(embedded: Cells) -> None:
     def answer(name: str, args: Mapping[str, Any]) -> str:
         return embedded.run("y = x + 1\nprint(y)", nested=True).output

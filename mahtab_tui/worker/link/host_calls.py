@@ -6,52 +6,50 @@ import itertools
 import queue
 import sys
 import threading
+from contextlib import suppress
 from typing import Any, Callable
 
 from .frames import Frame
 
 
-def _serve_nothing(frame: Frame, refusal: str | None) -> None:
-    """Drop a nested cell, where there are none."""
+def _ignore_nested_cell(frame: Frame, refusal: str | None) -> None:
+    """Do nothing, because this host sends no nested cells."""
 
 
 class HostCalls:
-    """Calls of the host, each with an inbox for what answers it. While the main thread waits, it
-    runs the cells that its call needs. Any thread may call."""
+    """Calls to the host, each with an inbox for its answer and for nested cells. While the main
+    thread waits, it runs the cells that its call needs. Any thread may call."""
 
     def __init__(
         self,
         send: Callable[[Frame], None],
-        serve: Callable[[Frame, str | None], None] = _serve_nothing,
-        error: type[Exception] = RuntimeError,
+        run_nested_cell: Callable[[Frame, str | None], None] = _ignore_nested_cell,
+        error_class: type[Exception] = RuntimeError,
     ) -> None:
-        """Note the thread that creates it as the main thread.
+        """Take the thread that runs this as the main thread.
 
         Args:
             send: Sends a frame to the host.
-            serve: Runs a nested cell, or refuses it, with the reason.
-            error: What a call raises with the host's message.
+            run_nested_cell: Runs a cell, or refuses it for a reason (None to run it).
+            error_class: The class of the exception with which a call fails.
         """
         self._send = send
-        self._serve = serve
-        self._error = error
+        self._run_nested_cell = run_nested_cell
+        self._error_class = error_class
         self._main_thread_id = threading.get_ident()
-        self._numbers = itertools.count(1)
-        self._lock = threading.Lock()
+        self._call_numbers = itertools.count(1)
+        # Finalizers may call the host from within.
+        self._lock = threading.RLock()
+        """Held while a call begins or ends, and while a frame is put into an inbox."""
         self._inboxes: dict[int, queue.SimpleQueue[Frame]] = {}
-        """What has come for each call that waits, by its number."""
+        """The inboxes of the calls that wait, by their numbers."""
         self._main_thread_inboxes: list[queue.SimpleQueue[Frame]] = []
         """The inboxes of the calls for which the main thread waits, the innermost last."""
         self.fork_handler: Callable[[str, dict[str, Any]], object] | None = None
-        """Serves the calls in a locked fork, which has no host."""
-
-    @property
-    def waiting(self) -> int:
-        """The number of calls for which the main thread waits."""
-        return len(self._main_thread_inboxes)
+        """Serves calls in place of the host. A locked fork sets it, because it has no host."""
 
     def call(self, name: str, args: dict[str, Any]) -> Any:
-        """Call the host, and wait for the result.
+        """Call the host, and wait for the result. If anything ends the wait, the host is told.
 
         Args:
             name: The function of the host.
@@ -61,37 +59,52 @@ class HostCalls:
             A JSON value.
 
         Raises:
-            Exception: Of the class that was given to the constructor, with the host's message.
-            KeyboardInterrupt: The call was interrupted; the host is told.
+            Exception: The call failed; of `error_class`, with the host's message.
+            KeyboardInterrupt: The call was interrupted.
         """
         if self.fork_handler is not None:
             return self.fork_handler(name, args)
-        if name == "terminal":
-            # What guards this process must know of a program that the host starts for it.
-            sys.audit("mahtab_tui.terminal", args["argv"])
+        _audit(name, args)
 
-        number = next(self._numbers)
-        inbox = self._open_inbox(number)
+        number = next(self._call_numbers)
+        inbox = queue.SimpleQueue[Frame]()
         try:
+            self._open_inbox(number, inbox)
             self._send({"op": "call", "id": number, "name": name, "args": args})
-            return self._wait_for_answer(inbox)
-        except KeyboardInterrupt:
-            self._send({"op": "cancelled", "id": number})
+            answer = self._wait_for_answer(inbox)
+        except BaseException:
+            with suppress(RuntimeError):  # a forked process has no host
+                self._send({"op": "cancelled", "id": number})
             raise
         finally:
-            self._close_inbox(number, inbox)
+            try:
+                self._close_inbox(number, inbox)
+            finally:
+                # Again, because a signal may have ended the first attempt.
+                self._close_inbox(number, inbox)
 
-    def interrupt(self) -> None:
-        """End the call for which the main thread waits, with `KeyboardInterrupt`."""
-        self.deliver({"op": "interrupt"})
+        if "error" in answer:
+            raise self._error_class(answer["error"])
+        return answer["value"]
+
+    def interrupt(self, cell_count: int, interrupt_code: Callable[[], object]) -> None:
+        """Interrupt the innermost cell: its call ends with `KeyboardInterrupt` if it waits for one.
+
+        Args:
+            cell_count: How many cells run on the main thread, each nested in the one before.
+            interrupt_code: Interrupts the cell if it does not wait for a call. No call of the main
+                thread begins or ends meanwhile.
+        """
+        with self._lock:
+            waiting_call_count = len(self._main_thread_inboxes)
+            if waiting_call_count and waiting_call_count >= cell_count:
+                self._main_thread_inboxes[-1].put({"op": "interrupt"})
+            else:
+                interrupt_code()
 
     def deliver(self, frame: Frame) -> bool:
-        """Hand a frame to the call that waits for it: an answer to its call, anything else to the
-        innermost call of the main thread.
-
-        Returns:
-            Whether there is such a call.
-        """
+        """Put an answer into the inbox of its call, and a nested cell into that of the innermost
+        call of the main thread. Return False if no such call waits."""
         with self._lock:
             inbox = None
             if frame["op"] == "answer":
@@ -103,36 +116,50 @@ class HostCalls:
             inbox.put(frame)
             return True
 
-    def _open_inbox(self, number: int) -> queue.SimpleQueue[Frame]:
-        """Return the inbox of a new call of this thread."""
-        inbox = queue.SimpleQueue[Frame]()
+    def _open_inbox(self, number: int, inbox: queue.SimpleQueue[Frame]) -> None:
+        """Register the inbox of a new call of this thread."""
         with self._lock:
-            self._inboxes[number] = inbox
+            # First, because `interrupt` uses the inbox from here on.
             if threading.get_ident() == self._main_thread_id:
                 self._main_thread_inboxes.append(inbox)
-        return inbox
+            self._inboxes[number] = inbox
 
-    def _wait_for_answer(self, inbox: queue.SimpleQueue[Frame]) -> Any:
-        """Run nested cells until the answer comes. Raises what `call` raises."""
+    def _wait_for_answer(self, inbox: queue.SimpleQueue[Frame]) -> Frame:
+        """Run nested cells until the answer comes. Raises `KeyboardInterrupt`."""
         while True:
             frame = inbox.get()
             if frame["op"] == "execute":
-                self._serve(frame, None)
+                self._run_nested_cell(frame, None)
             elif frame["op"] == "interrupt":
                 raise KeyboardInterrupt
-            elif "error" in frame:
-                raise self._error(frame["error"])
             else:
-                return frame["value"]
+                return frame
 
     def _close_inbox(self, number: int, inbox: queue.SimpleQueue[Frame]) -> None:
-        """Forget a call that has ended, and refuse the cells that came for it too late."""
+        """Forget a call that has ended, and refuse the cells that came too late for it. Raises
+        `KeyboardInterrupt` if an interrupt came too late for it, too."""
+        is_interrupted = False
+        while frame := self._take_late_frame(number, inbox):
+            if frame["op"] == "execute":
+                # The host waits for the result of the cell.
+                self._run_nested_cell(frame, "the cell that asked for it no longer waits")
+            elif frame["op"] == "interrupt":
+                is_interrupted = True
+        if is_interrupted:
+            raise KeyboardInterrupt
+
+    def _take_late_frame(self, number: int, inbox: queue.SimpleQueue[Frame]) -> Frame | None:
+        """Return a frame that is left in an inbox; if there is none, forget the inbox."""
         with self._lock:
-            del self._inboxes[number]
+            if not inbox.empty():
+                return inbox.get()
+            self._inboxes.pop(number, None)
             if inbox in self._main_thread_inboxes:
                 self._main_thread_inboxes.remove(inbox)
-        # The host waits for the result of a cell that came too late to run.
-        while not inbox.empty():
-            frame = inbox.get()
-            if frame["op"] == "execute":
-                self._serve(frame, "the cell that asked for it no longer waits")
+            return None
+
+
+def _audit(name: str, args: dict[str, Any]) -> None:
+    """Tell what guards this process of a program that the host starts for it."""
+    if name == "terminal":
+        sys.audit("mahtab_tui.terminal", args["argv"])

@@ -42,7 +42,7 @@ class EngineConnection(HostCalls):
     """Implements `EngineHost`: calls that wait for an answer, and messages that do not."""
 
     def __init__(self, fd: int, interrupts: Interrupts) -> None:
-        super().__init__(self._send_frame, error=CallError)
+        super().__init__(self._send_frame, error_class=CallError)
         self._channel = Channel(fd, interrupts, MAX_MESSAGE_BYTES)
         self.finished = False
         """Whether the final answer was given; everything after it is ignored."""

@@ -1,0 +1,158 @@
+"""Calls of the kernel's code to its host, and interrupts of them at any moment."""
+
+from __future__ import annotations
+
+import dis
+import functools
+import itertools
+import sys
+from collections.abc import Callable
+from types import CodeType, FrameType
+from typing import Any
+
+import pytest
+
+from mahtab_tui.worker.link import host_calls
+from mahtab_tui.worker.link.frames import Frame
+from mahtab_tui.worker.link.host_calls import HostCalls
+
+
+class AnsweringHost:
+    """Answers each call at once, on the same thread, and notes what it is sent."""
+
+    def __init__(self) -> None:
+        self.frames: list[Frame] = []
+        self.nested_cells: list[tuple[str, str | None]] = []
+        self.calls = HostCalls(self._receive, self._run_nested_cell)
+        self.before_answer: Callable[[], object] = lambda: None
+        self.after_answer: Callable[[], object] = lambda: None
+
+    @property
+    def ops(self) -> list[str]:
+        return [frame["op"] for frame in self.frames]
+
+    def _receive(self, frame: Frame) -> None:
+        self.frames.append(frame)
+        if frame["op"] == "call":
+            self.before_answer()
+            self.calls.deliver({"op": "answer", "id": frame["id"], "value": frame["name"]})
+            self.after_answer()
+
+    def _run_nested_cell(self, frame: Frame, refusal: str | None) -> None:
+        self.nested_cells.append((frame["code"], refusal))
+
+    def interrupt(self) -> None:
+        self.calls.interrupt(1, self.fail)
+
+    def fail(self) -> None:
+        raise AssertionError("the call waits")
+
+
+@pytest.fixture
+def host() -> AnsweringHost:
+    return AnsweringHost()
+
+
+def test_a_call_returns_the_hosts_answer(host: AnsweringHost) -> None:
+    assert host.calls.call("usage", {}) == "usage"
+    assert host.ops == ["call"]
+
+
+def test_an_interrupt_behind_the_answer_is_not_lost(host: AnsweringHost) -> None:
+    host.after_answer = host.interrupt
+    with pytest.raises(KeyboardInterrupt):
+        host.calls.call("usage", {})
+
+
+def test_an_interrupt_before_the_answer_cancels_the_call(host: AnsweringHost) -> None:
+    host.before_answer = host.interrupt
+    with pytest.raises(KeyboardInterrupt):
+        host.calls.call("usage", {})
+    assert host.ops == ["call", "cancelled"]
+
+
+def test_code_without_a_call_is_interrupted_itself(host: AnsweringHost) -> None:
+    interrupted: list[str] = []
+    host.calls.interrupt(1, lambda: interrupted.append("no call waits"))
+    # The call of the outer cell waits, not that of the inner one.
+    host.before_answer = lambda: host.calls.interrupt(2, lambda: interrupted.append("outer waits"))
+    host.calls.call("usage", {})
+    assert interrupted == ["no call waits", "outer waits"]
+
+
+@pytest.mark.parametrize("error_class", [SystemExit, TimeoutError, GeneratorExit])
+def test_the_host_is_told_whatever_ends_the_wait(
+    host: AnsweringHost, error_class: type[BaseException]
+) -> None:
+    def raise_error() -> None:
+        raise error_class
+
+    # Such as a signal handler of the user's.
+    host.before_answer = raise_error
+    with pytest.raises(error_class):
+        host.calls.call("usage", {})
+    assert host.ops == ["call", "cancelled"]
+
+
+def test_an_error_of_the_host_is_raised_and_not_cancelled(host: AnsweringHost) -> None:
+    host.before_answer = lambda: host.calls.deliver({"op": "answer", "id": 1, "error": "no"})
+    with pytest.raises(RuntimeError, match="no"):
+        host.calls.call("usage", {})
+    assert host.ops == ["call"]
+
+
+def test_a_nested_cell_behind_the_answer_is_refused(host: AnsweringHost) -> None:
+    host.before_answer = lambda: host.calls.deliver({"op": "execute", "code": "before"})
+    host.after_answer = lambda: host.calls.deliver({"op": "execute", "code": "behind"})
+    host.calls.call("usage", {})
+    refusal = "the cell that asked for it no longer waits"
+    assert host.nested_cells == [("before", None), ("behind", refusal)]
+
+
+@functools.cache
+def interruptible_offsets(code: CodeType) -> frozenset[int]:
+    """Return the offsets of the instructions before which the interpreter looks for signals: those
+    that follow a call, the beginning of a function, or a jump back."""
+    instructions = list(dis.get_instructions(code))
+    return frozenset(
+        following.offset
+        for instruction, following in itertools.pairwise(instructions)
+        if instruction.opname.startswith(("CALL", "RESUME", "JUMP_BACKWARD"))
+    )
+
+
+def interrupt_at(step: int) -> Callable[[FrameType, str, Any], Any]:
+    """Return a trace function that raises `KeyboardInterrupt` at one of the moments in the module's
+    code at which a signal or another thread can raise it."""
+    steps = itertools.count(1)
+
+    def trace(frame: FrameType, event: str, arg: Any) -> Any:
+        if frame.f_code.co_filename != host_calls.__file__:
+            return None
+        frame.f_trace_opcodes = True
+        is_interruptible = frame.f_lasti in interruptible_offsets(frame.f_code)
+        if event == "opcode" and is_interruptible and next(steps) == step:
+            raise KeyboardInterrupt
+        return trace
+
+    return trace
+
+
+def test_an_interrupt_at_any_moment_leaves_no_call_behind(host: AnsweringHost) -> None:
+    """A nested cell that is put into the inbox of a call that is gone is never answered."""
+    trace_before = sys.gettrace()
+    for step in itertools.count(1):
+        is_interrupted = False
+        sys.settrace(interrupt_at(step))
+        try:
+            host.calls.call("usage", {})
+        except KeyboardInterrupt:
+            is_interrupted = True
+        finally:
+            sys.settrace(trace_before)
+        assert not host.calls.deliver({"op": "execute", "code": "late"}), step
+        for number in range(1, step + 1):
+            assert not host.calls.deliver({"op": "answer", "id": number, "value": None}), step
+        if not is_interrupted:
+            break
+    assert step > 20
