@@ -118,7 +118,7 @@ class TableView(View, ScrollView, can_focus=True):
     def _visible_rows(self) -> range:
         first = self.scroll_offset.y
         height = max(0, self.size.height - self._header_height)
-        return range(first, min(self._table.rows, first + height))
+        return range(first, min(self._table.row_count, first + height))
 
     @property
     def _visible_columns(self) -> list[int]:
@@ -127,11 +127,11 @@ class TableView(View, ScrollView, can_focus=True):
     @property
     def _label_width(self) -> int:
         rows = self._visible_rows
-        block = self._table.block(rows.start) if rows else None
+        block = self._table.use_block(rows.start) if rows else None
         if block is not None and block.labels:
             widest = max((cell_len(one_line(label)) for label in block.labels), default=1)
         else:
-            last_row = max(self._table.total_rows - 1, 0)
+            last_row = max(self._table.total_row_count - 1, 0)
             widest = len(str(last_row))
         # A tall header has the labels of the statistics in this column.
         min_width = 7 if self._header_height > 3 else 3
@@ -142,7 +142,7 @@ class TableView(View, ScrollView, can_focus=True):
         return max(1, self.scrollable_content_region.width - self._label_width - COLUMN_GAP - 1)
 
     def _measure(self) -> None:
-        height = self._header_height + self._table.rows
+        height = self._header_height + self._table.row_count
         self.virtual_size = Size(self.scrollable_content_region.width, height)
         self._fetch()
 
@@ -162,7 +162,7 @@ class TableView(View, ScrollView, can_focus=True):
         if self._table.column_count:
             client = self.subject.client
             path = self.subject.path
-            request = self._table.next_request(self._visible_rows, self._visible_columns)
+            request = self._table.take_table_request(self._visible_rows, self._visible_columns)
             if request is not None:
                 fetch = partial(request.fetch, client, path)
                 self.fetcher.ask("table", fetch, self._apply, self._revert)
@@ -174,7 +174,7 @@ class TableView(View, ScrollView, can_focus=True):
         if not self._table.apply(answer):
             self._revert("The table's columns have changed; r reloads it.")
             return
-        self._row = max(0, min(self._row, self._table.rows - 1))
+        self._row = max(0, min(self._row, self._table.row_count - 1))
         self._show_column()
         self._measure()
 
@@ -190,18 +190,18 @@ class TableView(View, ScrollView, can_focus=True):
         table = self._table
         client = self.subject.client
         path = self.subject.path
-        column = table.next_statistics(self._visible_columns, self._column)
-        if column is None:
+        request = table.take_statistics_request(self._visible_columns, self._column)
+        if request is None:
             return
 
         def show(statistics: ColumnStatistics | None) -> None:
-            self._table.set_statistics(column, statistics)
+            table.set_statistics(request, statistics)
             self._fetch_statistics()
             self._show_status()
             self.refresh()
 
         # After a failure the column has no statistics, and the other columns still get theirs.
-        fetch = partial(client.figures, path, column)
+        fetch = partial(client.figures, path, request.column)
         self.fetcher.ask("figures", fetch, show, lambda _: show(None))
 
     def render_line(self, y: int) -> Strip:
@@ -213,7 +213,7 @@ class TableView(View, ScrollView, can_focus=True):
             return Strip(self._header(y, base)).crop_extend(0, width, base)
 
         row = self.scroll_offset.y + y - self._header_height
-        if row >= table.rows or not table.column_count:
+        if row >= table.row_count or not table.column_count:
             # An empty table is explained in its first row.
             text = self._empty_text if row == 0 else ""
             return Strip([Segment(f" {text}", base + self.palette.muted)]).crop_extend(
@@ -238,11 +238,14 @@ class TableView(View, ScrollView, can_focus=True):
         table = self._table
         if line == 0:
             style = palette.person if column == self._column else palette.text
-            return f"{table.name(column)} {self._heading_mark(column)}".rstrip(), style + BOLD
+            return (
+                f"{table.column_name(column)} {self._heading_mark(column)}".rstrip(),
+                style + BOLD,
+            )
         if line == 1:
-            return table.type(column), palette.muted
+            return table.column_type(column), palette.muted
         if column not in table.statistics:
-            is_pending = line == 2 and table.rows > 0
+            is_pending = line == 2 and table.row_count > 0
             return "…" if is_pending else "", palette.muted
         statistics = table.statistics[column]
         if statistics is None:
@@ -271,7 +274,7 @@ class TableView(View, ScrollView, can_focus=True):
 
     def _cells(self, row: int, has_cursor: bool, base: Style) -> list[Segment]:
         """Draw a row: its label, and its cells in the visible columns."""
-        block = self._table.block(row)
+        block = self._table.use_block(row)
         index = row % ROWS_PER_BLOCK
         label = ""
         if block is not None and index < len(block.positions):
@@ -299,7 +302,7 @@ class TableView(View, ScrollView, can_focus=True):
         return Segment(label, base + self.palette.muted)
 
     def _cell(self, column: int, text: str, style: Style, base: Style) -> list[Segment]:
-        width = self._table.width(column)
+        width = self._table.column_width(column)
         text = fit_text(text, width).rstrip()
         padding = " " * (width - cell_len(text))
         heading = self._table.headings.get(column)
@@ -325,19 +328,19 @@ class TableView(View, ScrollView, can_focus=True):
             self.show_status((table.busy, "$highlight"))
             return
 
-        is_filtered = table.rows != table.total_rows
+        is_filtered = table.row_count != table.total_row_count
         nouns = ("match", "matches") if is_filtered else ("row", "rows")
-        if table.rows:
-            position = f"{nouns[0]} {self._row + 1:,} of {table.rows:,}"
+        if table.row_count:
+            position = f"{nouns[0]} {self._row + 1:,} of {table.row_count:,}"
         else:
             position = f"no {nouns[1]}"
         if is_filtered:
-            position += f" (of {table.total_rows:,} rows)"
+            position += f" (of {table.total_row_count:,} rows)"
         parts: list[tuple[str, str] | str] = [(position, "$muted")]
 
         if column in table.headings:
-            parts += [("  ·  ", "$muted"), (table.name(column), "bold")]
-            parts.append((f" {table.type(column)}", "$muted"))
+            parts += [("  ·  ", "$muted"), (table.column_name(column), "bold")]
+            parts.append((f" {table.column_type(column)}", "$muted"))
         condition = dict(table.arrangement.filters).get(column, "")
         if condition:
             parts.append((f"  / {plain(condition)}", "$person"))
@@ -352,7 +355,7 @@ class TableView(View, ScrollView, can_focus=True):
 
     @property
     def _column_name(self) -> str:
-        return self._table.name(self._column)
+        return self._table.column_name(self._column)
 
     @property
     def excerpt(self) -> Excerpt:
@@ -361,9 +364,9 @@ class TableView(View, ScrollView, can_focus=True):
         if table.arrangement == TableArrangement() or not opened.expression:
             return Excerpt(opened)
         code = rows_code(opened.expression, table)
-        description = f"{table.rows:,} of {table.total_rows:,} rows"
+        description = f"{table.row_count:,} of {table.total_row_count:,} rows"
         if table.arrangement.sort is not None:
-            description += f", sorted by {table.name(table.arrangement.sort[0])}"
+            description += f", sorted by {table.column_name(table.arrangement.sort[0])}"
         return Excerpt(replace(opened, expression=code), description)
 
     def action_move(self, rows: int, columns: int = 0) -> None:
@@ -376,10 +379,10 @@ class TableView(View, ScrollView, can_focus=True):
         self._go_to(self._row, 0 if column == 0 else self._table.column_count - 1)
 
     def action_go_row(self, row: int) -> None:
-        self._go_to(0 if row == 0 else self._table.rows - 1, self._column)
+        self._go_to(0 if row == 0 else self._table.row_count - 1, self._column)
 
     def _go_to(self, row: int, column: int) -> None:
-        self._row = max(0, min(self._table.rows - 1, row))
+        self._row = max(0, min(self._table.row_count - 1, row))
         self._column = max(0, min(self._table.column_count - 1, column))
         top = self.scroll_offset.y
         height = self._page_height
@@ -400,14 +403,14 @@ class TableView(View, ScrollView, can_focus=True):
         x = event.x - self._label_width - COLUMN_GAP - 1
         clicked_column = self._column
         for column in self._visible_columns:
-            x -= self._table.width(column) + COLUMN_GAP
+            x -= self._table.column_width(column) + COLUMN_GAP
             if x < 0:
                 clicked_column = column
                 break
 
         in_header = event.y < self._header_height
         row = self.scroll_offset.y + event.y - self._header_height
-        in_rows = not in_header and row < self._table.rows
+        in_rows = not in_header and row < self._table.row_count
         self._go_to(row if in_rows else self._row, clicked_column)
         if in_header:
             self.action_sort()
@@ -415,7 +418,7 @@ class TableView(View, ScrollView, can_focus=True):
             self.action_open_cell()
 
     def action_open_cell(self) -> None:
-        block = self._table.block(self._row)
+        block = self._table.use_block(self._row)
         index = self._row % ROWS_PER_BLOCK
         if block is not None and index < len(block.positions):
             label = f"{self._column_name} of {one_line(block.label(index))}".strip()
