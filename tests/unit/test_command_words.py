@@ -55,6 +55,16 @@ export x="a"$HOM""E; cd; rm config
 export x=\\$$y; cd; rm config
 export x="$@"; cd; rm config
 export x=$((`cat y`)); cd; rm config
+export x=$((z)); cd; rm config
+mapfile -t y < f; \\export x="${y[@]}"; cd; rm config
+command export x="${y[@]:1}"; cd; rm config
+builtin export x="$y[@]"; cd; rm config
+y='z[@]'; export x="${!y}"; cd; rm config
+export x="${=y}"; cd; rm config
+export x="$=y"; cd; rm config
+export x="${^y}"; cd; rm config
+export x="${(@)y}"; cd; rm config
+export x="${(s: :)y}"; cd; rm config
 unset 'HOME[0]'; cd; rm config
 unset PWD[0]; cd; rm config
 readonly x=${y}; cd; rm config
@@ -200,6 +210,8 @@ export x=$?
 export x=$#
 export x=${#y}
 export x=$((1+2))
+export x=$((7 * 2 > 3 ? 1 : -1))
+echo $((n + 1))
 export x=$'a b'
 unset CDPATH
 unset CDPATH GIT_DIR; make

@@ -36,8 +36,9 @@ _PLAIN_EXPANSION = re.compile(
     rf"|\$[?#]|\$\{{#\w+\}}|{re.escape(ARITHMETIC)}"
 )
 """A variable of the system's or a number, which have no assignments in them."""
-_ALL_ARGUMENTS = re.compile(r"\$\{?@")
-"""An expansion to several words, also in quotes."""
+_SEVERAL_WORDS = re.compile(r"\$\{?[@=^]|\$\{[(!]|\[@\]")
+"""An expansion to several words, also in quotes: ``$@``, ``${y[@]}``, ``${!y}`` if `y` is ``z[@]``, or,
+in zsh, ``$=y``, ``$^y`` and ``${(s: :)y}``."""
 _NEEDED_VARIABLES = frozenset("DIRSTACK HOME OLDPWD PWD".split())
 """Variables without which something else decides where a shell goes."""
 _LOOPS = frozenset(("for", "foreach", "select"))
@@ -99,10 +100,13 @@ def _sets_deciding_variable(word: Word) -> bool:
 def _may_be_split(word: Word) -> bool:
     """Return whether a word that sets a variable may become several words, which set others."""
     name = assigned_name(word)
-    if not name or not word.is_expanded:
+    if not name:
         return False
-    if _ALL_ARGUMENTS.search(word.text):
+    # Not all shells expand `$=y`.
+    if _SEVERAL_WORDS.search(word.text):
         return True
+    if not word.is_expanded:
+        return False
     value = _PLAIN_EXPANSION.sub("", word.unquoted_text)
     own_value = re.compile(rf"\$(?:{name}\b|\{{{name}\}})")
     return "$" in own_value.sub("", value) or "`" in value

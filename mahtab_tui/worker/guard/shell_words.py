@@ -12,8 +12,9 @@ _PLAIN_BRACES = re.compile(r"\{[^'\"`\\${}]{0,200}\}")
 """What stands in ``${…}`` if it surely ends at the first closing brace."""
 ARITHMETIC = "$((…))"
 """What stands in a word for a number that the shell computes."""
-_PLAIN_ARITHMETIC = re.compile(r"\(\([^()`'\"\\]{0,200}\)\)")
-"""What stands after the dollar sign of such a number."""
+_PLAIN_ARITHMETIC = re.compile(r"\(\([\d\s+*/%<>=!&|^~?:,-]{0,200}\)\)")
+"""What stands after the dollar sign of such a number. The value of a variable in it would be computed,
+too, and may set others."""
 _ENDS_WORD = frozenset(" \t\n;&|<>()")
 _SEPARATES_COMMANDS = frozenset("\n;&|()")
 _PATTERN_OPERATORS = frozenset("@!+*?")
@@ -128,7 +129,7 @@ class _Splitter:
         return self._text[self._index : self._index + 1]
 
     def _add(self, text: str, *, is_quoted: bool = False) -> None:
-        """Add a part of the word. is_quoted: whether it is, also outside quotes."""
+        """Add a part of the word. is_quoted: whether it counts as quoted although no quote is open."""
         self._pieces.append(text)
         self._unquoted_pieces.append(" " if is_quoted or self._quote else text)
         self._is_word = True
