@@ -708,7 +708,7 @@ def test_an_address_of_a_database_is_read_as_a_path(files: ProtectedFiles, addre
 def test_no_socket_gets_the_name_of_a_protected_file(
     project: Path, files: ProtectedFiles, address: object
 ) -> None:
-    for harmless_address in ("socket", b"\0CLAUDE.md", ("127.0.0.1", 0)):
+    for harmless_address in ("socket", b"\0CLAUDE.md", ("127.0.0.1", 0), 0):
         files.check("socket.bind", (None, harmless_address))
     with pytest.raises(PermissionError, match="is protected"):
         files.check("socket.bind", (None, address))
@@ -747,7 +747,18 @@ class ChangingByteArray(bytearray):
         return memoryview(b"safe")
 
 
-@pytest.mark.parametrize("address", [ChangingBytes(b"AGENTS.md"), ChangingByteArray(b"AGENTS.md")])
+class TupleWithBytes(tuple[()]):
+    """A tuple that is a path for the system."""
+
+    __slots__ = ()
+
+    def __buffer__(self, flags: int) -> memoryview:
+        return memoryview(b"AGENTS.md")
+
+
+@pytest.mark.parametrize(
+    "address", [ChangingBytes(b"AGENTS.md"), ChangingByteArray(b"AGENTS.md"), TupleWithBytes()]
+)
 def test_no_socket_gets_a_name_from_bytes_of_a_users_class(
     project: Path, files: ProtectedFiles, address: object
 ) -> None:

@@ -170,7 +170,7 @@ def _path_of_socket(address: Any) -> Iterator[str]:
         yield str.__str__(address)
     elif cls in _PLAIN_ADDRESSES:
         yield os.fsdecode(memoryview(address).tobytes())
-    elif not issubclass(cls, tuple):
+    elif cls is not tuple and cls is not int:  # a subclass may give bytes, too
         raise PermissionError(
             "The address of this socket may be the path of a protected file. Give it as a text"
         )
