@@ -228,6 +228,8 @@ def test_large_table_says_how_many_rows_were_read(monkeypatch: pytest.MonkeyPatc
                 ["2024-01-01T00:30+02:00", "2024-01-01T00:00+00:00"],
                 ["2024-01-01T09:00", "2024-01-01 10:00"],
                 ["2024-01-01 10:00:00Z", "2024-01-01 10:00:00.5Z"],
+                ["Jan 1 2000", "September 30, 2004", "Sept. 3, 2004"],
+                ["1-Feb-00", "30 may 2004 10:00"],
             )
         ),
         (
@@ -235,6 +237,7 @@ def test_large_table_says_how_many_rows_were_read(monkeypatch: pytest.MonkeyPatc
             "'2023-12-31T23:59+02:00' to '2024-01-01T00:30+02:00'; all different; dates as text",
         ),
         (["a", "b", "c"] * 3, "values (3 each): 'a', 'b', 'c'"),
+        (["Mary 1 2000", "May 2000", "Jan 1"], "values: 'Mary 1 2000', 'May 2000', 'Jan 1'"),
         (["x" * 500] * 3, ""),
         ([2**300, 1], "numbers as objects"),
     ],

@@ -32,8 +32,11 @@ _MAX_FLOAT_DIGITS = 6
 """Digits of a number with a fraction that is written exactly."""
 _MIDNIGHT = " 00:00:00"
 _NUMBER = re.compile(r"\s*[-+]?[$€£]?\d[\d,]*(?:\.\d+)?(?:[eE][-+]?\d{1,4})?%?\s*")
+_MONTH = r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)\.?"
 _DATE = re.compile(
-    r"\s*(?:\d{4}[-/.]\d\d?[-/.]\d\d?|\d\d?[/.]\d\d?[/.]\d{2,4})(?:[T ][\d:.+Z-]+)?\s*"
+    r"\s*(?:\d{4}[-/.]\d\d?[-/.]\d\d?|\d\d?[/.]\d\d?[/.]\d{2,4}"
+    rf"|{_MONTH} \d\d?,? \d{{4}}|\d\d?[ -]{_MONTH}[ -]\d{{2,4}})(?:[T ][\d:.+Z-]+)?\s*",
+    re.IGNORECASE,
 )
 _ISO_DATE = re.compile(r"(\d{4}([-/.])\d\d\2\d\d(?:[T ][\d:.]+)?)([Z+-][\d:.+Z-]*)?")
 """A date with the year first. Groups: date and time, a separator, the offset from UTC."""
