@@ -15,7 +15,7 @@ from .summaries import SUMMARY_CHARS, format_count, one_line, summary, type_name
 
 SEQUENCES = Classes(list, tuple, set, frozenset, collections.deque)
 """Containers that are described by a sample of their items."""
-_BRACKETS = {
+_BRACKETS: dict[Any, tuple[str, str]] = {
     list: ("[", "]"),
     tuple: ("(", ")"),
     set: ("{", "}"),
