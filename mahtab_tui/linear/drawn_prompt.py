@@ -8,7 +8,6 @@ import re
 import select
 import sys
 import termios
-import time
 import tty
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -82,9 +81,10 @@ _ANSWER_START = re.compile(
     r"\x1b(?:(?:_G|P[\d!>]|\]\d)[^\x00-\x1f\x7f]{0,4096}\x1b?"
     r"|[_P\]]?|\[(?:[?>=][\d;]{0,64}\$?|[\d;]{0,64}))\Z"
 )
-"""The beginning of an answer. Keys that look like one must not be held back for long."""
-ANSWER_TIMEOUT_S = 2.0
-"""How long the terminal's answers are waited for before a cell runs; a link may be slow."""
+"""The beginning of an answer, or keys that look like one."""
+_MAX_TYPED_START = 3
+"""Characters of a beginning that a user may have typed, such as `Esc`, `P` and `3`. They are held back
+for half a second."""
 PROMPT_STYLES = {
     "python": f"ansi{STYLES['person']} bold",
     "ask": f"ansi{STYLES['model']} bold",
@@ -137,17 +137,22 @@ class KeyReader(PosixStdinReader):
         super().__init__(descriptor, encoding=sys.stdin.encoding)
         self._answers = answers
         self._answer_start = ""
-        """While answers are awaited: what may be the beginning of one whose end has not come yet."""
+        """While answers are waited for: what may be the beginning of one whose end has not come
+        yet."""
 
     def read(self, count: int = 1024) -> str:
-        typed = _ANSWER.sub(self._take, self.pop_answer_start() + super().read(count))
-        start = _ANSWER_START.search(typed) if self._answers.awaited else None
+        typed = _ANSWER.sub(self._take, self._pop_answer_start() + super().read(count))
+        start = _ANSWER_START.search(typed) if self._answers.wait_s else None
         if start is not None:
             self._answer_start = start[0]
         return typed.removesuffix(self._answer_start)
 
-    def pop_answer_start(self) -> str:
-        """Return what is held back, because it may be no answer."""
+    def pop_typed_start(self) -> str:
+        """Return what is held back, if the user may have typed it."""
+        is_answer = len(self._answer_start) > _MAX_TYPED_START and self._answers.wait_s
+        return "" if is_answer else self._pop_answer_start()
+
+    def _pop_answer_start(self) -> str:
         answer_start = self._answer_start
         self._answer_start = ""
         return answer_start
@@ -166,8 +171,8 @@ class Keyboard(Vt100Input):
         self.stdin_reader = self._reader
 
     def flush_keys(self) -> list[KeyPress]:
-        """Return the keys of which nothing more has come for half a second."""
-        self.vt100_parser.feed(self._reader.pop_answer_start())
+        """Return the keys that are held back, but for the beginning of an answer."""
+        self.vt100_parser.feed(self._reader.pop_typed_start())
         return super().flush_keys()
 
     @contextmanager
@@ -203,8 +208,6 @@ class DrawnPrompt(Prompt):
         self._pictures = pictures
         self._has_asked = not pictures.should_ask
         """Whether the terminal need not be asked any more."""
-        self._answer_deadline_s = 0.0
-        """Until when the answers are waited for, by the monotonic clock."""
         self._keys = keys
         self._histories = {mode: ModeHistory(history, mode) for mode in ("python", "ask")}
         self._lexers: dict[str, Lexer] = {
@@ -260,20 +263,26 @@ class DrawnPrompt(Prompt):
     def _read_with_answers(self, draft: str) -> str:
         """Return the next input, and take the terminal's answers: a cell would read them as input."""
         with self._keyboard.without_echo():
+            text = ""
             try:
-                return self._prompts.prompt(default=draft)
+                text = self._prompts.prompt(default=draft)
             finally:
-                self._wait_for_answers()
+                try:
+                    self._wait_for_answers()
+                except KeyboardInterrupt:
+                    self.draft = text
+                    raise
+            return text
 
     def _wait_for_answers(self) -> None:
         """Wait for the terminal's answers for a while. Keys are for the next prompt."""
         keys: list[KeyPress] = []
-        while self._pictures.answers.awaited and not self._keyboard.closed:
-            remaining_s = max(0.0, self._answer_deadline_s - time.monotonic())
-            if not select.select([self._keyboard.fileno()], [], [], remaining_s)[0]:
-                break
-            keys += self._keyboard.read_keys()
-        store_typeahead(self._keyboard, keys + self._keyboard.flush_keys())
+        try:
+            while (wait_s := self._pictures.answers.wait_s) and not self._keyboard.closed:
+                if select.select([self._keyboard.fileno()], [], [], wait_s)[0]:
+                    keys += self._keyboard.read_keys()
+        finally:
+            store_typeahead(self._keyboard, keys + self._keyboard.flush_keys())
 
     def read_line(self, label: str, *, is_hidden: bool = False) -> str:
         line: PromptSession[str] = PromptSession(input=self._keyboard, output=self._output)
@@ -283,7 +292,6 @@ class DrawnPrompt(Prompt):
         """Ask the terminal once what it can draw, while this prompt reads its answers."""
         if not self._has_asked:
             self._has_asked = True
-            self._answer_deadline_s = time.monotonic() + ANSWER_TIMEOUT_S
             self._send(self._pictures.answers.ask())
 
     def _send(self, sequence: str) -> None:

@@ -95,8 +95,8 @@ class LinearInterface:
         self._session = opened.session
         self._writer = LineWriter(is_plain=is_plain)
         self._pictures = PictureDrawer(self._writer, opened.session.settings.pictures)
-        folder = "" if self._session.settings.kernel else os.getcwd()
-        self._printer = RecordPrinter(self._writer, self._pictures.draw, folder)
+        kernel_folder = "" if self._session.settings.kernel else os.getcwd()
+        self._printer = RecordPrinter(self._writer, self._pictures.draw, kernel_folder)
         self._prompt = self._make_prompt(is_plain)
         self._prompt.mode = opened.draft.mode
         self._prompt.draft = opened.draft.text
@@ -381,6 +381,7 @@ class LinearInterface:
         if self._interrupt_count == 1 or not cells.running:
             self._session.stop()
             return
+        self._writer.leave_line()  # the terminal has written ^C
         question = (
             "The cell is still running. Kill the kernel? Variables that are not saved are lost."
         )

@@ -88,6 +88,7 @@ class LineWriter:
         if not text.plain:
             return
         self._erase_progress()
+        self._progress = ""
         self.write_count += 1
         for part, address in _split_links(text):
             if address and self._has_links:

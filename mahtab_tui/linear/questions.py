@@ -14,7 +14,7 @@ from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.bus.search_tools import find_search_tools
 from mahtab_tui.bus.typed_text import clean
 from mahtab_tui.linear.line_writer import LineWriter
-from mahtab_tui.linear.prompts import Prompt
+from mahtab_tui.linear.prompts import FullScreenWanted, Prompt
 from mahtab_tui.linear.record_printer import RecordPrinter, Request
 from mahtab_tui.session import Session
 
@@ -34,7 +34,6 @@ _RUN = Choice("run", "Run it")
 _EDIT = Choice("edit", "Edit it, then run it")
 _RUN_ALL = Choice("all", "Run it, and all code from now on")
 _STOP = Choice("stop", "Do not run it, and stop the answer")
-# The last one is left out if the prompt cannot edit.
 _CODE_CHOICES = (_SKIP, _SKIP_WITH_REASON, _RUN, _RUN_ALL, _STOP, _EDIT)
 _ACTION_CHOICES = (_SKIP, _SKIP_WITH_REASON, _RUN, _STOP)
 _REVIEW_CHOICES = (
@@ -121,7 +120,9 @@ class Questions:
             self._printer.note_code(request)
         self._write_warnings(request)
 
-        code_choices = _CODE_CHOICES if self._prompt.can_edit else _CODE_CHOICES[:-1]
+        code_choices = [
+            choice for choice in _CODE_CHOICES if choice is not _EDIT or self._prompt.can_edit
+        ]
         action = self.choose(code_choices if is_code else _ACTION_CHOICES)
         if action == "reason":
             reason = self._read("Why not? ")
@@ -132,7 +133,7 @@ class Questions:
 
     def _edit(self, code: str) -> Decision:
         """Let the user change code; it runs as it is entered. A question instead of code is the reason
-        not to run it. The next input has the mode and the draft that it would have without."""
+        not to run it. Afterwards, mode and draft are as they were before."""
         mode = self._prompt.mode
         draft = self._prompt.draft
         self._prompt.mode = "python"
@@ -141,6 +142,11 @@ class Questions:
             typed = self._prompt.read(self._session.cells.last + 1)
         except EOFError:
             return Decision("skip")
+        except FullScreenWanted:
+            # What has been edited goes along.
+            mode = self._prompt.mode
+            draft = self._prompt.draft
+            raise
         finally:
             self._prompt.mode = mode
             self._prompt.draft = draft

@@ -36,12 +36,12 @@ class RecordPrinter:
     """Writes records as they come, and collects the requests to the user. One thread at a time may
     call it."""
 
-    def __init__(self, writer: LineWriter, draw_picture: DrawPicture, folder: str = "") -> None:
-        """folder: the one in which the kernel started, to link files; empty if it runs on another
-        machine."""
+    def __init__(self, writer: LineWriter, draw_picture: DrawPicture, kernel_folder: str = "") -> None:
+        """kernel_folder: The one in which the kernel started, to link files; empty if files of cells
+        are not linked."""
         self._writer = writer
         self._draw_picture = draw_picture
-        self._folder = folder
+        self._kernel_folder = kernel_folder
         self._searches = SearchLines(writer)
         self._cells: dict[int | None, CellOutput] = {}
         """The cells that run."""
@@ -130,8 +130,8 @@ class RecordPrinter:
                 self._writer.write_line(format_changes(record.changes), "muted")
             case records.FileChanges():
                 text = Text(plain(describe_files(record.changes)), "dim")
-                if self._folder:
-                    link_files(text, [change.path for change in record.changes], self._folder)
+                if self._kernel_folder:
+                    link_files(text, [change.path for change in record.changes], self._kernel_folder)
                 self._writer.write_line(text)
             case records.SearchBegin() | records.SearchFinal():
                 self._searches.fold(record)
@@ -285,7 +285,7 @@ class RecordPrinter:
     def _start_cell(self, record: records.ReplIn) -> None:
         """Name a cell and write its code, unless the user sees it already."""
         self._cells[record.cell] = CellOutput(
-            self._writer, self._draw_picture, has_links=bool(self._folder)
+            self._writer, self._draw_picture, has_links=bool(self._kernel_folder)
         )
         if isinstance(record, records.UserReplIn) and record.text == self.typed_code:
             self.typed_code = ""

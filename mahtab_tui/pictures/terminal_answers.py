@@ -8,12 +8,15 @@ import os
 import re
 import struct
 import termios
+import time
 from typing import Literal
 
 GraphicsProtocol = Literal["kitty", "sixel"]
 GRAPHICS_QUERIES = "\x1b_Gi=31,s=1,v=1,a=q,t=d,f=24;AAAA\x1b\\\x1b[16t\x1b[?1;1;0S\x1b[c"
 """Kitty graphics, the size of a cell, the number of Sixel's colours, and device attributes, which
 every terminal answers."""
+ANSWER_TIMEOUT_S = 2.0
+"""How long answers are waited for; a link may be slow."""
 _GRAPHICS_REPLY = re.compile(
     r"\x1b_G(?P<kitty>[^\x1b]{0,256})\x1b\\"
     r"|\x1b\[\?(?P<attributes>[\d;]{0,64})c"
@@ -52,9 +55,17 @@ class TerminalAnswers:
         self.colours = 16
         """How many colours a Sixel picture may have; the first such terminals had 16."""
         self.awaited = False
+        self._deadline_s = 0.0
+        """Until when answers are waited for, by the monotonic clock."""
+
+    @property
+    def wait_s(self) -> float:
+        """For how many seconds answers are waited for; 0 if all have come."""
+        return max(0.0, self._deadline_s - time.monotonic()) if self.awaited else 0.0
 
     def ask(self) -> str:
         self.awaited = True
+        self._deadline_s = time.monotonic() + ANSWER_TIMEOUT_S
         return GRAPHICS_QUERIES
 
     def read(self, sequence: str) -> bool:

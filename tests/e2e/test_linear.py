@@ -26,6 +26,8 @@ from tests.ssh_server import SshServer, needs_sshd
 FORMS = ("--linear", "--linear=plain")
 in_both_forms = pytest.mark.parametrize("form", FORMS)
 PLAIN = "--linear=plain"
+PROMPT_END = b"\x1b[?2004l"
+"""At its end, a prompt takes pastes for keys again."""
 CHOICES = r"1 to 6:\s*\Z"
 HOSTILE_CELL = r"print('\x1b]0;title\x07a\x1b[2Jb\x9b31mc\x1b[31mred\x1b[0m\u202ed')"
 PICTURE_CELL = "from PIL import Image; Image.new('RGB', (30, 20), 'red')"
@@ -242,6 +244,17 @@ def test_code_of_the_model_is_edited_before_it_runs(
     terminal.wait("Done.")
     assert "total is 5" in lines(terminal)
     at_prompt(terminal, "Ask:")
+
+
+def test_edited_code_goes_along_to_the_full_screen(start: Start, replay: Replay) -> None:
+    terminal = start("--linear", "--model", replay("```python\ntotal = 1\n```", "Done."))
+    at_prompt(terminal, "In 1:")
+    terminal.send("`add\r", CHOICES)
+    terminal.send("6\r", r"In 1: total = 1\s*\Z")
+    terminal.send(" + 41", r"1 \+ 41")
+    terminal.send("\x07")
+    terminal.wait("y run")
+    terminal.wait(r"total = 1 \+ 41")
 
 
 @in_both_forms
@@ -612,11 +625,7 @@ LATE_ANSWERS = (
 
 
 def send_late_answers(terminal: Terminal) -> None:
-    # One comes in two pieces.
-    terminal.send("\x1b_Gi=31;O")
-    terminal.send("K\x1b\\" + CELL)
-    for answers in LATE_ANSWERS:
-        terminal.send(answers)
+    terminal.send("\x1b_Gi=31;OK\x1b\\" + CELL + "".join(LATE_ANSWERS))
 
 
 def test_late_answers_of_the_terminal_are_typed_into_no_prompt(start: Start) -> None:
@@ -646,17 +655,37 @@ def test_late_answers_of_the_terminal_are_not_the_input_of_a_cell(start: Start) 
     assert "'Ada'" in lines(terminal)
 
 
-def test_answers_of_the_terminal_are_not_shown_when_a_cell_was_typed_ahead(start: Start) -> None:
+def test_answers_of_the_terminal_are_not_shown_when_a_cell_was_typed_ahead(
+    start: Start, project: Path
+) -> None:
     terminal = start("--linear")
-    terminal.send("6 * 7\r")
+    terminal.send(
+        "import pathlib; print('be' + 'gun'); any(iter(pathlib.Path('go').exists, True))\r"
+    )
     while QUESTION not in terminal.raw:
         assert terminal.pump()
-    # The prompt that has asked ends at once.
-    time.sleep(0.3)
+    # A cell that did not wait for the answers would begin, and the terminal would show them.
+    end = time.monotonic() + 0.5
+    while "begun" not in terminal.text and time.monotonic() < end:
+        assert terminal.pump()
     send_late_answers(terminal)
+    (project / "go").touch()
     at_prompt(terminal, "In 2:")
-    assert "42" in lines(terminal)
+    assert "begun" in lines(terminal)
     assert "Gi=31" not in terminal.text
+
+
+def test_ctrl_c_before_a_cell_keeps_it_as_the_draft(start: Start) -> None:
+    terminal = start("--linear")
+    terminal.send("6 * 7\r")
+    while PROMPT_END not in terminal.raw:
+        assert terminal.pump()
+    time.sleep(0.3)  # until the terminal takes Ctrl+C for a signal again
+    terminal.press("ctrl+c")
+    send_late_answers(terminal)
+    terminal.wait(r"In 1: 6 \* 7\s+In 1: 6 \* 7\s*\Z")
+    run_cell(terminal, "", "In 2:")
+    assert "42" in lines(terminal)
 
 
 @pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")

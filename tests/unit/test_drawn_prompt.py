@@ -13,6 +13,7 @@ from prompt_toolkit.key_binding import KeyPress
 from prompt_toolkit.keys import Keys
 
 from mahtab_tui.linear.drawn_prompt import Keyboard
+from mahtab_tui.pictures import terminal_answers
 from mahtab_tui.pictures.terminal_answers import TerminalAnswers
 
 
@@ -74,6 +75,18 @@ def test_keys_that_look_like_an_answer_come_when_nothing_follows(line: Line) -> 
     line.answers.ask()
     assert line.send("\x1bP3") == []
     assert line.fall_silent() == [Keys.Escape, "P", "3"]
+
+
+def test_beginning_of_an_answer_is_kept_from_the_keys_for_two_seconds(
+    line: Line, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line.answers.ask()
+    assert line.send("\x1b_Gi=31;O") == []
+    assert line.fall_silent() == []
+    assert line.send("K\x1b\\") == []
+    monkeypatch.setattr(terminal_answers, "ANSWER_TIMEOUT_S", 0.0)
+    line.answers.ask()
+    assert line.send("\x1b]1") == [Keys.Escape, "]", "1"]
 
 
 def test_control_characters_are_never_held_back(line: Line) -> None:

@@ -209,6 +209,20 @@ def test_plain_form_writes_what_is_new_of_a_line_that_grows(
     assert paper.stream.getvalue().splitlines() == lines
 
 
+def test_plain_form_writes_progress_whole_after_something_else(
+    paper: Paper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mahtab_tui.linear.line_writer.PROGRESS_INTERVAL_S", 0.0)
+    paper.writer.show_progress("Downloading")
+    paper.writer.write_line("Downloading a.txt")
+    paper.writer.show_progress("Downloading b.txt")
+    assert paper.stream.getvalue().splitlines() == [
+        "Downloading",
+        "Downloading a.txt",
+        "Downloading b.txt",
+    ]
+
+
 def test_line_with_tabs_is_drawn_over_itself_in_one_row(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
     stream = io.StringIO()

@@ -90,6 +90,45 @@ def test_commands_do_what_they_do_in_vim(typed: str, expected: str) -> None:
     assert press(keys, state, typed).text == expected
 
 
+@pytest.mark.parametrize(
+    ("text", "typed", "expected"),
+    [
+        ("ab\ncd\nef", "v$>", "    ab\ncd\nef"),
+        ("    ab\n    cd\nef", "v$<", "ab\n    cd\nef"),
+        ("ab\ncd", "dk", "ab\ncd"),
+        ("ab\ncd", "Gdj", "ab\ncd"),
+        ("ab\ncd", "Gcjx", "ab\nd"),
+        ("ab\ncd", "G>j", "ab\ncd"),
+        ("ab\ncd", "ckx", "b\ncd"),
+        ("ab\ncd\nef", "5dj", ""),
+        ("ab\n    cd", "dw", "\n    cd"),
+        ("x ab\n    cd", "wdw", "x \n    cd"),
+        ("x ab\n    cd", "2dw", "\n    cd"),
+        ("x ab\n    cd", "3dW", ""),
+        ("ab  \ncd", "dw", "\ncd"),
+        ("\nab", "dw", "\nab"),
+        ("abc\n\nx", "2d$", "\nx"),
+        ("abc\n\nx", "2c$y<E>", "y\nx"),
+        ("ab\n  cd", "gUw", "AB\n  cd"),
+        ("ab cd", "wx", "ab d"),
+        ("ab\ncd", "wx", "ab\nd"),
+        ("ab cd", "vwd", "d"),
+    ],
+)
+def test_operators_end_where_they_end_in_vim(text: str, typed: str, expected: str) -> None:
+    keys, state = start(text)
+    assert press(keys, state, typed).text == expected
+
+
+@pytest.mark.parametrize("search", ["*", "#", "*n", "*N"])
+def test_searches_are_not_repeated_without_limit(search: str) -> None:
+    cursors = []
+    for count in (MAX_REPEATS, 99_999):
+        keys, state = start("word " * 7)
+        cursors.append(press(keys, state, search[:-1] + str(count) + search[-1]).cursor)
+    assert cursors[0] == cursors[1]
+
+
 def test_the_mode_and_an_incomplete_command_are_known() -> None:
     keys, state = start(TOTAL)
     seen = []

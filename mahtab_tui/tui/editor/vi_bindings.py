@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable
 
@@ -26,9 +27,11 @@ _INDENT_WIDTH = 4
 """In characters."""
 _QUOTES = "'\"`"
 _PAIRS = frozenset(("()", "[]", "{}", "<>", *(quote * 2 for quote in _QUOTES)))
-_SEARCHING_KEYS = frozenset("fFtT;,%bBia")
+_FAILING_MOTIONS = frozenset("fFtT;,%bBia")
 """First keys of motions and text objects that fail if they find nothing. Others may be empty: `c0` at
 the start of a line goes to insert mode."""
+_ROW_MOTIONS = frozenset("jk")
+"""Motions that fail if there is no other line."""
 _BRACKET = re.compile(r"[()\[\]{}]")
 _CASE_CHANGES: dict[str, Callable[[str], str]] = {
     "u": str.lower,
@@ -53,7 +56,8 @@ def _add_operators(bindings: KeyBindings) -> None:
 
     @operator("d")
     def delete(event: KeyPressEvent, text_object: TextObject) -> None:
-        _cut(event, text_object)
+        if not _has_failed(event, text_object):
+            _cut(event, text_object)
 
     @operator("c")
     def change(event: KeyPressEvent, text_object: TextObject) -> None:
@@ -106,7 +110,10 @@ def _indent_range(event: KeyPressEvent, text_object: TextObject, direction: int)
     document = buffer.document
     start, end = text_object.operator_range(document)
     first_row, _ = document.translate_index_to_position(document.cursor_position + start)
-    last_row, _ = document.translate_index_to_position(document.cursor_position + max(start, end))
+    # A range of characters may end with a line break; the line behind it does not belong to it.
+    is_linewise = text_object.type == TextObjectType.LINEWISE
+    last_index = document.cursor_position + max(start, end if is_linewise else end - 1)
+    last_row, _ = document.translate_index_to_position(last_index)
     # Of a motion, the count says how far it goes; of a selection, how often its lines are indented.
     steps = event.arg if buffer.selection_state is not None else 1
     _indent_lines(buffer, first_row, last_row, direction * min(steps, MAX_REPEATS))
@@ -134,7 +141,9 @@ def _is_empty(text_object: TextObject) -> bool:
 def _has_failed(event: KeyPressEvent, text_object: TextObject) -> bool:
     """Return whether a motion or a text object has found nothing."""
     key = event.key_sequence[0].data
-    if key not in _SEARCHING_KEYS or text_object.start or not _is_empty(text_object):
+    if key in _ROW_MOTIONS and text_object.type == TextObjectType.LINEWISE:
+        return text_object.start == 0
+    if key not in _FAILING_MOTIONS or text_object.start or not _is_empty(text_object):
         return False
     document = event.current_buffer.document
     # The cursor may be at the end of a pair with nothing in it.
@@ -196,9 +205,25 @@ def _add_text_objects(bindings: KeyBindings) -> None:
         distance = at_bracket.find_matching_bracket_position()
         return TextObject(bracket.start() + distance, type=TextObjectType.INCLUSIVE)
 
+    operator_range = functools.partial(
+        text_object, no_move_handler=True, no_selection_handler=True
+    )
+
     @text_object("$")
     def end_of_line(event: KeyPressEvent) -> TextObject:
         return TextObject(_end_of_line(event))
+
+    @operator_range("$")
+    def rest_of_line(event: KeyPressEvent) -> TextObject:
+        return _rest_of_line(event)
+
+    @operator_range("w")
+    def words(event: KeyPressEvent) -> TextObject:
+        return _words(event, WORD=False)
+
+    @operator_range("W")
+    def words_between_blanks(event: KeyPressEvent) -> TextObject:
+        return _words(event, WORD=True)
 
     @text_object("i", "p", no_move_handler=True)
     def paragraph(event: KeyPressEvent) -> TextObject:
@@ -221,10 +246,23 @@ def _end_of_line(event: KeyPressEvent) -> int:
 
 
 def _rest_of_line(event: KeyPressEvent) -> TextObject:
-    """Return all up to `_end_of_line`."""
+    """Return the text from the cursor to `_end_of_line`."""
     distance = _end_of_line(event)
     # Of an exclusive range, prompt_toolkit cuts no line break before an empty line.
     return TextObject(distance - 1, type=TextObjectType.INCLUSIVE) if distance else TextObject(0)
+
+
+def _words(event: KeyPressEvent, *, WORD: bool) -> TextObject:
+    """Return the words from the cursor, with the blanks between them, up to the end of a line: an
+    operator leaves the line break behind the last one."""
+    document = event.current_buffer.document
+    distance = 0
+    if event.arg > 1:
+        distance = document.find_next_word_beginning(event.arg - 1, WORD) or 0
+    last_word = Document(document.text, document.cursor_position + distance)
+    line_length = len(last_word.current_line_after_cursor)
+    next_word = last_word.find_next_word_beginning(1, WORD) or line_length
+    return TextObject(distance + min(next_word, line_length))
 
 
 def _add_quoted_text(bindings: KeyBindings, quote: str) -> None:

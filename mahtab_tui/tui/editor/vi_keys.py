@@ -61,6 +61,8 @@ _INSERT_COMMANDS = frozenset("iIaAoO")
 _ARGUMENT_COMMANDS = frozenset("fFtTr")
 """Commands that are followed by a character."""
 _PASTES = frozenset("pP")
+_SEARCHES = frozenset("nN*#")
+"""Commands that search as often as their count says."""
 _CHANGE = re.compile(r"[0-9]*c[0-9]*")
 _WORD_MOTIONS = {"w": "e", "W": "E"}
 """In Vi, `cw` leaves the blanks behind the word."""
@@ -250,6 +252,8 @@ class ViKeys:
         if key == "delete" and not awaits_character:
             key = "x"
             character = "x"
+        if character in _SEARCHES and self._app.key_processor.arg and not awaits_character:
+            self._app.key_processor.arg = str(self.count)
         self._typed_keys.append((key, character))
         self._command.append(self._key_press(key, character))
         cursor = self._buffer.cursor_position
