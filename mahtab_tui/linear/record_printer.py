@@ -36,7 +36,9 @@ class RecordPrinter:
     """Writes records as they come, and collects the requests to the user. One thread at a time may
     call it."""
 
-    def __init__(self, writer: LineWriter, draw_picture: DrawPicture, kernel_folder: str = "") -> None:
+    def __init__(
+        self, writer: LineWriter, draw_picture: DrawPicture, kernel_folder: str = ""
+    ) -> None:
         """kernel_folder: The one in which the kernel started, to link files; empty if files of cells
         are not linked."""
         self._writer = writer
@@ -131,7 +133,9 @@ class RecordPrinter:
             case records.FileChanges():
                 text = Text(plain(describe_files(record.changes)), "dim")
                 if self._kernel_folder:
-                    link_files(text, [change.path for change in record.changes], self._kernel_folder)
+                    link_files(
+                        text, [change.path for change in record.changes], self._kernel_folder
+                    )
                 self._writer.write_line(text)
             case records.SearchBegin() | records.SearchFinal():
                 self._searches.fold(record)

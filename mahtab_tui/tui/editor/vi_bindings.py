@@ -205,9 +205,7 @@ def _add_text_objects(bindings: KeyBindings) -> None:
         distance = at_bracket.find_matching_bracket_position()
         return TextObject(bracket.start() + distance, type=TextObjectType.INCLUSIVE)
 
-    operator_range = functools.partial(
-        text_object, no_move_handler=True, no_selection_handler=True
-    )
+    operator_range = functools.partial(text_object, no_move_handler=True, no_selection_handler=True)
 
     @text_object("$")
     def end_of_line(event: KeyPressEvent) -> TextObject:
