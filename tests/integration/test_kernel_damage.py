@@ -45,7 +45,8 @@ BROKEN_LOOPS = (
     *("_ready = None", "_scheduled = None", "_thread_id = 5", "_csock.close()", "_ssock.close()"),
     *("_selector.unregister(loop._ssock)", "_selector = None", "call_soon = None"),
     *("call_soon_threadsafe = None", "create_future = None", "is_closed = None"),
-    "_write_to_self = lambda: None",
+    *("_write_to_self = lambda: None", "is_closed = exit", "create_future = exit"),
+    "create_future = exit; sys.stderr.write = exit",
 )
 """What code may do to the event loop, so that it does not wake or fails."""
 
@@ -167,7 +168,7 @@ def test_the_next_cell_runs_after_one_that_has_broken_the_event_loop(
     cells: Cells, damage: str
 ) -> None:
     cells.text("import asyncio\ntask = asyncio.create_task(asyncio.sleep(1000))")
-    cells.text(f"loop = asyncio.get_event_loop()\nloop.{damage}")
+    cells.text(f"import sys\nexit = sys.exit\nloop = asyncio.get_event_loop()\nloop.{damage}")
     assert cells.text("1 + 1").endswith("2\n")
     cells.expect("await asyncio.sleep(0, 5)", "5\n")
 
@@ -198,20 +199,26 @@ def test_an_event_loop_that_creates_no_tasks_is_replaced_after_one_error(
 
 
 @pytest.mark.parametrize("place", ["asyncio.all_tasks", "asyncio.get_event_loop().is_closed"])
-def test_a_cell_that_replaces_what_lists_tasks_succeeds(cells: Cells, place: str) -> None:
-    assert cells.text(f"import asyncio\n{place} = None\n1 + 1").endswith("2\n")
+@pytest.mark.parametrize("replacement", ["None", "__import__('sys').exit"])
+def test_a_cell_that_replaces_what_lists_tasks_succeeds(
+    cells: Cells, place: str, replacement: str
+) -> None:
+    assert cells.text(f"import asyncio\n{place} = {replacement}\n1 + 1").endswith("2\n")
     assert cells.text("1 + 2").endswith("3\n")
     cells.expect("await asyncio.sleep(0, 5)", "5\n")
 
 
-def test_an_event_loop_that_cannot_run_is_replaced_after_one_error(cells: Cells) -> None:
+@pytest.mark.parametrize("error", ["RuntimeError", "SystemExit"])
+def test_an_event_loop_that_cannot_run_is_replaced_after_one_error(
+    cells: Cells, error: str
+) -> None:
     output = cells.text(
         "import asyncio\nloop = asyncio.get_event_loop()\ncalls = []\n"
-        "def run(*args):\n    calls.append(args)\n    raise RuntimeError('broken')\n"
+        f"def run(*args):\n    calls.append(args)\n    raise {error}('broken')\n"
         "loop.run_until_complete = run\ntask = loop.create_task(asyncio.sleep(1000))"
     )
     if not output:  # else the loop has failed before the host read the last output
-        cells.host.wait_for_late("RuntimeError: broken")
+        cells.host.wait_for_late(f"{error}: broken")
     cells.expect("len(calls)", "1\n")
     cells.expect("await asyncio.sleep(0, 5)", "5\n")
 

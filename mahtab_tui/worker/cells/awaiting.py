@@ -172,7 +172,7 @@ class EventLoop:
             if self._is_cancelled:
                 raise KeyboardInterrupt from None
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             if not task.done() or task.cancelled() or task.exception() is not error:
                 self._drop_broken(error, has_run=has_run)
             raise
@@ -223,7 +223,7 @@ class EventLoop:
 
     def wait(self, jobs: JobQueue) -> Frame | None:
         """Run background tasks until there is a job, and return it without removing it. Raises what a
-        signal handler of the user's raises."""
+        signal handler of the user's raises. Runs no tasks if the loop fails before it runs."""
         while self._can_run_tasks():
             assert self._loop is not None
             started: list[bool] = []
@@ -236,8 +236,10 @@ class EventLoop:
                     self._loop.run_until_complete(waiter)
                 break
             except BaseException as error:  # the outermost frame of a background task
-                sys.stderr.write(format_safely(error))
                 self._drop_broken(error, has_run=bool(started))
+                _print_safely(format_safely(error))
+                if not started:
+                    break
             finally:
                 self._waiter = None
         return jobs.get()
@@ -251,15 +253,15 @@ class EventLoop:
         try:
             if _is_intact(loop):
                 return not loop.is_closed()
-        except Exception:  # of what a cell has put in place of the loop's parts
+        except BaseException:  # of what a cell has put in place of the loop's parts
             pass
-        sys.stderr.write(_BROKEN_LOOP)
         self._loop = None
+        _print_safely(_BROKEN_LOOP)
         return False
 
     def list_scheduled(self) -> list[Any]:
         """Return the tasks that have not ended, and the callbacks that wait for their time."""
-        with suppress(Exception):  # of functions that cells have replaced
+        with suppress(BaseException):  # of functions that cells have replaced
             return self._list_scheduled()
         return []
 
@@ -312,9 +314,9 @@ class EventLoop:
         if waiter is None or loop is None:
             return
         # A cell may have broken or replaced any part of the loop, which fails as soon as it wakes.
-        with suppress(Exception):
+        with suppress(BaseException):
             type(loop).call_soon_threadsafe(loop, _finish, waiter)
-        with suppress(Exception):
+        with suppress(BaseException):
             loop._csock.send(b"\0")  # type: ignore[attr-defined]
 
     def close(self) -> None:
@@ -335,10 +337,10 @@ class EventLoop:
         Args:
             error: What the loop has raised.
             has_run: Whether the loop ran before that. A `RuntimeError` then says that a task has
-                stopped the loop, which can run again.
+                stopped the loop, which can run again, and a `SystemExit` is a task's own.
         """
-        is_stopped = has_run and isinstance(error, RuntimeError)
-        if isinstance(error, Exception) and not is_stopped:
+        is_of_task = has_run and isinstance(error, (RuntimeError, SystemExit))
+        if isinstance(error, (Exception, SystemExit)) and not is_of_task:
             self._loop = None
 
     def _load_asyncio(self) -> Any:
@@ -393,6 +395,12 @@ def _finish_task(task: asyncio.Task[object], coroutine: Coroutine[object, object
     coroutine.close()  # it has not started if the task was cancelled at once
     if not task.cancelled():
         task.exception()  # not reported a second time
+
+
+def _print_safely(text: str) -> None:
+    """Print an error that belongs to no cell, if the stream of errors still works."""
+    with suppress(BaseException):  # the stream may be one of the user's
+        sys.stderr.write(text)
 
 
 def _finish(waiter: asyncio.Future[None]) -> None:
