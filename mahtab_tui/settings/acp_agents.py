@@ -14,12 +14,15 @@ from mahtab_tui.settings.mcp_servers import expand_variables, find_secrets
 from mahtab_tui.system import safe_path
 
 _KEY_NAME = re.compile(
-    "API_?KEY|TOKEN(?!S|IZER)|SECRET|PASSW|PASSPHRASE|CREDENTIAL|(?:^|_)(?:KEY|PAT|PASS)(?:_|$)|_PWD$",
+    "(?:API|ACCESS|PRIVATE)_?KEY|TOKEN|SECRET|PASSW|PASSPHRASE|SSHPASS|CREDENTIAL|COOKIE"
+    "|(?:^|_)(?:KEY|PAT|PASS|AUTH)(?:_|$)|_PWD$",
     re.IGNORECASE,
 )
 """A part of the name of a variable whose value is likely a key."""
-_LOGIN_IN_ADDRESS = re.compile(r"://[^/@\s:]*:[^/@\s]+@")
-"""A part of an address that has a password in it."""
+_HARMLESS_NAME = re.compile(r"TOKENIZERS_\w*|(?:\w*_)?MAX_(?:\w*_)?TOKENS|SSH_AUTH_SOCK")
+"""A name of a variable that has such a part, and no key."""
+_LOGIN_IN_ADDRESS = re.compile(r"://(?:[^/@\s]+|[^/@\s:]*:[^@\s]{1,1000})@")
+"""A part of an address that has a user's name, which may be a key, or a password in it."""
 _WITHHELD_NAMES = ("CLAUDECODE", "MAHTAB_")
 """The beginnings of the names of variables by which Claude Code refuses to start in itself, and of
 our settings, which may have keys in them."""
@@ -51,7 +54,7 @@ class AcpAgent(BaseModel):
 
     def environment(self) -> dict[str, str]:
         """Return all variables of the program. What looks like a key by its name, or is an address
-        with a password, is left out; a key that looks like nothing of the kind is not. Raises
+        with a login, is left out; a key that looks like nothing of the kind is not. Raises
         `LookupError`, with a sentence, if a variable that is named in `env` is not set."""
         own_variables: dict[str, str] = expand_variables(self.env)
         inherited = {
@@ -66,7 +69,9 @@ class AcpAgent(BaseModel):
 
 def _is_withheld(name: str, value: str) -> bool:
     """Return whether a variable of the environment is not for agents."""
-    if name.startswith(_WITHHELD_NAMES) or _KEY_NAME.search(name):
+    if name.startswith(_WITHHELD_NAMES):
+        return True
+    if _KEY_NAME.search(name) and not _HARMLESS_NAME.fullmatch(name):
         return True
     # Without its proxy, an agent reaches nothing.
     return not name.upper().endswith("_PROXY") and _LOGIN_IN_ADDRESS.search(value) is not None

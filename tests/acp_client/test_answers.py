@@ -191,21 +191,34 @@ def test_an_agent_gets_no_keys_that_are_not_named_for_it(
         "OPENAI_KEY",
         "MYSQL_PWD",
         "GITHUB_PAT",
+        "GITHUB_TOKENS",
+        "MINIO_ACCESSKEY",
+        "SESSION_COOKIE",
         "MAHTAB_OTHER",
     )
-    inherited = ("EDITOR", "MAX_THINKING_TOKENS", "TOKENIZERS_PARALLELISM", "PWD", "KEYBOARD")
+    inherited = (
+        "EDITOR",
+        "MAX_THINKING_TOKENS",
+        "TOKENIZERS_PARALLELISM",
+        "SSH_AUTH_SOCK",
+        "PWD",
+        "KEYBOARD",
+        "AUTHOR",
+    )
     for name in (*withheld, *inherited):
         monkeypatch.setenv(name, f"{name}-value")
-    monkeypatch.setenv("DATABASE_URL", "postgres://me:plum@host/data")
+    logins = {"DATABASE_URL": "postgres://me:pl/um@host/data", "FORK": "https://plum@host/fork"}
+    for name, address in logins.items():
+        monkeypatch.setenv(name, address)
     monkeypatch.setenv("HTTPS_PROXY", "http://me:pear@host")
     root = str(Path(__file__).parents[2])
     it = answering(agent={"env": {"PYTHONPATH": root, "MY_TOKEN": "${GH_TOKEN}"}})
-    names = (*withheld, *inherited, "DATABASE_URL", "HTTPS_PROXY", "MY_TOKEN")
+    names = (*withheld, *inherited, *logins, "HTTPS_PROXY", "MY_TOKEN")
     answer = it.ask(f"environment {' '.join(names)}")
     for name in inherited:
         assert f'"{name}": "{name}-value"' in answer
     assert "pear" in answer
-    assert answer.count("null") == len(withheld) + 1
+    assert answer.count("null") == len(withheld) + len(logins)
     # It has the one that is named, which nobody else sees.
     assert '"MY_TOKEN": "••••••••"' in answer
     assert os.environ["CLAUDECODE"]

@@ -75,7 +75,6 @@ def test_what_is_hidden_while_a_question_is_prepared_is_forgotten(
     add_context = it.session.agent.add_context
 
     def hide_meanwhile(turn: int, question: str, conversation: str) -> StoredMessage:
-        monkeypatch.undo()
         it.session.entries.hide(question_entry(1), hidden=True)
         return add_context(turn, question, conversation)
 

@@ -225,11 +225,11 @@ async def test_exit_leaves_and_asks_first_while_a_cell_runs(
     app: MahtabApp, monkeypatch: pytest.MonkeyPatch, pilot: Pilot[int], word: str
 ) -> None:
     sent: list[str] = []
-    monkeypatch.setattr(app.session, "submit", lambda mode, text, **_: sent.append(text))
-    monkeypatch.setattr(type(app.session.cells), "running", True)
-    await pilot.press(*word, "enter")
-    await until(pilot, lambda: app.command_context.quit_flow.row is not None)
-    monkeypatch.undo()
+    with monkeypatch.context() as patch:
+        patch.setattr(app.session, "submit", lambda mode, text, **_: sent.append(text))
+        patch.setattr(type(app.session.cells), "running", True)
+        await pilot.press(*word, "enter")
+        await until(pilot, lambda: app.command_context.quit_flow.row is not None)
     await pilot.press("escape", *word, "enter")
     await until(pilot, lambda: app.return_value == 0)
     assert sent == []

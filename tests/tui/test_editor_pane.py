@@ -107,16 +107,16 @@ async def test_the_cursor_redraws_one_cell_and_stops_blinking_without_keys(
     area = app_of(pilot).area
     await write(pilot, "x = 1")
     regions: list[Region] = []
-    monkeypatch.setattr(
-        area, "refresh", lambda *refreshed_regions, **_: regions.extend(refreshed_regions)
-    )
-    for _ in range(MAX_BLINKS * 2):
-        area._toggle_cursor_blink_visible()
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            area, "refresh", lambda *refreshed_regions, **_: regions.extend(refreshed_regions)
+        )
+        for _ in range(MAX_BLINKS * 2):
+            area._toggle_cursor_blink_visible()
     assert regions
     assert {region.size for region in regions} == {(1, 1)}
     assert len(regions) <= MAX_BLINKS
     assert area._cursor_visible
-    monkeypatch.undo()
     await write(pilot, "2")
     area._toggle_cursor_blink_visible()
     assert not area._cursor_visible, "it blinks again"

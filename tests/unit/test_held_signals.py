@@ -139,7 +139,7 @@ def test_a_signal_is_handled_although_the_function_of_another_ends_the_start_of_
     def signal_both(number: int) -> object:
         # The function of the first has been replaced by now, that of the second has not.
         if number == signal.SIGALRM:
-            monkeypatch.undo()
+            monkeypatch.setattr(held_signals, "_getsignal", getsignal)
             signal.raise_signal(signal.SIGINT)
             signal.raise_signal(signal.SIGALRM)
         return getsignal(number)

@@ -194,9 +194,9 @@ def test_sessions_are_indexed_in_steps_with_a_note_until_done(
     assert find_sessions(path, "apples").hits == []
     assert catch_up(path, 0.0) == 2
     ticks = iter([0.0] * 5 + [100.0] * 100)
-    monkeypatch.setattr(time, "monotonic", lambda: next(ticks))
-    assert catch_up(path, 1.0) == 2
-    monkeypatch.undo()
+    with monkeypatch.context() as patch:
+        patch.setattr(time, "monotonic", lambda: next(ticks))
+        assert catch_up(path, 1.0) == 2
     assert sorted(found(path, "apples")) == ["a", "b"]
     save(path, "a", question("plums", 3))
     assert found(path, "plums") == ["a"]
