@@ -94,6 +94,45 @@ def test_a_part_of_a_date_that_is_compared_with_a_text_is_told(code: str, note: 
     assert " ".join(result_doubts(namespace, list(namespace), code)) == note
 
 
+@pytest.mark.parametrize(
+    ("code", "dates"),
+    [
+        ("cars[cars.date {} '2005-01-01']", ["Jan 1 2000", "Feb 1 2010"]),
+        ("cars[cars['date'] {} '2/1/2005']", ["1/1/2000", "12/1/2010"]),
+        ("cars[cars.date {} '2005-01-01']", ["2000/01/01", "2010/02/01"]),
+        ("'5 May 2005' {} cars.date", ["1 Jan 2000", "3 Feb 2010"]),
+    ],
+)
+@pytest.mark.parametrize("sign", ["<", "<=", ">", ">="])
+def test_dates_as_text_that_are_compared_by_their_letters_are_told(
+    code: str, dates: list[str], sign: str
+) -> None:
+    table = pandas.DataFrame({"date": dates})
+    assert notes_about(code.format(sign), table) == (
+        f"cars['date'] has dates as text, such as {dates[0]!r}: {sign} compares their letters, which"
+        " need not be the order of time. Convert them to dates first."
+    )
+
+
+@pytest.mark.parametrize(
+    ("code", "values"),
+    [
+        ("cars.date > '2005-01-01'", ["2000-01-01", "2010-02-01"]),
+        ("cars.date >= '2005'", ["2000-01-01", "2010-02-01"]),
+        ("cars.date >= '2005-01-01'", ["2000-01-01 10:00", "2010-02-01 11:00"]),
+        ("cars.date < '2005-01-01 00:00'", ["2000-01-01", "2010-02-01"]),
+        ("cars.date > 'b'", ["Jan 1 2000", "unknown"]),
+        ("cars.date > 'b'", ["a", "c"]),
+        ("cars.date.str[-4:] > '2005'", ["Jan 1 2000", "Feb 1 2010"]),
+        ("pandas.to_datetime(cars.date) > '2005-01-01'", ["Jan 1 2000", "Feb 1 2010"]),
+        ("cars.date > limit", ["Jan 1 2000", "Feb 1 2010"]),
+        ("cars.date > '2005'", []),
+    ],
+)
+def test_nothing_is_told_of_texts_in_the_order_of_time(code: str, values: list[str]) -> None:
+    assert notes_about(code, pandas.DataFrame({"date": pandas.Series(values, dtype=str)})) == ""
+
+
 def test_at_most_three_parts_of_dates_are_told() -> None:
     code = "\n".join(f"cars.Weight.dt.year == '{year}'" for year in range(1980, 1989))
     assert notes_about(code).count("dt.year is a number") == 3

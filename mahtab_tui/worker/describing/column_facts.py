@@ -6,7 +6,7 @@ from __future__ import annotations
 import datetime
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import accumulate, islice
 from typing import Any, NamedTuple
 
@@ -250,6 +250,20 @@ def _have_order_of_time(texts: Iterable[str]) -> bool:
         if len(forms) > 1:
             return False
     return True
+
+
+def may_misorder_dates(texts: Collection[str], other_text: str) -> bool:
+    """Return whether all of some texts are dates, whose order as text, with another text, need not be
+    their order in time."""
+    sample = list(islice(texts, _SAMPLED_TEXTS))
+    if not sample or not all(_matches(_DATE, text) for text in sample):
+        return False
+    if not _have_order_of_time(texts):
+        return True
+    # A year or a month can be compared with whole dates.
+    form = _DIGIT.sub("0", sample[0])
+    other_form = _DIGIT.sub("0", other_text)
+    return not (form.startswith(other_form) or other_form.startswith(form))
 
 
 def _matches(pattern: re.Pattern[str], text: str) -> bool:

@@ -1,6 +1,7 @@
-"""Finds the texts that code compares with a column of a table in which no value matches them.
+"""Finds the texts that code compares with a column of a table in which no value matches them, or whose
+dates are not in the order of time.
 
-A model takes the 0 or the empty table that it gets from such a comparison for the answer."""
+A model takes the 0 or the table that it gets from such a comparison for the answer."""
 
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ from ..cells.suggestions import did_you_mean, nearest
 from ..values.objects import run_with_timeout
 from ..values.secret_names import looks_secret
 from ..values.summaries import one_line, variable_kind
+from .column_facts import may_misorder_dates
 from .table_description import text_columns
 
 _TIMEOUT_S = 0.5
@@ -27,6 +29,13 @@ _PART_ATTRIBUTES = frozenset(("get", "lstrip", "rsplit", "rstrip", "split", "str
 _CHANGING_METHODS = frozenset(("insert", "pop", "update"))
 """Methods that change a table in place."""
 
+_ORDER_SIGNS: Mapping[type[ast.cmpop], str] = {
+    ast.Lt: "<",
+    ast.LtE: "<=",
+    ast.Gt: ">",
+    ast.GtE: ">=",
+}
+"""Comparisons by the order of values."""
 _BOUND_NODES = (ast.Name, ast.Attribute, ast.Subscript)
 """Kinds of nodes that code can assign to or delete."""
 
@@ -40,6 +49,8 @@ class _TextComparison(NamedTuple):
     text: str
     is_whole: bool
     """Whether it is compared with whole values, rather than with parts of them."""
+    order_sign: str = ""
+    """The operator, if it compares their order."""
 
 
 def unmatched_texts(tables: Mapping[str, object], nodes: Sequence[ast.AST]) -> tuple[str, ...]:
@@ -110,9 +121,11 @@ def _comparisons(nodes: Sequence[ast.AST]) -> Iterator[_TextComparison]:
     """Yield the comparisons of columns with texts among the nodes of code."""
     for node in nodes:
         if isinstance(node, ast.Compare) and len(node.ops) == 1:
-            if isinstance(node.ops[0], (ast.Eq, ast.NotEq)):
-                yield from _compared(node.left, [node.comparators[0]])
-                yield from _compared(node.comparators[0], [node.left])
+            order_sign = _ORDER_SIGNS.get(type(node.ops[0]), "")
+            if order_sign or isinstance(node.ops[0], (ast.Eq, ast.NotEq)):
+                right = node.comparators[0]
+                for comparison in (*_compared(node.left, [right]), *_compared(right, [node.left])):
+                    yield comparison._replace(order_sign=order_sign)
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args:
             values = node.func.value
             argument = node.args[0]
@@ -173,18 +186,28 @@ def column_of(node: ast.expr) -> tuple[str, str] | None:
 
 
 def _describe(comparison: _TextComparison, values: Collection[str]) -> str:
-    """Return a sentence if no value of a column matches a text; empty otherwise.
+    """Return a sentence if no value of a column matches a text, or if dates as text are compared by
+    their order, which need not be that of time; empty otherwise.
 
     Args:
         comparison: The text.
         values: The different texts of the column.
     """
     text = comparison.text
+    column = f"{comparison.table}[{one_line(comparison.column, _MAX_SHOWN_CHARS)!r}]"
+    if comparison.order_sign:
+        if not comparison.is_whole or not may_misorder_dates(values, text):
+            return ""
+        return (
+            f"{column} has dates as text, such as {_quote(next(iter(values)))}:"
+            f" {comparison.order_sign} compares their letters, which need not be the order of time."
+            " Convert them to dates first."
+        )
+
     containing = [value for value in values if text in value]
     if text in values or (containing and not comparison.is_whole):
         return ""
 
-    column = f"{comparison.table}[{one_line(comparison.column, _MAX_SHOWN_CHARS)!r}]"
     verb = "is" if comparison.is_whole else "contains"
     sentence = f"no value of {column} {verb} {_quote(text)}"
 
