@@ -21,10 +21,11 @@ if sys.platform != "linux":
     pytest.skip("files are watched on Linux only", allow_module_level=True)
 
 from mahtab_tui.worker.witness import journal
+from mahtab_tui.worker.witness.archive import Archive
 from mahtab_tui.worker.witness.copies import remove_abandoned
 from mahtab_tui.worker.witness.drafts import remove_drafts
 from mahtab_tui.worker.witness.journal import FileStep
-from mahtab_tui.worker.witness.nodes import Node
+from mahtab_tui.worker.witness.nodes import Node, NodeTable
 from mahtab_tui.worker.witness.process_files import descendants, read_memory, shares_files
 from mahtab_tui.worker.witness.restoring import Restorer
 from mahtab_tui.worker.witness.states import FILE, FOLDER, read_state
@@ -1227,6 +1228,38 @@ def test_what_cannot_be_packed_or_unpacked_for_want_of_memory_stays(project: Pro
         step.unpack(project.journal.nodes)
     assert project.stack.undo(cell).unrestored == []
     assert project.files() == {f"f{index}": b"old" for index in range(900)}
+
+
+class _FullTable(NodeTable):
+    """Has no memory for more than a hundred files."""
+
+    def register(self, node: Node) -> None:
+        if len(self._nodes) >= 100:
+            raise MemoryError
+        super().register(node)
+
+
+def test_what_is_unpacked_and_cannot_be_stored_stays_packed(project: Project) -> None:
+    cell = _fill_and_rewrite(project, 900)
+    project.journal.pack()
+    step = project.journal.steps[0]
+    copy_count = len(os.listdir(project.copies.folder))
+    with pytest.raises(MemoryError):
+        step.unpack(_FullTable(project.copies))
+    assert not step.names
+    assert len(os.listdir(project.copies.folder)) == copy_count
+    assert project.stack.undo(cell).unrestored == []
+    assert project.files() == {f"f{index}": b"old" for index in range(900)}
+
+
+def test_a_failure_to_pack_changes_nothing(project: Project) -> None:
+    project.write("f", b"1")
+    (node,) = (node for node in project.journal.steps[0].nodes if node.kind == FILE)
+    archive = Archive(project.copies)
+    with pytest.raises(MemoryError):
+        archive.pack((node, _FailsOnce(is_packable=False)), set())
+    assert list(archive.outer_nodes) == []
+    assert archive.part_count == 0
 
 
 def test_somebody_elses_change_of_a_packed_file_stays(project: Project) -> None:

@@ -67,42 +67,57 @@ class Archive:
         """
         inodes = [node.inode for node in own_nodes if node.inode is not None]
         numbers = array(_NUMBERS, (number for _device, number in inodes))
-        data, copies = self._pack(value, own_nodes)
+        outer_objects = list(self._outer_objects)
+        data, copies = _pack(value, own_nodes, outer_objects)
         all_numbers = array(_NUMBERS, sorted((*self._numbers, *numbers)))
         self._parts.append(_Part(data, numbers.tobytes()))
+        # From here on nothing can fail.
         self._numbers = all_numbers
+        self._outer_objects = outer_objects
         for copy in copies:
             copy.serial = 0
 
-    def _pack(self, value: object, own_nodes: Set[Node]) -> tuple[bytes, list[Copy]]:
-        """Return a packed object, and the copies of files that are packed with it."""
-        file = io.BytesIO()
-        packer = _Packer(file, own_nodes, self._outer_objects)
-        packer.dump(value)
-        copies = list(dict.fromkeys(packer.packed_copies))
-        packer.dump([(copy, copy.serial) for copy in copies])
-        return zlib.compress(file.getbuffer(), 1), copies
-
     def unpack(self, number: int | None = None) -> Iterator[Any]:
-        """Unpack objects, and yield them. number: that of a file, if only those with it are needed."""
+        """Unpack objects, and yield them. Each stays packed, and its copies remain, if whoever gets it
+        does not ask for more.
+
+        Args:
+            number: That of a file, if only those with it are needed.
+        """
         for index in reversed(range(len(self._parts))):
             part = self._parts[index]
             if number is None or number in array(_NUMBERS, part.numbers):
                 other_parts = [*self._parts[:index], *self._parts[index + 1 :]]
                 numbers = array(_NUMBERS, b"".join(part.numbers for part in other_parts))
                 numbers = array(_NUMBERS, sorted(numbers))
-                value = self._load(part.data)
+                unpacker = _Unpacker(io.BytesIO(zlib.decompress(part.data)), self._outer_objects)
+                value = unpacker.load()
+                serials_of_copies = unpacker.load()
+                yield value
+                # From here on nothing can fail.
                 self._parts = other_parts
                 self._numbers = numbers
-                yield value
+                # A copy with a number removes its file when it goes.
+                for copy, serial in serials_of_copies:
+                    copy.serial = serial
 
-    def _load(self, data: bytes) -> Any:
-        unpacker = _Unpacker(io.BytesIO(zlib.decompress(data)), self._outer_objects)
-        value = unpacker.load()
-        # Last, when nothing can fail any more: a copy with a number removes its file when it goes.
-        for copy, serial in unpacker.load():
-            copy.serial = serial
-        return value
+
+def _pack(
+    value: object, own_nodes: Set[Node], outer_objects: list[Any]
+) -> tuple[bytes, list[Copy]]:
+    """Return a packed object, and the copies of files that are packed with it.
+
+    Args:
+        value: The object.
+        own_nodes: The files that are packed with it.
+        outer_objects: Gets the objects to which it refers and that are not packed.
+    """
+    file = io.BytesIO()
+    packer = _Packer(file, own_nodes, outer_objects)
+    packer.dump(value)
+    copies = list(dict.fromkeys(packer.packed_copies))
+    packer.dump([(copy, copy.serial) for copy in copies])
+    return zlib.compress(file.getbuffer(), 1), copies
 
 
 class _Packer(Pickler):

@@ -148,7 +148,7 @@ class FileStep:
                 yield part_names, part_nodes
 
     def unpack(self, nodes: NodeTable, number: int | None = None) -> None:
-        """Have names and nodes at hand again.
+        """Have names and nodes at hand again. If this fails, what is not at hand stays packed.
 
         Args:
             nodes: Gets to know them.
@@ -157,12 +157,14 @@ class FileStep:
         if self.archive is None or not (number is None or self.archive.has_number(number)):
             return
         for name_changes, node_changes in self.archive.unpack(number):
-            self.names.update(name_changes)
-            self.nodes.update(node_changes)
+            all_names = {**self.names, **name_changes}
+            all_nodes = {**self.nodes, **node_changes}
             for node in set(node_changes).union(
                 *(change.nodes for change in name_changes.values())
             ):
                 nodes.register(node)
+            self.names = all_names
+            self.nodes = all_nodes
         if number is None:
             self.archive = None
 
