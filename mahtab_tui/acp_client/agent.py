@@ -7,11 +7,12 @@ import threading
 from collections.abc import Coroutine, Sequence
 from concurrent.futures import CancelledError, Future
 from contextlib import suppress
+from functools import partial
 from typing import Any, TypeVar
 
 from mahtab_tui.acp_client.briefing import write_question
 from mahtab_tui.acp_client.live_agent import LiveAgent
-from mahtab_tui.acp_client.process import EXIT_GRACE_S
+from mahtab_tui.acp_client.process import ENDING_TASK, EXIT_GRACE_S
 from mahtab_tui.acp_client.protocol import Option
 from mahtab_tui.acp_client.turn import AgentTurn
 from mahtab_tui.agent.host import Door, OutsideHost, StoredMessage
@@ -55,6 +56,14 @@ class OutsideAgent:
         """The end of what the agent has got."""
         self._door: Door | None = None
         self._turn_lock = threading.Lock()
+        """Held while a question is answered."""
+        self._turn_end_lock = threading.Lock()
+        """Held while an answer ends, and while it is looked whether it has ended, to stop it: the next
+        one does not begin in between."""
+        self._ending_lock = threading.Lock()
+        """Held while work is given to the loop, or its end begins."""
+        self._ending: Future[None] | None = None
+        """The end of the processes and of the loop, which then gets no more work."""
         # What follows is used in the loop only. Its thread starts the process, which ends with it.
         self._loop = asyncio.new_event_loop()
         self._live: LiveAgent | None = None
@@ -85,14 +94,21 @@ class OutsideAgent:
             if cancellation.cancelled or self._host.is_withdrawn(logged_turn):
                 raise CancelledError
             answer = self._submit(self._answer(make_encodable(prompt), logged_turn))
-            cancellation.on_cancel(self.stop)
+            cancellation.on_cancel(partial(self._stop_unless_done, answer))
             return wait_for_result(answer)
         except KeyboardInterrupt:
             self.stop()
             raise
         finally:
             cancellation.on_cancel(None)
-            self._turn_lock.release()
+            with self._turn_end_lock:
+                self._turn_lock.release()
+
+    @property
+    def is_answering(self) -> bool:
+        """Whether a question is being answered that nobody has stopped."""
+        live = self._live
+        return live is not None and live.is_answering
 
     def prepare(self) -> None:
         """Start the agent. Waits. Raises `ModelError`."""
@@ -127,25 +143,35 @@ class OutsideAgent:
             self._loop.call_soon_threadsafe(stop)
         self._host.interrupt()
 
+    def _stop_unless_done(self, answer: Future[str]) -> None:
+        with self._turn_end_lock:
+            if not answer.done():
+                self.stop()
+
     def close(self) -> None:
         """End the agent. Waits for a moment."""
         self.stop()
-
-        async def work() -> None:
-            # Such as a start, whose process ends with it.
-            tasks = asyncio.all_tasks() - {asyncio.current_task()}
-            for task in tasks:
-                task.cancel()
-            if self._live is not None:
-                await self._live.close()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            # Here, so that the loop does not end before the processes, however long they take.
-            self._loop.call_soon(self._loop.stop)
-
-        with suppress(TimeoutError, ModelError):
-            self._submit(work()).result(CLOSE_TIMEOUT_S)
+        with self._ending_lock:
+            if self._ending is None:
+                self._ending = asyncio.run_coroutine_threadsafe(self._end(), self._loop)
+        with suppress(TimeoutError):
+            self._ending.result(CLOSE_TIMEOUT_S)
         if self._door is not None:
             self._door.close()
+
+    async def _end(self) -> None:
+        """End the processes, and then the loop, however long that takes."""
+        own_task = asyncio.current_task()
+        # Such as a start, whose process ends with it.
+        for task in asyncio.all_tasks() - {own_task}:
+            if task.get_name() != ENDING_TASK:
+                task.cancel()
+        if self._live is not None:
+            await self._live.close()
+        # What is cancelled may have begun to end a process.
+        while tasks := asyncio.all_tasks() - {own_task}:
+            await asyncio.gather(*tasks, return_exceptions=True)
+        self._loop.call_soon(self._loop.stop)
 
     def _run_loop(self) -> None:
         """Run the loop until the agent is closed."""
@@ -155,11 +181,11 @@ class OutsideAgent:
 
     def _submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
         """Start work in the loop. Raises `ModelError` if the agent is closed."""
-        try:
-            return asyncio.run_coroutine_threadsafe(work, self._loop)
-        except RuntimeError:
-            work.close()
-            raise ModelError(f"{self.name} was ended with its session.") from None
+        with self._ending_lock:
+            if self._ending is None:
+                return asyncio.run_coroutine_threadsafe(work, self._loop)
+        work.close()
+        raise ModelError(f"{self.name} was ended with its session.")
 
     def _wait(self, work: Coroutine[Any, Any, T]) -> T:
         """Do work in the loop, and return its result. Raises `ModelError`."""
@@ -176,8 +202,9 @@ class OutsideAgent:
             if self._live is not None:
                 if self._live.is_usable and not self._remembers_too_much(self._live):
                     return self._live
-                await self._live.close()
-                self._live = None
+                old_live = self._live
+                self._live = None  # from here on, a stop ends this start
+                await old_live.close()
             if self._door is None:
                 self._door = await asyncio.to_thread(self._host.open_door)
             try:

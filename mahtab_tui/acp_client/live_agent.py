@@ -79,6 +79,11 @@ class LiveAgent:
         return self._process.is_usable
 
     @property
+    def is_answering(self) -> bool:
+        """Whether it answers a question that nobody has stopped. Any thread may ask."""
+        return self._turn is not None and not self._stopping.is_set()
+
+    @property
     def sees_pictures(self) -> bool:
         return self._connection.sees_pictures
 
@@ -161,6 +166,7 @@ class LiveAgent:
 
     def stop(self) -> None:
         """Stop the answer."""
+        self._host.cancelled.set()
         self._stopping.set()
         self._withdraw_permissions()
 
@@ -202,12 +208,18 @@ class LiveAgent:
             reason = await self._end()
             if not self._stopping.is_set():
                 raise ModelError(f"{reason} The next question starts it again.") from None
+        except ModelError:
+            # Some agents answer a question that is stopped with an error.
+            if not self._stopping.is_set():
+                raise
         finally:
             self._turn = None
             self._withdraw_permissions()
             stopping.cancel()
             asking.cancel()
             self._count(end.usage.changed(turn=turn.number, model=self._name, source="agent"))
+            # Also those for whose results the agent has not waited.
+            await asyncio.to_thread(self._door.cancel_calls)
         if self._failure:
             raise ModelError(self._failure)
         if self._stopping.is_set() or end.reason == "cancelled":
@@ -238,7 +250,7 @@ class LiveAgent:
         return reason
 
     async def close(self) -> None:
-        """End the process."""
+        """End the process. That goes on if whoever waits for it is cancelled."""
         await self._connection.close()
 
     def _fail(self, sentence: str) -> None:
@@ -332,10 +344,15 @@ class LiveAgent:
                 decision = await asyncio.to_thread(
                     self._host.ask_permission, request, text, answers
                 )
+            except asyncio.CancelledError:  # the agent is gone
+                self._host.withdraw_permission(request)
+                raise
             finally:
                 self._open_permissions.discard(request)
         if decision.action == "stop":
-            self.stop()
+            # It is also withdrawn when the answer ends.
+            if self._turn is turn:
+                self.stop()
             return ""
         tool.is_refused = decision.action not in ("run", "all")
         if decision.reason:

@@ -42,6 +42,8 @@ EXIT_GRACE_S = 0.5
 EXIT_CHECK_S = 1.0
 """Seconds without a message after which it is checked whether the agent still runs, and for which
 the messages of one that has ended are read."""
+ENDING_TASK = "end of an agent"
+"""The name of each task that ends a process, which must not be cancelled."""
 _POLL_INTERVAL_S = 0.01
 _READ_BYTES = 65_536
 
@@ -54,6 +56,20 @@ class _OpenRequest(NamedTuple):
     byte_count: int
 
 
+class _StreamProtocol(asyncio.subprocess.SubprocessStreamProtocol):
+    """Kills what an agent has left running as soon as its own end is noticed. Later, the number of
+    its group may belong to others."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.SubprocessTransport)
+        self._group = transport.get_pid()
+        super().connection_made(transport)
+
+    def process_exited(self) -> None:
+        signal_group(self._group, signal.SIGKILL)
+        super().process_exited()
+
+
 class AgentProcess:
     """A running agent, as a transport of the protocol's library. The thread that starts it must live
     as long. What is no message is never passed on, so that the library fails at nothing."""
@@ -61,23 +77,25 @@ class AgentProcess:
     def __init__(
         self,
         name: str,
-        process: asyncio.subprocess.Process,
+        transport: asyncio.SubprocessTransport,
+        protocol: asyncio.subprocess.SubprocessStreamProtocol,
         on_update: Callable[[object], None],
     ) -> None:
         """
         Args:
             name: The agent's name.
-            process: Its process, with pipes.
+            transport: Its process.
+            protocol: The pipes of its process.
             on_update: Called with the parameters of each update, in order.
         """
-        assert process.stdin is not None
-        assert process.stdout is not None
-        assert process.stderr is not None
+        assert protocol.stdin is not None
+        assert protocol.stdout is not None
+        assert protocol.stderr is not None
         self._name = name
-        self._process = process
-        self._stdin = process.stdin
-        self._stdout = process.stdout
-        self._stderr = process.stderr
+        self._transport = transport
+        self._stdin = protocol.stdin
+        self._stdout = protocol.stdout
+        self._stderr = protocol.stderr
         self._on_update = on_update
         self._problem = ""
         """Why nothing more is read, as the end of a sentence; empty if the agent has ended."""
@@ -94,6 +112,7 @@ class AgentProcess:
         self._sending = asyncio.Lock()
         """Held until the agent has read nearly all that was sent."""
         self._reading_errors = asyncio.create_task(self._read_errors())
+        self._ending: asyncio.Task[None] | None = None
 
     @classmethod
     async def start(
@@ -105,8 +124,10 @@ class AgentProcess:
         on_update: Callable[[object], None],
     ) -> AgentProcess:
         """Start an agent in a folder. Raises `ModelError`."""
+        loop = asyncio.get_running_loop()
         try:
-            process = await asyncio.create_subprocess_exec(
+            transport, protocol = await loop.subprocess_exec(
+                lambda: _StreamProtocol(limit=MAX_MESSAGE_BYTES, loop=loop),
                 *tie_to_parent(command),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
@@ -114,17 +135,20 @@ class AgentProcess:
                 env=environment,
                 cwd=folder,
                 start_new_session=True,
-                limit=MAX_MESSAGE_BYTES,
             )
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or error
             raise ModelError(f"{name} could not be started: {reason}.") from None
-        return cls(name, process, on_update)
+        return cls(name, transport, protocol, on_update)
 
     @property
     def is_usable(self) -> bool:
         """Whether it still runs, and its messages are read."""
-        return self._process.returncode is None and self._is_read
+        return self._exit_code is None and self._is_read
+
+    @property
+    def _exit_code(self) -> int | None:
+        return self._transport.get_returncode()
 
     async def send(self, message: Message) -> None:
         """Send a message once the agent has read those before it; does nothing if the agent has ended,
@@ -162,7 +186,7 @@ class AgentProcess:
         """When reading stops, because the agent has ended."""
         while not self._problem:
             # A child of the agent may keep its pipes open, and go on talking.
-            if self._process.returncode is not None:
+            if self._exit_code is not None:
                 last_read = last_read or loop.time() + EXIT_CHECK_S
                 if loop.time() > last_read:
                     break
@@ -219,18 +243,20 @@ class AgentProcess:
         return message
 
     async def close(self) -> None:
-        """End the agent and its children."""
+        """End the agent and its children. That goes on if whoever waits for it is cancelled."""
+        if self._ending is None:
+            self._ending = asyncio.create_task(self._end(), name=ENDING_TASK)
+        await asyncio.shield(self._ending)
+
+    async def _end(self) -> None:
         self._stdin.close()
         for number in (signal.SIGTERM, signal.SIGKILL):
             if await self._has_ended():
                 break
-            signal_group(self._process.pid, number)
+            signal_group(self._transport.get_pid(), number)
         await self._has_ended()
-        signal_group(self._process.pid, signal.SIGKILL)
         self._reading_errors.cancel()
-        transport = getattr(self._process, "_transport", None)
-        if transport is not None:  # it stays open while a child of the agent has its pipes
-            transport.close()
+        self._transport.close()  # it stays open while a child of the agent has its pipes
 
     async def describe_end(self) -> str:
         """Say why the agent cannot be used any more."""
@@ -238,7 +264,7 @@ class AgentProcess:
             return f"{self._name} {self._problem}, and was ended."
         if not await self._has_ended():
             return f"{self._name} has closed its connection, and was ended."
-        exit_code = self._process.returncode or 0
+        exit_code = self._exit_code or 0
         manner = f"by signal {-exit_code}" if exit_code < 0 else f"with exit code {exit_code}"
         errors = " ".join(self._errors.decode("utf-8", "replace").split())
         if not errors:
@@ -247,12 +273,12 @@ class AgentProcess:
         return f"{self._name} has ended {manner}: {ending}."
 
     async def _has_ended(self) -> bool:
-        """Wait a moment for its end. `Process.wait` would also wait for children with its pipes."""
+        """Wait a moment for its end, and return whether it has come."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + EXIT_GRACE_S
-        while self._process.returncode is None and loop.time() < deadline:
+        while self._exit_code is None and loop.time() < deadline:
             await asyncio.sleep(_POLL_INTERVAL_S)
-        return self._process.returncode is not None
+        return self._exit_code is not None
 
     async def _read_errors(self) -> None:
         with contextlib.suppress(ConnectionError):

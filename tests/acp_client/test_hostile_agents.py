@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Coroutine
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,6 +13,7 @@ import pytest
 
 from mahtab_tui.acp_client import live_agent, process
 from mahtab_tui.acp_client.agent import OutsideAgent
+from mahtab_tui.bus.entry_names import question_entry
 from mahtab_tui.bus.records import encode
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.system import start_thread
@@ -141,6 +142,33 @@ def test_a_permission_ends_with_the_answer(hostile: OpenAnswering) -> None:
     it.ask("Hello?")
     assert it.store.wait(tags.APPROVAL, state="stopped")
     assert it.session.approvals.waiting == ()
+
+
+def test_a_permission_ends_with_the_agent(hostile: OpenAnswering, project: Path) -> None:
+    it = hostile("dying_permission")
+    turn = it.begin_question("Hello?")
+    it.wait_approval()
+    (project / "go").touch()
+    assert it.wait_end(turn) == "failed"
+    assert it.store.wait(tags.APPROVAL, state="stopped")
+    assert it.session.approvals.waiting == ()
+
+
+@pytest.mark.parametrize("how", ["permissions", "words"])
+def test_an_answer_that_must_not_go_on_runs_nothing_more(
+    hostile: OpenAnswering, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    # The agent goes on for so long.
+    monkeypatch.setattr(live_agent, "CANCEL_TIMEOUT_S", 600.0)
+    it = hostile(how, max_answer_chars=100_000)
+    turn = it.begin_question("Hello?")
+    if how == "permissions":
+        it.wait_approval()
+        it.decide("stop")
+    wait_for(it.session.agent.cancelled.is_set)
+    assert it.session.agent.in_turn
+    assert not it.session.agent.is_answering
+    assert [record.state for record in it.store.of(tags.AGENT, turn=turn)] == ["thinking"]
 
 
 def test_a_permission_for_good_is_refused_and_said_once(hostile: OpenAnswering) -> None:
@@ -308,6 +336,72 @@ def test_children_of_an_agent_end_with_the_session(hostile: OpenAnswering) -> No
     agent = read_pid("agent.pid")
     child = read_pid("child.pid")
     wait_for(lambda: not alive(agent) and not alive(child))
+
+
+def test_children_end_when_the_end_of_the_agent_is_noticed(hostile: OpenAnswering) -> None:
+    it = hostile("leaves-a-child")
+    it.ask("Hello?")
+    child = read_pid("child.pid")
+    wait_for(lambda: not alive(child))
+
+
+@pytest.mark.parametrize("how", ["close", "stop"])
+def test_an_agent_that_is_not_wanted_any_more_ends_although_it_does_not_listen(
+    hostile: OpenAnswering, how: str
+) -> None:
+    it = hostile("stubborn-at-start")
+    turn = it.begin_question("Hello?")
+    pids = (read_pid("agent.pid"), read_pid("child.pid"))
+    if how == "stop":
+        it.session.stop()
+        wait_for(Path("terminated").exists)
+        it.session.stop()
+        assert it.wait_end(turn) == "stopped"
+    else:
+        it.session.close()
+    wait_for(lambda: not any(map(alive, pids)))
+
+
+def test_a_session_that_is_closed_while_an_agent_is_ended_leaves_no_child(
+    hostile: OpenAnswering, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live_agent, "CANCEL_TIMEOUT_S", 0.1)
+    it = hostile("stubborn_and_deaf")
+    it.begin_question("Hello?")
+    it.store.wait(tags.AGENT_SESSION)
+    pids = (read_pid("agent.pid"), read_pid("child.pid"))
+    it.session.stop()
+    wait_for(Path("terminated").exists)
+    it.session.close()
+    wait_for(lambda: not any(map(alive, pids)))
+
+
+def test_an_agent_can_be_closed_by_two_threads_at_once(hostile: OpenAnswering) -> None:
+    it = hostile("stubborn")
+    it.ask("Hello?")
+    pids = (read_pid("agent.pid"), read_pid("child.pid"))
+    agent = it.session.agent._outside_agent
+    assert agent is not None
+    with ThreadPoolExecutor() as threads:
+        first = threads.submit(agent.close)
+        wait_for(Path("terminated").exists)
+        second = threads.submit(agent.close)
+    assert (first.result(), second.result()) == (None, None)
+    wait_for(lambda: not any(map(alive, pids)))
+
+
+def test_a_stop_while_an_agent_is_replaced_starts_none(hostile: OpenAnswering) -> None:
+    it = hostile("stubborn")
+    it.ask("Hello?")
+    pid = read_pid("agent.pid")
+    # The agent cannot forget it.
+    it.session.entries.hide(question_entry(1), hidden=True)
+    turn = it.begin_question("And now?")
+    wait_for(Path("terminated").exists)
+    it.session.stop()
+    assert it.wait_end(turn) == "stopped"
+    wait_for(lambda: not alive(pid))
+    assert read_pid("agent.pid") == pid
 
 
 def test_a_start_that_hangs_ends_with_the_session(hostile: OpenAnswering) -> None:

@@ -244,6 +244,14 @@ def forgotten_permission() -> None:
     time.sleep(0.5)
 
 
+def dying_permission() -> None:
+    """Ask for a permission, and die."""
+    ask_permission()
+    while not Path("go").exists():
+        time.sleep(0.01)
+    os._exit(3)
+
+
 def standing_permissions() -> None:
     for _ in range(2):
         ask_permission([{**ONCE[0], "kind": kind} for kind in ("allow_always", "reject_always")])
@@ -292,6 +300,10 @@ def endless_line() -> None:
 
 def deaf() -> None:
     say("I do not listen.")
+    time.sleep(1_000)
+
+
+def stubborn_and_deaf() -> None:
     time.sleep(1_000)
 
 
@@ -363,6 +375,7 @@ DEADLY = {"dies-at-resume": "session/resume", "dies-at-option": "session/set_con
 """The request at which it ends."""
 ENDLESS = {
     "hangs-at-start": "initialize",
+    "stubborn-at-start": "initialize",
     "hangs-at-resume": "session/resume",
     "hangs-at-option": "session/set_config_option",
 }
@@ -372,8 +385,9 @@ Path("agent.pid").write_text(str(os.getpid()))
 if HOW == "dead":
     print(f"cannot start {OUTSIDE}", file=sys.stderr)
     sys.exit(4)
-if HOW == "stubborn":
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+if HOW.startswith("stubborn"):
+    signal.signal(signal.SIGTERM, lambda number, frame: Path("terminated").touch())
+if HOW.startswith("stubborn") or HOW == "leaves-a-child":
     child = subprocess.Popen(["sleep", "1000"])
     Path("child.pid").write_text(str(child.pid))
 for line in sys.stdin:
@@ -387,5 +401,7 @@ for line in sys.stdin:
         globals()[HOW]()
     if "id" in message and method is not None:
         answer(message, RESULTS[method])
+    if method == "session/prompt" and HOW == "leaves-a-child":
+        sys.exit()
 if HOW == "stubborn":
     time.sleep(1_000)
