@@ -210,8 +210,9 @@ class SessionAgent:
 
     @property
     def is_answering(self) -> bool:
-        """Whether a question is being answered that nobody has stopped."""
-        return self.in_turn and not self.cancelled.is_set()
+        """Whether an agent of another program answers a question that nobody has stopped."""
+        agent = self._outside_agent
+        return agent is not None and agent.is_answering and not self.cancelled.is_set()
 
     @contextmanager
     def turn(self, *, from_cell: bool = False) -> Iterator[None]:
@@ -368,6 +369,11 @@ class SessionAgent:
         for answerer in (self._agent, self._outside_agent):
             if answerer is not None:
                 answerer.stop()
+
+    def stop_answer(self) -> None:
+        """Stop the running question of an agent of another program, but none that waits."""
+        if self._outside_agent is not None:
+            self._outside_agent.stop()
 
     def change(self, change: Callable[[ReplAgent], None]) -> None:
         """Change the agent, if there is one, on a thread: this may wait for the turn's end."""

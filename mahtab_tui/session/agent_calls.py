@@ -106,6 +106,10 @@ class AgentCalls:
                 raise AgentCallRefused("The call was cancelled.")
             answer = to_jsonable_python(function(call, **args))
             return self._session.secrets.redact_value(answer)
+        except AgentCallDeclined as error:
+            if error.is_stop:
+                self._stop_agent(call.agent)
+            raise
         except AgentCallRefused:
             raise
         except Exception as error:  # the agent needs an answer, whatever went wrong
@@ -157,6 +161,8 @@ class AgentCalls:
             try:
                 code = self._ask_user(call, request, received_code, permission.reason)
             except AgentCallDeclined as error:
+                if error.is_stop:
+                    self._stop_agent(call.agent)
                 return Evaluation(declined=str(error))
             lock = None
         answer = AgentCell(session, call, request, code, timeout, used_names, lock).answer()
@@ -306,6 +312,12 @@ class AgentCalls:
         agents = self._session.joined_agents
         action = self._normalize_code(call.agent, action)
         agents.request_approval(call, agents.new_call_id(), action, is_code=False)
+
+    def _stop_agent(self, agent: JoinedAgent) -> None:
+        """Stop the answer of an agent. One that does not answer hears only that its call was
+        declined."""
+        if agent.is_model:
+            self._session.agent.stop_answer()
 
     def _is_planning(self, agent: JoinedAgent) -> bool:
         """Return whether the agent answers, and may only read, because the user plans."""

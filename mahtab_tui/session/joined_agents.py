@@ -34,6 +34,11 @@ class AgentCallRefused(Exception):
 class AgentCallDeclined(AgentCallRefused):
     """The user declined the call."""
 
+    def __init__(self, sentence: str, *, is_stop: bool = False) -> None:
+        """is_stop: Whether the user wants the agent to stop."""
+        super().__init__(sentence)
+        self.is_stop = is_stop
+
 
 class AgentCall(Cancellation):
     """A call of an agent, until it is answered."""
@@ -165,7 +170,7 @@ class JoinedAgents:
 
     def remove(self, agent: JoinedAgent) -> None:
         """Remove an agent whose connection is gone, and withdraw its queued calls. A running cell
-        continues."""
+        continues, unless the agent was answering."""
         with self._lock:
             if agent not in self._agents:
                 return
@@ -176,7 +181,7 @@ class JoinedAgents:
 
         text = "" if agent.is_model else f"{agent.name} has left the session."
         for call in calls:
-            if call.running:
+            if call.running and not agent.is_model:
                 text = f"{agent.name} has left the session. Its cell keeps running."
             else:
                 call.cancel()
@@ -269,7 +274,8 @@ class JoinedAgents:
         if decision is None:
             raise AgentCallRefused("The call was cancelled before the user had decided.")
         if decision.action in ("skip", "stop"):
-            raise AgentCallDeclined(f"declined: {decision.reason or 'the user gave no reason'}")
+            reason = decision.reason or "the user gave no reason"
+            raise AgentCallDeclined(f"declined: {reason}", is_stop=decision.action == "stop")
         if is_code and decision.action == "all":
             agent.trusted = True
         return decision.code or code

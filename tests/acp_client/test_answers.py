@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import os
+import threading
+from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
 from PIL import Image
 
+from mahtab_tui.acp_client.agent import OutsideAgent
 from mahtab_tui.acp_client.turn import OWN_TOOLS
 from mahtab_tui.bus.conversation import Conversation
 from mahtab_tui.bus.entries import AnswerText, Cell, ToolUse
+from mahtab_tui.kernel.cancellation import Cancellation
+from mahtab_tui.system import start_thread
 from tests import tags
 from tests.acp_client.conftest import Answering, OpenAnswering
 from tests.pictures import encoded
@@ -107,6 +112,26 @@ def test_stopping_withdraws_what_the_agent_asked(answering: OpenAnswering) -> No
     assert it.ask("say again") == "again "
 
 
+def test_the_answer_stop_about_a_cell_stops_the_agent(answering: OpenAnswering) -> None:
+    it = answering()
+    turn = it.begin_question("eval 6 * 7")
+    it.wait_approval()
+    it.decide("stop")
+    assert it.wait_end(turn) == "stopped"
+
+
+def test_a_cell_ends_with_the_agent_that_runs_it(answering: OpenAnswering) -> None:
+    it = answering(approval="auto")
+    turn = it.begin_question("eval import time; time.sleep(1000)")
+    it.store.wait(tags.ASSISTANT_REPL_IN)
+    outside_agent = it.session.agent._outside_agent
+    assert outside_agent is not None
+    assert outside_agent._live is not None
+    outside_agent._live._process._transport.kill()
+    assert it.wait_end(turn) == "failed"
+    wait_for(lambda: not it.session.cells.running)
+
+
 def test_stopping_interrupts_the_agents_cell(answering: OpenAnswering) -> None:
     it = answering(approval="auto")
     turn = it.begin_question("eval import time; time.sleep(1000)")
@@ -166,6 +191,57 @@ def test_an_answer_that_is_stopped_keeps_its_words(answering: OpenAnswering) -> 
     assert it.wait_end(turn) == "stopped"
     answer = it.store.wait(tags.ASSISTANT_CHAT, turn=turn)
     assert (answer.text, answer.stopped) == ("I wait. ", True)
+
+
+def test_an_agent_that_fails_when_it_is_stopped_has_stopped(answering: OpenAnswering) -> None:
+    it = answering("fails-at-stop", max_usd=1.0)
+    turn = it.begin_question("wait")
+    wait_for(lambda: it.unstored.records)
+    it.session.stop()
+    assert it.wait_end(turn) == "stopped"
+    assert it.notices == []
+
+
+def test_the_reason_why_the_program_stops_an_agent_is_said_although_it_fails(
+    answering: OpenAnswering,
+) -> None:
+    it = answering("fails-at-stop", max_usd=1.0)
+    assert it.wait_end(it.begin_question("spend 2")) == "failed"
+    limit = "the session's limit of $1.00 (max_usd) is reached."
+    assert it.notices == [f"other was stopped, because {limit}"]
+
+
+def test_a_question_that_ends_while_it_is_cancelled_leaves_the_next_one(
+    answering: OpenAnswering, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    it = answering()
+    answers: list[Future[str]] = [Future(), Future()]
+    second_has_begun = threading.Event()
+    stop = OutsideAgent.stop
+
+    def stop_late(agent: OutsideAgent) -> None:
+        it.wait_end(1)
+        second_has_begun.wait(0.5)
+        stop(agent)
+
+    def ask(number: int, cancellation: Cancellation | None = None) -> None:
+        answer = it.session.agent.ask("spend 0.1", cancellation=cancellation)
+        answers[number].set_result(answer)
+
+    def watch_second() -> None:
+        it.store.wait(tags.AGENT_SESSION, turn=2)
+        second_has_begun.set()
+
+    cancellation = Cancellation()
+    start_thread("first", ask, 0, cancellation)
+    it.store.wait(tags.AGENT_SESSION, turn=1)
+    start_thread("second", ask, 1)
+    start_thread("watch", watch_second)
+    monkeypatch.setattr(OutsideAgent, "stop", stop_late)
+    cancellation.cancel()
+    monkeypatch.undo()
+    assert answers[0].result(60) == "Spent."
+    assert answers[1].result(60) == "Spent."
 
 
 def test_an_agent_that_dies_is_started_again(answering: OpenAnswering) -> None:

@@ -116,6 +116,8 @@ class OutsideAgent:
         SESSIONS.write_text(json.dumps(self._questions))
         if not work.done():
             work.cancel()
+            if "fails-at-stop" in self._abilities:
+                raise RequestError.internal_error()
             return schema.PromptResponse(stop_reason="cancelled")
         reason: Any = work.result() or "end_turn"
         usage = schema.Usage(total_tokens=15, input_tokens=10, output_tokens=5)
