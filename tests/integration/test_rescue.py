@@ -126,6 +126,28 @@ def test_a_second_rescue_does_not_take_the_file_of_the_first_for_another(
     assert cells.text("len(first), len(second)") == "(1000000, 2000000)\n"
 
 
+@pytest.mark.parametrize("file", ["", "own.txt"], ids=["closed", "used"])
+def test_checkpoint_whose_connection_a_cell_has_closed_saves_nothing_outdated(
+    saved: SavedSession, file: str
+) -> None:
+    cells = saved.started(
+        f"import os; rows = [1]; file = {file!r}; before = os.listdir('/proc/self/fd')"
+    )
+    cells.text(
+        "rows.append(2)\n"
+        "for name in set(os.listdir('/proc/self/fd')).difference(before):\n"
+        "    if os.path.exists('/proc/self/fd/' + name):\n"
+        "        os.close(number := int(name))\n"
+        "        if file: os.dup2(os.open(file, os.O_RDWR | os.O_CREAT), number)"
+    )
+    cells.text("rows.append(3)")
+    if file:
+        assert cells.text("os.fstat(number).st_size") == "0\n"
+    cells, missing = saved.again(cells)
+    assert missing == {}
+    assert cells.text("rows") == "[1, 2, 3]\n"
+
+
 def test_checkpoint_of_a_finished_cell_is_not_used(saved: SavedSession) -> None:
     cells = saved.started("rows = [1, 2]", "rows.append(3)", "rows.append(4)")
     checkpoints = descendants(cells.kernel.info().pid)

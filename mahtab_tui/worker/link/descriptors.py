@@ -28,9 +28,14 @@ def duplicate_high(descriptor: int, lowest: int) -> int:
         high_fd = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, lowest)
     except OSError:
         high_fd = os.dup(descriptor)
-    status = os.fstat(high_fd)
-    OWN_DESCRIPTORS[high_fd] = (status.st_dev, status.st_ino)
+    OWN_DESCRIPTORS[high_fd] = identify_file(high_fd)
     return high_fd
+
+
+def identify_file(descriptor: int) -> tuple[int, int]:
+    """Return the device and the number of a descriptor's file. Raises `OSError` if it is closed."""
+    status = os.fstat(descriptor)
+    return status.st_dev, status.st_ino
 
 
 def hide_descriptor(fd: int) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import gc
 import os
@@ -15,7 +16,7 @@ import time
 from _socket import socketpair
 from typing import Any, Callable, NamedTuple, NoReturn
 
-from ..link.descriptors import duplicate_high
+from ..link.descriptors import duplicate_high, identify_file
 from ..link.held_signals import HeldSignals
 from .forks import (
     Reply,
@@ -71,6 +72,15 @@ class Checkpoint:
         """pid: the process. fd: the socket to it, which does not block."""
         self.pid = pid
         self._fd = fd
+        self._socket_identity = identify_file(fd)
+
+    @property
+    def _connection(self) -> int:
+        """The descriptor of the socket. Raises `OSError` if code of the user's has closed it, or given its
+        number to another file."""
+        if identify_file(self._fd) != self._socket_identity:
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+        return self._fd
 
     def ask(
         self, question: object, timeout_s: float, meanwhile: Callable[[], object] = lambda: None
@@ -90,9 +100,9 @@ class Checkpoint:
         """
         deadline = time.monotonic() + timeout_s
         try:
-            send_reply(self._fd, pickle.dumps(question, _PICKLE_PROTOCOL), deadline)
+            send_reply(self._connection, pickle.dumps(question, _PICKLE_PROTOCOL), deadline)
             meanwhile()
-            reply = receive_reply(self._fd, deadline)
+            reply = receive_reply(self._connection, deadline)
         except TimeoutError:
             self.end()
             raise CheckpointError(
@@ -108,9 +118,12 @@ class Checkpoint:
         return pickle.loads(reply)
 
     def disarm(self) -> None:
-        """Let an armed checkpoint end with the kernel from now on, without a rescue."""
-        with contextlib.suppress(OSError):  # one that has ended needs no message
-            send_reply(self._fd, _DISARM, time.monotonic() + START_TIMEOUT_S)
+        """Let an armed checkpoint end with the kernel from now on, without a rescue. One that cannot be
+        told ends now: later, what it saves would be outdated."""
+        try:
+            send_reply(self._connection, _DISARM, time.monotonic() + START_TIMEOUT_S)
+        except OSError:
+            self.end()
 
     def end(self) -> None:
         """Kill the process; a second call does nothing."""
@@ -121,7 +134,7 @@ class Checkpoint:
         with contextlib.suppress(OSError):
             os.kill(self.pid, signal.SIGKILL)
         with contextlib.suppress(OSError):
-            os.close(self._fd)
+            os.close(self._connection)
         self._fd = -1
 
     def has_exited(self) -> bool:

@@ -18,7 +18,7 @@ from itertools import count, takewhile
 from typing import Any, NamedTuple
 
 from ..cells.tracebacks import CELL
-from ..link.descriptors import OWN_DESCRIPTORS
+from ..link.descriptors import OWN_DESCRIPTORS, identify_file
 from ..values.objects import (
     MISSING,
     address_of,
@@ -334,8 +334,7 @@ def _identities() -> Iterator[tuple[int, tuple[int, int]]]:
     """Yield the open descriptors, each with the device and the number of its file."""
     for number in _list_descriptors():
         with suppress(OSError):  # closed meanwhile
-            status = os.fstat(number)
-            yield number, (status.st_dev, status.st_ino)
+            yield number, identify_file(number)
 
 
 OWN_DESCRIPTORS.update(_identities())
