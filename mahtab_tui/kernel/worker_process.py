@@ -123,6 +123,8 @@ class WorkerProcess:
         """The seal of the cell that has ended last."""
         self._restoring: RunningCell | None = None
         """The file that is being restored, as if it were a cell."""
+        self._has_lost_holder = False
+        """Whether what would keep the process without this host has ended."""
         self._is_detaching = False
         """Whether this host detaches the process."""
         self._is_released = False
@@ -226,7 +228,7 @@ class WorkerProcess:
     @property
     def can_detach(self) -> bool:
         """Whether the process can go on without this host."""
-        return self._detach_handle is not None and not self.over
+        return self._detach_handle is not None and not (self.over or self._has_lost_holder)
 
     @property
     def was_reattached(self) -> bool:
@@ -479,6 +481,7 @@ class WorkerProcess:
                         return True
                     selector.unregister(lifeline)
                     lifeline = None
+                    self._has_lost_holder = True
 
                 if process.output in ready:
                     if not self._read_output(output):

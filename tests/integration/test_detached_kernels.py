@@ -296,10 +296,52 @@ def test_kernel_of_a_dead_holder_ends_with_its_host() -> None:
     screen = Screen()
     screen.run(1, "n = 1")
     (kernel,) = detached_kernels(SESSION)
+    assert screen.kernel.can_detach
     os.kill(holder_of(kernel.pid), signal.SIGKILL)
+    wait_for(lambda: not screen.kernel.can_detach)
     assert screen.run(2, "n").output == "1\n"
     screen.leave()
     wait_until_dead(kernel.pid)
+
+
+SOCKETS = """
+import os, socket, stat
+def sockets(kind):
+    for fd in range(3, 1000):
+        try:
+            if stat.S_ISSOCK(os.fstat(fd).st_mode):
+                with socket.socket(fileno=os.dup(fd)) as copy:
+                    if copy.type == kind: yield fd
+        except OSError:
+            pass
+"""
+CLOSE_HOLDER_LINK = "for fd in sockets(socket.SOCK_SEQPACKET): "
+
+
+@pytest.mark.parametrize(
+    "close", ["os.close(fd)", "os.dup2(os.open(os.devnull, os.O_RDWR), fd)"], ids=["closed", "used"]
+)
+def test_kernel_that_closes_its_connection_to_the_holder_ends_with_its_host(
+    keep: SaveTarget, close: str
+) -> None:
+    screen = Screen(keep=keep)
+    screen.run(1, SOCKETS)
+    (kernel,) = detached_kernels(SESSION)
+    assert screen.run(2, f"{CLOSE_HOLDER_LINK}{close}\nfound = 19").status == Status.OK
+    wait_for(lambda: not screen.kernel.can_detach)
+    assert screen.run(3, "found").output == "19\n"
+    screen.leave()
+    wait_until_dead(kernel.pid)
+    assert is_saved(keep, "found")
+
+
+def test_fork_of_a_detached_kernel_that_closes_its_connection_prints_nothing() -> None:
+    leave_cell(
+        f"{SOCKETS}\nfor fd in sockets(socket.SOCK_STREAM): os.close(fd)\n"
+        "pid = os.fork()\nif not pid: os._exit(0)\nstatus = os.waitpid(pid, 0)"
+    )
+    go()
+    assert Screen(again=True).go_on(1).output == "begun\n"
 
 
 @pytest.mark.parametrize("code", ["", WAIT], ids=["idle", "busy"])

@@ -559,6 +559,11 @@ def test_closed_connection_ends_the_kernel(cells: Cells, code: str) -> None:
     assert statuses.count(Status.DIED) <= 1
 
 
+def test_kernel_whose_cell_goes_on_without_a_connection_says_why_it_ends(cells: Cells) -> None:
+    close = "import time\n[os.close(fd) for fd in sockets()]\ntime.sleep(1000)"
+    assert_died(cells, f"{WRITE}\n{close}", "code in it closed its connection to the session")
+
+
 def complete(cells: Cells, code: str) -> None:
     with pytest.raises(KernelError, match="does not answer"):
         cells.kernel.complete(code, len(code))

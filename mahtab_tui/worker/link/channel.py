@@ -126,5 +126,6 @@ class Channel:
     def _close_in_child(self) -> None:
         """Close the descriptor in a forked child, which must not write to the host."""
         if self.fd >= 0:  # else it is the child of a child
-            os.close(self.fd)
+            with suppress(OSError):  # code has closed it
+                os.close(self.fd)
             self.fd = -1

@@ -83,7 +83,12 @@ class ControlThread:
 
     def _read(self) -> bool:
         """Handle what the host has sent; return whether the kernel goes on."""
-        data = os.read(self._channel.fd, 65536)
+        try:
+            data = os.read(self._channel.fd, 65536)
+        except ConnectionResetError:
+            data = b""
+        except OSError as error:
+            raise FrameError(os.strerror(error.errno)) from None
         for frame in self._reader.feed(data):
             self._worker.responder.handle(frame)
         self._host_gone = not data

@@ -121,8 +121,12 @@ class HolderClient:
 
     def on_message(self) -> bool:
         """Handle a word from the holder; return whether the kernel goes on."""
-        word, descriptors, *_ = socket.recv_fds(self._control, 1, 1)
         channel = self.worker.channel
+        try:
+            word, descriptors, *_ = socket.recv_fds(self._control, 1, 1)
+        except OSError:  # code has closed the descriptor, whose number may be another file's now
+            self._control.detach()
+            return not channel.detached
         if word == ATTACH and descriptors:
             self.on_purpose = False
             channel.attach_host(descriptors[0], self.worker.hello())
@@ -139,13 +143,14 @@ class HolderClient:
         return False  # the word is `END_KERNEL`
 
     def on_host_closed(self) -> bool:
-        """Go on without a host, if there is something to wait for; return whether."""
-        if self.is_ending or self.fd < 0 or not self.backlog.state.has_run:
+        """Save variables, and go on without a host if there is something to wait for, and a holder to
+        which another host can come; return whether the kernel goes on."""
+        if self.is_ending or not self.backlog.state.has_run:
             return False
         self.worker.channel.detached = True
         self.auto_answer()
         self.worker.on_host_left()
-        return True
+        return self.fd >= 0
 
     def auto_answer(self) -> None:
         """Answer the calls that need no host, such as displays, which are kept for it."""
