@@ -279,7 +279,7 @@ class NamesRead:
     on."""
     is_complete: bool
     """Whether all objects were looked at, so that there are no other names."""
-    last_cell_left_running: int = 0
+    last_cell_with_leftovers: int = 0
     """The last cell without approval that has left code running, which may have changed names since; 0
     if there is none."""
 

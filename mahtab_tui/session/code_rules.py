@@ -185,8 +185,8 @@ class CodeRules:
                 return f"code that you have not approved has changed {name_read}, which {root} uses"
         if not names_read.is_complete:
             return f"{root} uses too many objects to look at"
-        if names_read.last_cell_left_running:
-            cell = names_read.last_cell_left_running
+        if names_read.last_cell_with_leftovers:
+            cell = names_read.last_cell_with_leftovers
             return (
                 f"code that you have not approved (cell {cell}) went on after its cell, and may have"
                 f" changed what {root} does"

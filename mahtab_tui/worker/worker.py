@@ -128,7 +128,7 @@ class Worker:
                 "undo_steps": self._list_undo_steps,
                 "saved_namespace": self._save_jobs.index,
             },
-            last_cell_left_running=self._last_cell_left_running,
+            last_cell_with_leftovers=self._last_cell_with_leftovers,
             handlers={
                 **dict.fromkeys(_JOBS, self.on_message),
                 "stored": self._on_stored,
@@ -263,8 +263,7 @@ class Worker:
         try:
             if not is_guarded:
                 return self._executor.run(cell, code, refusal)
-            with self._watch_left_running(cell):
-                return self._executor.run(cell, code, refusal)
+            return self._run_watched(cell, code, refusal)
         finally:
             # A nested cell may have had other rights than the one that goes on now.
             if outer_cell is not None:
@@ -273,15 +272,27 @@ class Worker:
                 else:
                     self._release_files()
 
+    def _run_watched(self, cell: int, code: str, refusal: str | None) -> Outcome:
+        """Run a cell without approval, and note whether it leaves code running."""
+        outcome: Outcome | None = None
+        try:
+            with self._watch_left_running(cell):
+                outcome = self._executor.run(cell, code, refusal)
+        except BaseException as error:  # of a signal handler of the cell's, after it
+            if outcome is None:
+                raise
+            self._report_failure(error)
+        return outcome
+
     def _watch_left_running(self, cell: int) -> AbstractContextManager[None]:
         """Note whether a cell without approval leaves code running."""
         if self._left_running is None:
             left_running = own_module("guard.left_running").LeftRunning
-            self._left_running = left_running(self._loop.list_runnable)
+            self._left_running = left_running(self._loop, self._executor.attribution)
         watching: AbstractContextManager[None] = self._left_running.watch(cell)
         return watching
 
-    def _last_cell_left_running(self) -> int:
+    def _last_cell_with_leftovers(self) -> int:
         """Return the last cell without approval that has left code running; 0 if there is none."""
         return 0 if self._left_running is None else int(self._left_running.last_cell)
 

@@ -429,6 +429,15 @@ LEFT_RUNNING = {
     "loop that cannot be read": "import asyncio\nloop = asyncio.get_event_loop()\nloop._ready = None",
     "worker": "import concurrent.futures, threading\nended = threading.Event()\npool = concurrent.futures.ThreadPoolExecutor()\nfuture = pool.submit(ended.wait)",
     "signal handler": "import signal\nsignal.signal(signal.SIGUSR1, lambda *args: None)",
+    "thread, and a signal handler that raises": "import signal, threading\nended = threading.Event()\nthreading.Thread(target=ended.wait, daemon=True).start()\ndef fail(*args):\n    signal.signal(signal.SIGALRM, signal.SIG_DFL)\n    raise SystemExit\nsignal.signal(signal.SIGALRM, fail)\nsignal.setitimer(signal.ITIMER_REAL, 0.03)",
+    "loop that exits": "import asyncio, sys\nloop = asyncio.get_event_loop()\nloop.is_closed = sys.exit",
+    "callback of a thread that has ended": "import asyncio, threading\nloop = asyncio.get_event_loop()\ndef go_on(): loop.call_soon(go_on)\nthread = threading.Thread(target=loop.call_soon_threadsafe, args=(go_on,))\nthread.start()\nthread.join()",
+    "future that calls": "import asyncio\nloop = asyncio.get_event_loop()\nfuture = loop.create_future()\nfuture.add_done_callback(print)\nhandle = loop.call_later(1000, asyncio.futures._set_result_unless_cancelled, future, None)",
+    "object in the place of a future": "import asyncio\nclass Hostile: cancelled = print\nloop = asyncio.get_event_loop()\nhandle = loop.call_later(1000, asyncio.futures._set_result_unless_cancelled, Hostile(), None)",
+    "method of a task": "import asyncio\nloop = asyncio.get_event_loop()\ndef go_on(task): loop.call_soon(task.set_name, Name(task))\nclass Name:\n    def __init__(self, task): self.task = task\n    def __str__(self): go_on(self.task); return 'name'\ntask = [*asyncio.all_tasks(loop)][:1] or [loop.create_task(asyncio.sleep(1000))]\ngo_on(task[0])",
+    "worker of a library's file": "import concurrent.futures.thread, queue, threading\nscope = {}\nexec(compile('def _worker(work_queue, lock): lock.acquire()', concurrent.futures.thread.__file__, 'exec'), scope)\nlock = threading.Lock()\nlock.acquire()\nthreading.Thread(target=scope['_worker'], args=(queue.SimpleQueue(), lock), daemon=True).start()",
+    "progress bar that writes to an object": "import io, tqdm\nclass Hostile(io.StringIO): pass\nbar = tqdm.tqdm(range(3), file=Hostile())",
+    "monitor of another class": "import tqdm\nfrom tqdm._monitor import TMonitor\nclass Hostile(TMonitor): pass\nHostile.__module__ = 'tqdm._monitor'\nmonitor = Hostile(tqdm.tqdm, 1000)",
 }
 """Code that leaves something running, which may change a function later."""
 
@@ -436,7 +445,9 @@ LEFT_IDLE = {
     "worker": "import concurrent.futures\npool = concurrent.futures.ThreadPoolExecutor()\nassert pool.submit(len, 'a').result() == 1",
     "worker of asyncio": "import asyncio\nassert await asyncio.to_thread(len, 'a') == 1",
     "thread that ends": "import threading\nthreading.Timer(0.02, len, 'a').start()",
-    "progress bar": "import tqdm\nassert list(tqdm.tqdm(range(3))) == [0, 1, 2]\nbar = tqdm.tqdm(range(3))",
+    "progress bar": "import tqdm\nassert list(tqdm.tqdm(range(3))) == [0, 1, 2]",
+    "unnamed thread that ends": "import _thread\n_thread.start_new_thread(len, ('a',))",
+    "worker of asyncio in a task that ends": "import asyncio\nasync def go():\n    for _ in range(3): await asyncio.to_thread(len, 'a')\nassert await asyncio.create_task(go()) is None",
 }
 """Code that leaves nothing that runs later by itself."""
 
@@ -467,6 +478,49 @@ def test_a_rule_for_a_function_holds_after_unapproved_code_has_left_idle_threads
     it.run(SUMMARIZE)
     cell = it.session.cells.run(code, origin="assistant", party="demo", lock="guard")
     assert (cell.status, permission(it, "summarize('x')")) == (Status.OK, ("allow", ""))
+
+
+BACKGROUND_WORK = {
+    "sleep": "while True: await asyncio.sleep(0)",
+    "gather": "while True: await asyncio.gather(one(), one())",
+    "to_thread": "while True: await asyncio.to_thread(len, 'a')",
+    "wait_for": "while True: await asyncio.wait_for(one(), 10)",
+    "callbacks": "tick()",
+    "server": "server = await asyncio.start_server(serve, '127.0.0.1', 0)\n    address = server.sockets[0].getsockname()\n    while True:\n        reader, writer = await asyncio.open_connection(*address)\n        await reader.read()\n        writer.close()",
+}
+"""Bodies of a coroutine that goes on between cells."""
+
+BACKGROUND_PARTS = """\
+import asyncio
+loop = asyncio.get_event_loop()
+def tick(): loop.call_soon(tick)
+async def one(): await asyncio.sleep(0.001)
+async def serve(reader, writer): writer.close()
+async def go():
+    {body}
+task = asyncio.create_task(go())"""
+
+
+@pytest.mark.parametrize("body", BACKGROUND_WORK.values(), ids=BACKGROUND_WORK)
+def test_a_rule_for_a_function_holds_beside_work_that_the_user_has_left_running(
+    open_session: OpenSession, body: str
+) -> None:
+    it = open_session(approval_rules=("allow: summarize(*)",))
+    it.run(SUMMARIZE, BACKGROUND_PARTS.format(body=body))
+    for _ in range(5):
+        for source in ("x = 1", "import asyncio\nawait asyncio.sleep(0.01)"):
+            it.session.cells.run(source, origin="assistant", party="demo", lock="guard")
+            assert permission(it, "summarize('x')") == ("allow", "")
+
+
+def test_what_a_cell_has_changed_is_reported_though_a_signal_handler_raises_after_it(
+    open_session: OpenSession,
+) -> None:
+    it = open_session()
+    source = LEFT_RUNNING["thread, and a signal handler that raises"] + "\nx = 1"
+    cell = it.session.cells.run(source, origin="assistant", party="demo", lock="guard")
+    assert cell.status is Status.OK
+    assert "x" in {change.name for change in cell.changes}
 
 
 def test_unapproved_code_that_replaces_what_lists_threads_runs_and_its_changes_are_reported(

@@ -36,6 +36,10 @@ class CellAttribution:
             return cell
         return self._threads.get(threading.current_thread(), self._running_cell())
 
+    def cell_of_context(self, context: contextvars.Context) -> int | None:
+        """Return the cell whose code made a context, or a copy of which it is; None if no cell did."""
+        return context.get(self._cell)
+
     def _running_cell(self) -> int | None:
         """Return the innermost cell that runs."""
         return self._running[-1][0] if self._running else None

@@ -10,12 +10,12 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
-from types import CoroutineType
+from types import CodeType, CoroutineType, FunctionType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..stdlib import copy_module, late_import
 from ..undo.registries import opening_own_descriptors
-from ..values.objects import address_of, class_module
+from ..values.objects import class_module
 from .tracebacks import OUR_FOLDER, format_safely
 
 if TYPE_CHECKING:
@@ -61,6 +61,8 @@ class EventLoop:
         """Ends the background tasks between two cells; None while there is a cell."""
         self._wake_sleeper: object = None
         """The callback that wakes a task that sleeps, as it was when the first loop was made."""
+        self._waker_codes: tuple[CodeType, ...] = ()
+        """The code of the functions that `wakes_task` knows, as it was then."""
         self._thread_id = 0
         """The thread on which the loop is current; 0 outside of cells."""
         self._original_functions: _LoopFunctions | None = None
@@ -195,7 +197,7 @@ class EventLoop:
         Args:
             loop: The loop of all cells.
             awaiting: What the task runs.
-            awaited: The coroutine of a cell, for which that waits.
+            awaited: The coroutine of a cell that `awaiting` waits for.
         """
         try:
             task = loop.create_task(awaiting)
@@ -265,35 +267,27 @@ class EventLoop:
             return self._list_scheduled()
         return []
 
-    def list_runnable(self) -> list[Any]:
-        """Return what `list_scheduled` does, and the callbacks that run next or that wait for a
-        descriptor. Raises what parts of the loop raise that cells have replaced."""
-        loop: Any = self._loop
-        if loop is None or loop.is_closed():
-            return []
-        work = self._list_scheduled()
-        task_addresses = frozenset(map(address_of, work))
-        # A loop of another library has no such parts.
-        for handle in getattr(loop, "_ready", ()):
-            callback = handle._callback
-            is_ours = (
-                callback is _do_nothing or callback is _finish or callback is self._wake_sleeper
-            )
-            is_step = address_of(getattr(callback, "__self__", None)) in task_addresses
-            if not (is_ours or is_step or handle.cancelled()):
-                work.append(handle)
-        selector = getattr(loop, "_selector", None)
-        if selector is not None:
-            for key in selector.get_map().values():
-                if key.fd != loop._ssock.fileno():  # which wakes the loop itself
-                    work += [handle for handle in key.data if handle is not None]
-        return work
+    @property
+    def library(self) -> Any:
+        """asyncio as it was when the first loop was made; None before that."""
+        return self._asyncio
+
+    def open_loop(self) -> asyncio.AbstractEventLoop | None:
+        """Return the loop of all cells; None if there is none that can run. May raise anything."""
+        if self._loop is None or self._loop.is_closed():
+            return None
+        return self._loop
+
+    def wakes_task(self, callback: object) -> bool:
+        """Return whether a callback is one of asyncio's that only sets the result of its first
+        argument."""
+        return type(callback) is FunctionType and callback.__code__ in self._waker_codes
 
     def _list_scheduled(self) -> list[Any]:
         """Return what `list_scheduled` does. Raises what parts of the loop raise that cells have
         replaced."""
-        loop = self._loop
-        if loop is None or loop.is_closed():
+        loop = self.open_loop()
+        if loop is None:
             return []
         callbacks = [
             handle
@@ -359,6 +353,7 @@ class EventLoop:
         if self._asyncio is None:
             self._asyncio = asyncio
             self._wake_sleeper = asyncio.futures._set_result_unless_cancelled
+            self._waker_codes = _find_waker_codes(asyncio.futures)
         asyncio.set_event_loop(self._loop)
         return self._loop
 
@@ -378,6 +373,19 @@ def _is_intact(loop: asyncio.AbstractEventLoop) -> bool:
     wakes = parts["_ssock"].fileno() in parts["_selector"].get_map()
     queues = type(parts["_ready"]), type(parts["_scheduled"])
     return wakes and queues == (deque, list) and parts["_csock"].fileno() >= 0
+
+
+def is_own_callback(callback: object) -> bool:
+    """Return whether a callback of the loop is the worker's, which only wakes it."""
+    return callback is _do_nothing or callback is _finish
+
+
+def _find_waker_codes(futures: Any) -> tuple[CodeType, ...]:
+    """Return the code of functions that only set the result of their first argument, for a task that
+    sleeps or waits for a thread. futures: `asyncio.futures`."""
+    chain_constants = futures._chain_future.__code__.co_consts
+    set_state = (code for code in chain_constants if getattr(code, "co_name", "") == "_set_state")
+    return (futures._set_result_unless_cancelled.__code__, *set_state)
 
 
 def _forget_interrupted_import() -> None:

@@ -61,18 +61,18 @@ class NamesReadReport(TypedDict):
     names: list[str]
     is_complete: bool
     """Whether all objects were looked at, so that there are no other names."""
-    last_cell_left_running: int
+    last_cell_with_leftovers: int
     """The last cell without approval that has left code running; 0 if there is none."""
 
 
 def names_read(
-    namespace: dict[str, Any], name: str, last_cell_left_running: int = 0
+    namespace: dict[str, Any], name: str, last_cell_with_leftovers: int = 0
 ) -> NamesReadReport:
     """Return a name and those of the namespace that a call of it, or of its attributes, may read or
     reach. Names that code looks up by a string (`eval`, `globals`) are left out. Of modules, also
     of those in other modules that the user's functions name (`package.module`), only their own
     functions and classes are looked at, for what the user's code has put there.
-    last_cell_left_running: for the report."""
+    last_cell_with_leftovers: for the report."""
     variables = {key: value for key, value in list(namespace.items()) if type(key) is str}
     # Not by tuples: Python shares empty ones, so that one may belong to anything.
     names_by_id = {
@@ -95,7 +95,7 @@ def names_read(
     return {
         "names": list(names),
         "is_complete": walk.is_complete,
-        "last_cell_left_running": last_cell_left_running,
+        "last_cell_with_leftovers": last_cell_with_leftovers,
     }
 
 

@@ -1,110 +1,161 @@
-"""Notes which cells that the user has not approved leave code running. What it changes later counts as
-changed by the cell that runs then, so that names no longer mean what the user has given them."""
+"""Notes which unapproved cells leave code running. What it changes later counts as changed by the cell
+that runs then, so that names no longer mean what the user has given them."""
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator
+from concurrent.futures import thread as pool_threads
+from contextlib import contextmanager, suppress
+from queue import SimpleQueue
 from types import FrameType
 from typing import Any, Callable, NamedTuple
 
-from ..undo.kinds import is_of_library
+from ..cells.attribution import CellAttribution
+from ..cells.awaiting import EventLoop
 from ..undo.side_state import running_threads
-from ..values.objects import address_of, class_module
+from ..values.objects import address_of, class_module, get_if_loaded, name_of
+from .loop_work import LoopWork
 
 _SIGNALS = tuple(map(int, signal.valid_signals()))
 _getsignal: Callable[[int], object] = getattr(signal.getsignal, "__wrapped__", signal.getsignal)
 """Reads the handler of a signal. Quicker than `signal.getsignal`, because it does not create enum
 members."""
-_POOL_FILE = "concurrent/futures/thread.py"
-_PROGRESS_BAR_MODULE = "tqdm._monitor"
-_ENDING_SECONDS = 0.1
-"""How long threads may take to end, or to become idle, after their cell."""
-_POLL_SECONDS = 0.005
+_POOL_WORKER_CODE = pool_threads._worker.__code__
+"""The code of the threads of `concurrent.futures`. Read before the first unapproved cell."""
+_PROGRESS_BAR_PACKAGE = "tqdm"
+_SYSTEM_THREADS = "/proc/self/task"
+"""The folder in which Linux lists the threads of a process."""
+_ENDING_TIMEOUT_S = 0.1
+"""How long threads may take to begin, to end, or to become idle, after their cell."""
+_POLL_INTERVAL_S = 0.005
 
 
 class _Running(NamedTuple):
     """What runs or waits at one time."""
 
-    runners: list[object]
-    """Threads, tasks, callbacks, handlers of signals."""
+    threads: list[object]
+    """Threads of Python's `threading` that are not idle, and progress bars that a thread updates."""
+    others: list[object]
+    """Tasks, callbacks, handlers of signals."""
     unnamed_thread_count: int
-    """How many threads Python's `threading` does not know."""
+    """How many threads run Python code that `threading` does not know."""
+    unknown_thread_ids: frozenset[int]
+    """The system's numbers of the threads that `threading` does not know: those of libraries, and those
+    that Python has started, but that have not run yet."""
 
 
 class LeftRunning:
-    """Compares what runs or waits before and after such cells: threads, tasks and callbacks of the event
-    loop, signal handlers."""
+    """Compares what runs or waits before and after unapproved cells: threads, tasks and callbacks of the
+    event loop, signal handlers."""
 
-    def __init__(self, list_runnable: Callable[[], Sequence[Any]]) -> None:
-        """list_runnable: Returns the tasks and callbacks of the event loop that may run later."""
-        self._list_runnable = list_runnable
+    def __init__(self, event_loop: EventLoop, attribution: CellAttribution) -> None:
+        """
+        Args:
+            event_loop: Runs the tasks and callbacks of all cells.
+            attribution: Tells of which cell they are.
+        """
+        self._event_loop = event_loop
+        self._attribution = attribution
         self.last_cell = 0
         """The last cell that has left something; 0 if there is none."""
 
     @contextmanager
     def watch(self, cell: int) -> Iterator[None]:
-        """Compare before and after a cell that the user has not approved. A cell counts as one that has
-        left something if what it has replaced keeps that from being known."""
-        # Kept meanwhile, so that nothing new gets an address of its runners.
-        running_before = self._try_list()
+        """Compare before and after an unapproved cell. A cell counts as one that has left something if
+        what it has replaced keeps that from being known. Raises what a signal handler of the cell's
+        raises."""
+        # Kept meanwhile, so that nothing new gets an address of what runs.
+        running_before = self._list_running(cell)
         try:
             yield
         finally:
-            if running_before is None or self._has_left(running_before):
-                self.last_cell = cell
+            earlier_cell = self.last_cell
+            # First, because a signal handler may end what follows.
+            self.last_cell = cell
+            if running_before is not None and not self._has_left(cell, running_before):
+                self.last_cell = earlier_cell
 
-    def _has_left(self, running_before: _Running) -> bool:
-        """Return whether anything runs or waits that did not before."""
-        deadline = time.monotonic() + _ENDING_SECONDS
+    def _has_left(self, cell: int, running_before: _Running) -> bool:
+        """Return whether a cell has left anything, once its threads have had the time to begin and to
+        end."""
+        deadline = time.monotonic() + _ENDING_TIMEOUT_S
         while True:
-            running = self._try_list()
-            if running is not None and not _has_more(running, running_before):
-                return False
+            running = self._list_running(cell)
+            if running is not None:
+                if _has_new(running.others, running_before.others):
+                    return True
+                has_left_threads = (
+                    _has_new(running.threads, running_before.threads)
+                    or running.unnamed_thread_count > running_before.unnamed_thread_count
+                )
+                may_begin = running.unknown_thread_ids - running_before.unknown_thread_ids
+                if not has_left_threads and not may_begin:
+                    return False
             if time.monotonic() > deadline:
-                return True
-            time.sleep(_POLL_SECONDS)
+                return running is None or has_left_threads
+            time.sleep(_POLL_INTERVAL_S)
 
-    def _try_list(self) -> _Running | None:
-        """Return what runs or waits; None if a cell has replaced parts that tell that."""
+    def _list_running(self, cell: int) -> _Running | None:
+        """Return what runs or waits, of the event loop only what may be of a cell; None if a cell has
+        replaced parts that tell that."""
+        frames = sys._current_frames()
         try:
-            frames = sys._current_frames()
-            known_threads = {thread.ident for thread in threading.enumerate()}
+            known_threads = threading.enumerate()
             threads = [
-                thread
+                runner
                 for number, thread in running_threads().items()
-                if not _is_idle(thread, frames.get(number))
+                for runner in _find_runners(thread, frames.get(number))
             ]
-            runners = [*threads, *self._list_runnable(), *map(_getsignal, _SIGNALS)]
-            return _Running(runners, len(frames.keys() - known_threads))
-        except Exception:
+            loop_work = LoopWork(self._event_loop, cell, self._attribution.cell_of_context)
+            return _Running(
+                threads,
+                [*loop_work.list_items(), *map(_getsignal, _SIGNALS)],
+                len(frames.keys() - {thread.ident for thread in known_threads}),
+                _list_system_threads() - {thread.native_id for thread in known_threads},
+            )
+        except BaseException:  # SystemExit, too, of what a cell has put in the place of such a part
             return None
+        finally:
+            # Else this function's own frame keeps itself, and the variables of all threads.
+            frames.clear()
 
 
-def _has_more(running: _Running, running_before: _Running) -> bool:
-    """Return whether something runs or waits that did not before."""
-    addresses_before = frozenset(map(address_of, running_before.runners))
-    has_new_runner = any(address_of(runner) not in addresses_before for runner in running.runners)
-    return has_new_runner or running.unnamed_thread_count > running_before.unnamed_thread_count
+def _has_new(runners: list[object], runners_before: list[object]) -> bool:
+    """Return whether any of these objects is none of those before."""
+    addresses_before = frozenset(map(address_of, runners_before))
+    return any(address_of(runner) not in addresses_before for runner in runners)
 
 
-def _is_idle(thread: Any, frame: FrameType | None) -> bool:
-    """Return whether a thread of a library has nothing to do until other code gives it something: a
-    worker of `concurrent.futures`, or the monitor of tqdm's progress bars. frame: where it is."""
-    if frame is None:
-        return False
-    code = frame.f_code
-    if code.co_filename.endswith(_POOL_FILE) and code.co_name == "_worker":
+def _list_system_threads() -> frozenset[int]:
+    """Return the system's numbers of the threads; none if the system does not list them."""
+    with suppress(OSError):
+        return frozenset(map(int, os.listdir(_SYSTEM_THREADS)))
+    return frozenset()
+
+
+def _find_runners(thread: Any, frame: FrameType | None) -> list[object]:
+    """Return a thread if it runs code; nothing for a worker of `concurrent.futures` that waits, and for
+    the monitor of tqdm the progress bars that it updates. frame: where the thread is."""
+    if frame is not None and frame.f_code is _POOL_WORKER_CODE:
         # While it runs a function, its innermost frame is in that.
         parts = frame.f_locals
-        has_work = "work_item" in parts or not parts["work_queue"].empty()
-        return is_of_library(code.co_filename) and not has_work
-    if class_module(type(thread)) == _PROGRESS_BAR_MODULE:
-        run_code = type(thread).run.__code__
-        packages = {class_module(type(bar)).partition(".")[0] for bar in thread.tqdm_cls._instances}
-        return is_of_library(run_code.co_filename) and packages <= {"tqdm"}
-    return False
+        queue = parts["work_queue"]
+        has_work = "work_item" in parts or type(queue) is not SimpleQueue or not queue.empty()
+        return [thread] if has_work else []
+    if type(thread) is get_if_loaded("tqdm._monitor", "TMonitor"):
+        bar_class = thread.tqdm_cls
+        if _is_of_tqdm(bar_class):
+            return list(bar_class._instances)
+    return [thread]
+
+
+def _is_of_tqdm(cls: type) -> bool:
+    """Return whether a class is one of tqdm's own."""
+    module = class_module(cls)
+    is_listed = get_if_loaded(module, name_of(cls)) is cls
+    return is_listed and module.partition(".")[0] == _PROGRESS_BAR_PACKAGE

@@ -22,7 +22,7 @@ class Responder:
         answers: dict[str, Callable[[Frame], Any]],
         handlers: dict[str, Callable[[Frame], object]],
         version: Callable[[], int | None] = lambda: None,
-        last_cell_left_running: Callable[[], int] = lambda: 0,
+        last_cell_with_leftovers: Callable[[], int] = lambda: 0,
     ) -> None:
         """
         Args:
@@ -31,10 +31,10 @@ class Responder:
             answers: Further requests, with what returns the reply immediately.
             handlers: Requests that get a reply later, or none.
             version: Returns that of the namespace, if descriptions may be kept (see `Describer`).
-            last_cell_left_running: Returns the last cell without approval that has left code
+            last_cell_with_leftovers: Returns the last cell without approval that has left code
                 running; 0 if there is none.
         """
-        self._last_cell_left_running = last_cell_left_running
+        self._last_cell_with_leftovers = last_cell_with_leftovers
         self._send = send
         self._namespace = namespace
         self._version = version
@@ -144,7 +144,7 @@ class Responder:
 
     def _names_read(self, frame: Frame) -> object:
         return own_module("guard.bindings").names_read(
-            self._namespace, frame["name"], self._last_cell_left_running()
+            self._namespace, frame["name"], self._last_cell_with_leftovers()
         )
 
     def _fingerprints(self, frame: Frame) -> object:
