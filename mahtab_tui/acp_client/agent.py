@@ -252,12 +252,15 @@ class OutsideAgent:
         if host.cancelled.is_set():  # before this task began, so that nothing has ended it
             return "stopped"
         self._check_budget()
+        question: StoredMessage | None = None
         while True:
             live = await self._start()
             known_turn = host.earlier_session(self.name).turn if live.has_history else 0
             earlier = await asyncio.to_thread(host.messages_after, known_turn, turn.number)
             sent = self._sent if live.has_history else ""
-            question = await asyncio.to_thread(host.add_context, turn.number, prompt, sent)
+            # Once, because the host hands over what is attached once.
+            if question is None:
+                question = await asyncio.to_thread(host.add_context, turn.number, prompt, sent)
             # The user may have taken something out of the conversation meanwhile.
             if not self._remembers_too_much(live):
                 break

@@ -70,6 +70,10 @@ JOIN_TIMEOUT_S = 2.0
 """Seconds that closing a session waits for its agent's thread."""
 
 
+class NoAnswerer(ModelError):
+    """Nothing can answer a question, and only the caller is told why."""
+
+
 class SessionAgent:
     """Takes questions from the inbox, lets the agent answer them, and is the agent's host."""
 
@@ -277,6 +281,9 @@ class SessionAgent:
                 if attach:
                     self._context.attach(prompt, turn, lambda: self.is_withdrawn(turn))
                 answerer = self._answerer(own_turns=1)
+            except ModelError as error:
+                self._report("failed", turn)
+                raise NoAnswerer(str(error)) from None
             except Exception:
                 self._report("failed", turn)
                 raise
@@ -287,16 +294,18 @@ class SessionAgent:
                 return ""
 
     def _answerer(self, *, own_turns: int = 0) -> ReplAgent | OutsideAgent:
-        """Return what answers questions with the session's model. What has answered with another
-        one is closed, unless it answers now. own_turns: How many of the running turns are the
-        caller's. Raises `ModelError`."""
+        """Return what answers questions with the session's model; what has answered with another one
+        is closed. own_turns: How many of the running turns are the caller's. Raises `ModelError`,
+        also while an agent of another name answers."""
         name = "" if self._runtime.by_program else agent_name(self.info.model)
         if not name and self._outside_agent is None:
             return self.agent
         with self._agent_lock:
             outside_agent = self._outside_agent
             is_idle = self._running_turns <= own_turns
-            if outside_agent is not None and outside_agent.name != name and is_idle:
+            if outside_agent is not None and outside_agent.name != name:
+                if not is_idle:
+                    raise ModelError(f"{outside_agent.name} still answers another question.")
                 outside_agent.close()
                 self._outside_agent = None
             if name and self._agent is not None and is_idle:
@@ -470,11 +479,11 @@ class SessionAgent:
             try:
                 answer = self.ask(item.text, attach=True)
                 self.info.offer_plan(answer)
-            except ModelError as error:
-                # The agent could not be created, and nothing has reported that yet.
-                if self._agent is None and self._outside_agent is None:
-                    text = f"{error} /model chooses another one."
-                    emit(self.log, Notice(text, level="error"))
+            except NoAnswerer as error:
+                text = f"{error} /model chooses another one."
+                emit(self.log, Notice(text, level="error"))
+            except ModelError:
+                pass  # which was reported with the question
             except Exception as error:  # the thread's outermost frame
                 text = f"The question could not be answered: {type(error).__name__}: {error}"
                 emit(self.log, Notice(text, level="error"))

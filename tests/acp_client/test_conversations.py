@@ -10,8 +10,10 @@ import pytest
 from mahtab_tui.agent.host import StoredMessage
 from mahtab_tui.bus.entry_names import question_entry
 from mahtab_tui.bus.records import Branch
+from mahtab_tui.system import start_thread
 from tests import tags
 from tests.acp_client.conftest import Answering, OpenAnswering
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.slow
 
@@ -80,6 +82,41 @@ def test_what_is_hidden_while_a_question_is_prepared_is_forgotten(
 
     monkeypatch.setattr(it.session.agent, "add_context", hide_meanwhile)
     assert it.ask("recall").startswith("I remember []")
+
+
+def test_what_is_attached_stays_when_something_is_hidden_meanwhile(
+    answering: OpenAnswering, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project / "notes.txt").write_text("the secret word is quince\n")
+    it = answering("resume")
+    it.ask("say The word is plum.")
+    add_context = it.session.agent.add_context
+
+    def hide_afterwards(turn: int, question: str, conversation: str) -> StoredMessage:
+        message = add_context(turn, question, conversation)
+        it.session.entries.hide(question_entry(1), hidden=True)
+        return message
+
+    monkeypatch.setattr(it.session.agent, "add_context", hide_afterwards)
+    told = it.ask("Look at @notes.txt\necho")
+    assert "quince" in told
+    assert "say The word is plum" not in told
+
+
+def test_another_model_does_not_answer_while_the_agent_does(
+    answering: OpenAnswering,
+) -> None:
+    it = answering()
+    cell = start_thread("cell", it.run, "ask('wait')")
+    it.store.wait(tags.AGENT_SESSION)
+    it.session.set_model("demo")
+    turn = it.begin_question("which variables are there?")
+    assert it.wait_end(turn) == "failed"
+    assert it.answer(turn) == ""
+    sentence = "other still answers another question. /model chooses another one."
+    wait_for(lambda: sentence in it.notices)
+    it.session.stop()
+    cell.join()
 
 
 def test_a_branch_does_not_remember_what_came_after_its_beginning(
