@@ -6,7 +6,7 @@ from typing import cast, get_args
 
 from mahtab_tui.acp.protocol import Option, option
 from mahtab_tui.llm.base import ModelError
-from mahtab_tui.llm.choices import offered_models
+from mahtab_tui.llm.choices import ConfiguredModel, offered_models
 from mahtab_tui.session import Session
 from mahtab_tui.settings.model import ApprovalMode
 
@@ -21,7 +21,7 @@ _APPROVAL_MODES = (
 
 def config_options(session: Session) -> list[Option]:
     """Return the options with their present values."""
-    configured = [(session.model, "answers now")]
+    configured = [ConfiguredModel(session.model, "answers now")]
     models = [
         (choice.spec, choice.spec, choice.about)
         for choice in offered_models(configured, (), session.settings.model_access())

@@ -32,21 +32,29 @@ class ModelChoice(NamedTuple):
         return self.spec.endswith(":")
 
 
+class ConfiguredModel(NamedTuple):
+    """A model that a setting names."""
+
+    spec: str
+    about: str
+    """Which setting names it, as a clause."""
+
+
 def offered_models(
-    configured_models: Iterable[tuple[str, str]],
+    configured_models: Iterable[ConfiguredModel],
     used_names: Iterable[str],
     access: Mapping[str, Any],
 ) -> list[ModelChoice]:
     """List the models that can be offered without network access, each once.
 
     Args:
-        configured_models: Full names of the models in the settings, with what each is for.
+        configured_models: The models in the settings.
         used_names: Full names of those used before.
         access: Addresses, keys and options of providers, as for `check_model`.
     """
     # Without the program, one row is enough to say that it is missing.
     claude_models = _CLAUDE_MODELS if find_program("claude") else _CLAUDE_MODELS[:1]
-    offers = list(configured_models)
+    offers: list[tuple[str, str]] = list(configured_models)
     offers += [(spec, "used before") for spec in used_names]
     offers += [(spec, "the claude program, with your login") for spec in claude_models]
     for provider in (*SERVICES, "ollama"):

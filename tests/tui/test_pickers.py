@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from textual.pilot import Pilot
@@ -222,3 +224,54 @@ async def test_previously_used_models_are_offered_again(make_app: MakeApp, proje
         await open_models(pilot)
         assert specs(pilot)[:2] == ["demo", "replay:a.jsonl"]
         assert "used before" in str(pilot.app.screen.query_one(OptionList).options[1].prompt)
+
+
+class LateDocuments(dict[str, Any]):
+    """Documents of a service that answers when it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.answer_now = threading.Event()
+
+    def get(self, path: str, default: object = None) -> object:
+        self.answer_now.wait(30)
+        return super().get(path, default)
+
+
+async def test_the_cursor_stays_on_its_model_when_servers_answer(
+    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serving() as llama:
+        monkeypatch.setattr(choices, "_MODEL_LIST_TIMEOUT_S", 30.0)
+        monkeypatch.setenv("LLAMACPP_HOST", llama.url)
+        monkeypatch.setenv("OLLAMA_HOST", llama.url)
+        documents = LateDocuments()
+        documents["/v1/models"] = {"data": [{"id": "first"}, {"id": "second"}]}
+        llama.documents = documents
+        async with make_app().run_test(size=(120, 40)) as pilot:
+            await drawn(pilot)
+            await pilot.press("f2", *"/model", "enter")
+            await wait_for_screen(pilot, ModelPicker)
+            await until(pilot, lambda: "openrouter:" in specs(pilot))
+            await pilot.press(*["down"] * specs(pilot).index("openrouter:"))
+            documents.answer_now.set()
+            await until(pilot, lambda: "llamacpp:second" in specs(pilot))
+            chosen = picker(pilot).chosen
+            assert chosen is not None
+            assert chosen.spec == "openrouter:"
+
+
+@pytest.mark.parametrize("constant", ["_CLAUDE_MODELS", "_MODEL_LIST_TIMEOUT_S"])
+async def test_models_that_cannot_be_listed_are_reported(
+    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch, constant: str
+) -> None:
+    # A fault of the program.
+    monkeypatch.setattr(choices, constant, None)
+    async with make_app().run_test(size=(120, 40)) as pilot:
+        await drawn(pilot)
+        await pilot.press("f2", *"/model", "enter")
+        await wait_for_screen(pilot, ModelPicker)
+        await until(
+            pilot, lambda: "The list is not complete. " in static_text(pilot, ".listing-said")
+        )
+        assert static_text(pilot, ".listing-count") == ""

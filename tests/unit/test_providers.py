@@ -14,7 +14,7 @@ from mahtab_tui.cli import doctor
 from mahtab_tui.llm import local_servers, names, providers, starting_model
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.chat_service import ChatService
-from mahtab_tui.llm.choices import availability_problem, offered_models
+from mahtab_tui.llm.choices import ConfiguredModel, availability_problem, offered_models
 from mahtab_tui.llm.context_window import context_window
 from mahtab_tui.llm.failures import explain_error
 from mahtab_tui.llm.local_servers import find_server, find_servers, first_model, server_address
@@ -149,7 +149,10 @@ def test_claude_is_offered_where_it_is_on_the_path(
 
 
 def test_configured_models_come_before_used_ones_without_duplicates(project: Path) -> None:
-    configured_models = [("openai:mine", "answers now"), ("demo", "set as sub_model")]
+    configured_models = [
+        ConfiguredModel("openai:mine", "answers now"),
+        ConfiguredModel("demo", "set as sub_model"),
+    ]
     models = offered_models(configured_models, ["demo", "replay:missing.jsonl"], {})
     first_models = [(model.spec, model.about) for model in models[:3]]
     assert first_models == [*configured_models, ("replay:missing.jsonl", "used before")]

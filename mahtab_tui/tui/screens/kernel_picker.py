@@ -33,7 +33,7 @@ class KernelPicker(ListScreen[KernelChoice | None, KernelChoice]):
     def on_mount(self) -> None:
         self.show_count("looking…")
         find = partial(other_kernels, self._info, self._recent)
-        Fetcher(self).ask("kernels", find, self._show)
+        Fetcher(self).ask("kernels", find, self._show, self._show_problem)
 
     def _show(self, choices: Iterable[KernelChoice]) -> None:
         current = self._current
@@ -45,6 +45,11 @@ class KernelPicker(ListScreen[KernelChoice | None, KernelChoice]):
         self._choices = [current, *others]
         self.show_count("")
         self.fill()
+
+    def _show_problem(self, sentence: str) -> None:
+        """Say that other kernels could not be found."""
+        self.show_count("")
+        self.show_status(f"The list is not complete. {sentence}")
 
     def find_rows(self, typed: str) -> Sequence[KernelChoice]:
         matches = [

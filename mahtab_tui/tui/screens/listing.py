@@ -97,6 +97,10 @@ class ListScreen(Dialog[ScreenResultType], Generic[ScreenResultType, Row]):
         """Return what stands below the list about the chosen row; None if no row matches."""
         return Content("Nothing matches." if row is None else "")
 
+    def row_identity(self, row: Row) -> object:
+        """Return what remains the same of a row when the list is filled again."""
+        return row
+
     def choose(self, row: Row) -> object:
         """Do what Enter does with a row: close the screen with it."""
         return self.dismiss(row)  # type: ignore[arg-type]
@@ -134,16 +138,28 @@ class ListScreen(Dialog[ScreenResultType], Generic[ScreenResultType, Row]):
         return None if index is None else self.rows[index]
 
     def fill(self, cursor: int | None = None) -> None:
-        """Fill the list again. cursor: the row to move to; by default it stays on its line."""
-        new_cursor = self._options.highlighted if cursor is None else cursor
+        """Fill the list again. cursor: the index of the row to move to; by default the cursor stays
+        on its row, or on its line if that row is gone."""
+        old_row = self.chosen
+        old_cursor = self._options.highlighted or 0
         self.rows = self.find_rows(self.typed)
+        if cursor is None:
+            cursor = old_cursor if old_row is None else self._index_of(old_row, old_cursor)
         width = max(1, self._options.scrollable_content_region.width)
         self._options.set_options([Option(self.line(row, width)) for row in self.rows])
         if self.rows:
-            self._options.highlighted = min(new_cursor or 0, len(self.rows) - 1)
+            self._options.highlighted = min(cursor, len(self.rows) - 1)
         else:
             self._options.highlighted = None
         self._describe()
+
+    def _index_of(self, row: Row, old_index: int) -> int:
+        """Return the index at which a row stands now; `old_index` if it is still there, or is gone."""
+        identity = self.row_identity(row)
+        indexes = [i for i, row in enumerate(self.rows) if self.row_identity(row) == identity]
+        if not indexes or old_index in indexes:
+            return old_index
+        return indexes[0]
 
     def _describe(self) -> None:
         """Show the description of the chosen row."""

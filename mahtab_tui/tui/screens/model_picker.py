@@ -11,7 +11,13 @@ from textual import work
 from textual.content import Content
 
 from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.llm.choices import ModelChoice, availability_problem, offered_models, server_models
+from mahtab_tui.llm.choices import (
+    ConfiguredModel,
+    ModelChoice,
+    availability_problem,
+    offered_models,
+    server_models,
+)
 from mahtab_tui.tui.screens.listing import CURRENT, OTHER, ListScreen, matches_words
 from mahtab_tui.tui.workers import Fetcher
 
@@ -19,6 +25,7 @@ if TYPE_CHECKING:
     from mahtab_tui.tui.live_settings import LiveSettings
 
 _MODEL_WIDTH = 26
+"""Terminal cells for a model's name, before what is said about it."""
 
 
 class ModelPicker(ListScreen[str | None, ModelChoice]):
@@ -27,37 +34,49 @@ class ModelPicker(ListScreen[str | None, ModelChoice]):
     heading_text = "Model"
     hint = "Enter chooses · any name can be typed · Esc cancels"
 
-    def __init__(self, live: LiveSettings, current: str) -> None:
-        """current: the model that the setting has now, or empty."""
+    def __init__(self, live: LiveSettings, current_model: str) -> None:
+        """Create a list for one of the settings that name a model. current_model: its value, or
+        empty."""
         super().__init__()
         self._session = live.session
-        self._current = current
+        self._current_model = current_model
         settings = live.session.settings
-        self._configured = [(current, "chosen now")] if current else []
-        for key in ("sub_model", "reflection_model"):
-            spec = getattr(settings, key)
-            if spec:
-                self._configured.append((spec, f"set as {key}"))
+        self._configured: list[ConfiguredModel] = []
+        if current_model:
+            self._configured.append(ConfiguredModel(current_model, "chosen now"))
+        if settings.sub_model:
+            self._configured.append(ConfiguredModel(settings.sub_model, "set as sub_model"))
+        if settings.reflection_model:
+            reflection_model = ConfiguredModel(settings.reflection_model, "set as reflection_model")
+            self._configured.append(reflection_model)
         self._used_names = live.used_models
         self._access = settings.model_access()
         self._models: list[ModelChoice] = []
+        self._fetcher = Fetcher(self)
 
     def on_mount(self) -> None:
         self.show_count("looking…")
-        fetcher = Fetcher(self)
-
-        def show(models: Sequence[ModelChoice]) -> None:
-            self._models += models
-            self.show_count("asking servers on this machine…")
-            self.fill()
-            fetcher.ask("models", server_models, self._add_server_models)
-            # The model that answers can say more about itself.
-            if self._current and self._current == self._session.model:
-                describe = self._session.agent.describe_loop
-                fetcher.ask("current model", describe, self._add_to_current)
-
         find = partial(offered_models, self._configured, self._used_names, self._access)
-        fetcher.ask("models", find, show)
+        self._fetcher.ask("offered models", find, self._show_offered_models, self._show_problem)
+
+    def _show_offered_models(self, models: Sequence[ModelChoice]) -> None:
+        """List the models that can be offered without network access, and ask for what takes
+        longer."""
+        self._models += models
+        self.show_count("asking servers on this machine…")
+        self.fill()
+        self._fetcher.ask(
+            "server models", server_models, self._add_server_models, self._show_problem
+        )
+        # The model that answers can say more about itself.
+        if self._current_model and self._current_model == self._session.model:
+            describe_loop = self._session.agent.describe_loop
+            self._fetcher.ask("loop", describe_loop, self._add_loop_description, self._show_problem)
+
+    def _show_problem(self, sentence: str) -> None:
+        """Say that something could not be found out."""
+        self.show_count("")
+        self.show_status(f"The list is not complete. {sentence}")
 
     def _add_server_models(self, models: Sequence[ModelChoice]) -> None:
         """Insert the models of local servers before the providers, whose models are not listed."""
@@ -69,12 +88,18 @@ class ModelPicker(ListScreen[str | None, ModelChoice]):
         self.show_count("")
         self.fill()
 
-    def _add_to_current(self, words: str) -> None:
-        """Show more words about the current model."""
+    def _add_loop_description(self, loop_description: str) -> None:
+        """Say of the current model how it is led. An empty description says nothing."""
+        if not loop_description:
+            return
         for index, model in enumerate(self._models):
-            if words and model.spec == self._current:
-                self._models[index] = model._replace(about=f"{model.about} · {words}")
+            if model.spec == self._current_model:
+                about = f"{model.about} · {loop_description}"
+                self._models[index] = model._replace(about=about)
         self.fill()
+
+    def row_identity(self, row: ModelChoice) -> str:
+        return row.spec
 
     def find_rows(self, typed: str) -> Sequence[ModelChoice]:
         matches = []
@@ -82,13 +107,14 @@ class ModelPicker(ListScreen[str | None, ModelChoice]):
             if matches_words(typed, f"{model.spec} {model.about} {model.problem}"):
                 matches.append(model)
         # Names that begin with the typed text come first; the sort keeps the order otherwise.
-        matches.sort(key=lambda model: not model.spec.startswith(typed))
+        lower_typed = typed.lower()
+        matches.sort(key=lambda model: not model.spec.lower().startswith(lower_typed))
         if typed and all(model.spec != typed for model in self._models):
             matches.append(ModelChoice(typed, "as typed"))
         return matches
 
     def line(self, row: ModelChoice, width: int) -> Content:
-        if row.spec == self._current:
+        if row.spec == self._current_model:
             mark = CURRENT
         elif row.problem:
             mark = ("✗ ", "$bad")
@@ -109,7 +135,7 @@ class ModelPicker(ListScreen[str | None, ModelChoice]):
     @work(exclusive=True)
     async def choose(self, row: ModelChoice) -> None:
         if row.is_provider and not row.problem:
-            # The name of the model is typed behind the provider's.
+            # The user goes on to type the model's name.
             self.set_text(row.spec)
             return
         problem = row.problem
@@ -117,5 +143,5 @@ class ModelPicker(ListScreen[str | None, ModelChoice]):
             problem = await asyncio.to_thread(availability_problem, row.spec, self._access)
         if problem:
             self.show_status(problem)
-        elif self.is_current:
+        elif self.is_current:  # else the user has left the list meanwhile
             self.dismiss(row.spec)
