@@ -188,7 +188,9 @@ class EditorSession:
     def share(self, folder: Path) -> None:
         """Let the user watch the session, and agents join it. Does nothing if that is impossible."""
         with suppress(SharingError):
-            self._share_server = ShareServer(self.session, folder)
+            server = ShareServer(self.session, folder)
+            server.start()
+            self._share_server = server
 
     def close(self) -> None:
         """Save the variables, and end the session."""

@@ -325,7 +325,9 @@ def _share(session: Session, project: Path, servers: list[ShareServer]) -> None:
     from mahtab_tui.session.sharing import ShareServer
 
     try:
-        servers.append(ShareServer(session, project))
+        server = ShareServer(session, project)
+        server.start()
+        servers.append(server)
     except SharingError as error:
         session.notice(f"Agents cannot join this session: {error}", "warning")
 
@@ -335,7 +337,9 @@ def open_door(session: Session, agent: str) -> Door:
     Its name. Raises `SharingError`."""
     from mahtab_tui.session.sharing import ShareServer
 
-    return ShareServer(session, Path.cwd(), model_name=agent)
+    server = ShareServer(session, Path.cwd(), model_name=agent)
+    server.start()
+    return server
 
 
 def report_leftovers(session: Session) -> None:

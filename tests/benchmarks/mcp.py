@@ -103,6 +103,7 @@ def _session() -> Iterator[None]:
         opened = Session(settings, ProcessKernel(), HeadlessFrontend(), name="bench")
         server = ShareServer(opened, Path.cwd())
         opened.start()
+        server.start()
         try:
             yield
         finally:

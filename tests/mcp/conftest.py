@@ -47,7 +47,9 @@ def share(project: Path) -> Iterator[Share]:
             store=store,
             name="moon",
         )
-        shared = Shared(session, store, ShareServer(session, project))
+        server = ShareServer(session, project)
+        server.start()
+        shared = Shared(session, store, server)
         opened.append(shared)
         session.start()
         return shared

@@ -62,7 +62,7 @@ async def test_two_agents_work_visibly_and_under_approval(start: Start) -> None:
         await seen(screen, "codex has left the session")
         assert "disconnected you" in await b.text("eval", code="1")
         await anyio.to_thread.run_sync(screen.leave)
-        assert "its screen is gone" in await a.text("eval", code="1")
+        assert "The session has closed" in await a.text("eval", code="1")
     assert list(share_folder().glob("*.sock")) == []
 
 

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 import socket
 import stat
 import sys
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import anyio
 import pytest
 
-from mahtab_tui.session.running_sessions import running_sessions, share_folder
+from mahtab_tui.session.running_sessions import SharingError, running_sessions, share_folder
 from mahtab_tui.worker.link.frames import FrameReader, encode
 from tests import tags
 from tests.mcp.clients import agent, requests
 from tests.mcp.conftest import Share, waited
+from tests.waiting import wait_for
 
 
 @contextmanager
@@ -71,6 +75,139 @@ def test_another_users_connection_is_closed(share: Share, monkeypatch: pytest.Mo
 
 
 @pytest.mark.filterwarnings("error::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_failing_connection_does_not_keep_others_out(
+    share: Share, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    share()
+    failures = [OSError(107, "not connected"), RuntimeError("can't start new thread")]
+
+    def failing_uid(connection: socket.socket) -> int:
+        if failures:
+            raise failures.pop()
+        return os.getuid()
+
+    monkeypatch.setattr("mahtab_tui.session.sharing.peer_uid", failing_uid)
+    for _ in range(2):
+        with connected() as connection:
+            assert connection.recv(1) == b""
+    assert [session.name for session in running_sessions()] == ["moon"]
+
+
+def test_a_connection_accepted_while_the_session_closes_is_not_served(share: Share) -> None:
+    it = share()
+    it.server.close()
+    accepted, client = socket.socketpair()
+    with client:
+        it.server.serve(accepted)
+        client.settimeout(20)
+        assert client.recv(1) == b""
+
+
+@contextmanager
+def reading_frames(connection: socket.socket) -> Iterator[Iterator[dict[str, Any]]]:
+    """Yield the frames that come on a connection."""
+    reader = FrameReader(100_000)
+
+    def frames() -> Iterator[dict[str, Any]]:
+        while data := connection.recv(65536):
+            yield from reader.feed(data)
+
+    yield frames()
+
+
+def test_all_agents_learn_of_the_end_before_any_is_cut_off(
+    share: Share, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mahtab_tui.session.sharing.CLOSE_TIMEOUT_S", 60.0)
+    it = share()
+    with ExitStack() as stack:
+        clients = [stack.enter_context(connected()) for _ in range(4)]
+        for client in clients:
+            client.sendall(encode({"op": "probe"}))
+        all_frames = [stack.enter_context(reading_frames(client)) for client in clients]
+        assert [next(frames)["op"] for frames in all_frames] == ["session"] * 4
+        closing = threading.Thread(target=it.server.close)
+        closing.start()
+        # None of them closes its end yet.
+        last_frames = [next(frames) for frames in all_frames]
+        assert last_frames == [{"op": "bye", "text": "The session has closed."}] * 4
+        for client in clients:
+            client.close()
+        closing.join()
+
+
+def test_an_agent_that_reads_a_frame_too_slowly_is_disconnected(
+    share: Share, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mahtab_tui.session.sharing.SEND_TIMEOUT_S", 1)
+    it = share()
+    sent_bytes = 5_000_000
+    with connected() as client:
+        client.sendall(encode({"op": "probe"}))
+        client.recv(65536)
+        (peer,) = it.server._list_peers()
+        sending = threading.Thread(target=peer._send, args=({"op": "x", "text": "a" * sent_bytes},))
+        sending.start()
+        received_bytes = 0
+        while data := client.recv(4096):
+            received_bytes += len(data)
+            if sending.is_alive():
+                sending.join(0.05)
+        sending.join()
+    assert received_bytes < sent_bytes
+
+
+def test_impossible_requests_are_answered(share: Share) -> None:
+    it = share()
+    with connected() as client, reading_frames(client) as frames:
+        client.sendall(encode({"op": "call", "id": 7, "what": "evaluate", "args": {}}))
+        assert next(frames) == {"op": "answer", "id": 7, "error": "Join the session first."}
+        client.sendall(encode({"op": "join", "name": "x"}))
+        assert next(frames)["you"] == "x"
+        client.sendall(encode({"op": "join", "name": "y"}))
+        sentence = "A connection can join or watch a session only once."
+        assert list(frames) == [{"op": "bye", "text": sentence}]
+    with connected() as client, reading_frames(client) as frames:
+        client.sendall(encode({"op": "\x1b[2J" + "x" * 1000}))
+        (frame,) = frames
+        assert frame["op"] == "bye"
+        assert frame["text"].startswith("The session does not know the request '\\x1b[2Jxxx")
+        assert len(frame["text"]) < 100
+    wait_for(lambda: it.session.joined_agents.names == [])
+
+
+def test_a_local_agent_leaves_only_once(share: Share) -> None:
+    it = share()
+    frames: list[dict[str, Any]] = []
+    peer = it.server.connect(frames.append)
+    feeds_before = set(it.session.broadcast._feeds)
+    peer.handle({"op": "watch"})
+    (feed,) = it.session.broadcast._feeds - feeds_before
+    peer.disconnect("Bye.")
+    # Its records have ended, so that nothing takes a second end from the queue.
+    wait_for(lambda: feed.empty())
+    peer.close()
+    assert feed.empty()
+    assert frames[-1] == {"op": "bye", "text": "Bye."}
+
+
+def test_a_socket_that_cannot_be_made_is_reported_and_leaves_nothing(
+    share: Share, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: Path, mode: int) -> None:
+        raise OSError("odd")
+
+    share_folder()
+    monkeypatch.setattr(Path, "chmod", refuse)
+    with pytest.raises(SharingError, match=r"\.sock cannot be created: odd\."):
+        share()
+    assert list(share_folder().iterdir()) == []
+    no_descriptors = OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+    monkeypatch.setattr(socket, "socket", Mock(side_effect=no_descriptors))
+    with pytest.raises(SharingError, match="Too many open files"):
+        share()
+
+
 def test_connections_not_speaking_the_protocol_do_no_harm(share: Share) -> None:
     it = share()
     for words in (
@@ -110,7 +247,7 @@ async def test_agent_learns_of_the_screens_end_and_private_mode_works(share: Sha
             group.start_soon(a.answer, "import time; time.sleep(600)")
             await waited(it, tags.ASSISTANT_REPL_IN, cell=2)
             await anyio.to_thread.run_sync(it.server.close)
-        assert "its screen is gone" in a.answers[0]
+        assert "The session has closed" in a.answers[0]
         assert "Call mode with private" in a.answers[0]
         await a.text("mode", mode="private")
         assert await a.eval("3") == "3"
@@ -132,7 +269,7 @@ async def test_server_of_an_agent_that_answers_stays_in_its_session(share: Share
             group.start_soon(a.answer, "import time; time.sleep(600)")
             await waited(it, tags.ASSISTANT_REPL_IN, cell=3)
             await anyio.to_thread.run_sync(it.server.close)
-        assert a.answers == ["The session was closed: its screen is gone."]
+        assert a.answers == ["The session has closed."]
         reason = "The session cannot be reached: No such file or directory."
         assert await a.text("eval", code="3") == reason
 
@@ -178,6 +315,7 @@ async def test_several_agents_do_not_lose_or_mix_anything(share: Share) -> None:
 def test_program_short_of_descriptors_still_lets_agents_in_later(share: Share) -> None:
     it = share()
     listener = it.server._listener
+    assert listener is not None
 
     class Exhausted:
         failed = False
