@@ -9,7 +9,7 @@ import typer
 
 from mahtab_tui.cli.client_files import install_interactively, program_command, uninstall
 from mahtab_tui.cli.editors import EDITORS, EditorName
-from mahtab_tui.cli.options import echo, ensure_folder, fail_on
+from mahtab_tui.cli.options import echo, fail_on, require_working_folder
 from mahtab_tui.settings.files import project_folder
 from mahtab_tui.settings.model import SettingsError
 
@@ -29,7 +29,7 @@ def acp(context: typer.Context) -> None:
         return
     from mahtab_tui.acp.server import AcpServerError, serve
 
-    ensure_folder()
+    require_working_folder()
     with fail_on(AcpServerError):
         serve()
 

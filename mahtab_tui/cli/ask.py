@@ -35,10 +35,10 @@ from mahtab_tui.cli.options import (
     Python,
     SkillsDir,
     check_reachable,
-    checked_settings,
+    enter_folder_and_inspect_files,
     fail,
+    load_checked_settings,
     names_kernel,
-    open_paths,
     warn,
 )
 from mahtab_tui.cli.stop_signals import StopSignals
@@ -123,8 +123,8 @@ def ask(
     )
     form = AnswerForm(output, is_quiet=quiet, prints_events=json)
     with _open_questions(question, questions_file) as questions:
-        files = open_paths(load)
-        settings = checked_settings(
+        files = enter_folder_and_inspect_files(load)
+        settings = load_checked_settings(
             ("model",),
             assignments,
             model=model,

@@ -15,11 +15,11 @@ from mahtab_tui.cli.headless import INTERRUPTED_CODE, write_stderr
 from mahtab_tui.cli.options import (
     Assignments,
     Python,
-    checked_settings,
     echo,
-    ensure_folder,
     fail,
     fail_on,
+    load_checked_settings,
+    require_working_folder,
 )
 from mahtab_tui.cli.stop_signals import STOP_SIGNALS
 from mahtab_tui.export.reading import ENDINGS
@@ -73,8 +73,8 @@ def check(
 ) -> None:
     """Run the cells of a session or a notebook again, in a copy of the folder, and say what is still
     the same. Exit codes: 0 nothing differs, 1 something differs or failed, 2 no cell could run."""
-    ensure_folder()
-    settings = checked_settings((), assignments, python=python)
+    require_working_folder()
+    settings = load_checked_settings((), assignments, python=python)
     with fail_on(CheckError, SessionNotFound, code=NOT_RUN_CODE):
         checked = _make_check(target, settings)
         if not checked.is_confined and not unprotected:

@@ -12,11 +12,11 @@ import typer
 from mahtab_tui.bus.escaping import escape_controls
 from mahtab_tui.cli.options import (
     Assignments,
-    checked_settings,
     echo,
-    ensure_folder,
     fail,
     fail_on,
+    load_checked_settings,
+    require_working_folder,
     warn,
 )
 from mahtab_tui.cli.skills import configured_folders
@@ -48,13 +48,13 @@ Project = Annotated[
 def config(context: typer.Context, assignments: Assignments = None) -> None:
     """Show every setting and where it comes from. Exit codes: 0 done, 2 a file cannot be read, or a
     key or value is wrong."""
-    ensure_folder()
+    require_working_folder()
     if context.invoked_subcommand is not None:
         if assignments:
             fail(f"--set has no effect with `config {context.invoked_subcommand}`.")
         return
 
-    settings = checked_settings((), assignments)
+    settings = load_checked_settings((), assignments)
     with fail_on(SettingsError):
         rows = list_settings(settings)
     for index, row in enumerate(rows):
@@ -102,7 +102,7 @@ def set_(
         warn(str(error))
         return
     if origin.file != path:
-        echo(f"The new value has no effect: {origin.text} overrides it.", err=True)
+        echo(f"The new value has no effect: {origin.text} overrides it.", to_stderr=True)
     for sentence in settings.untrusted:
         warn(sentence)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from mahtab_tui.bus.hidden_characters import visible
-from mahtab_tui.cli.options import echo, ensure_folder
+from mahtab_tui.cli.options import echo, require_working_folder
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.launch import find_interpreter
 from mahtab_tui.llm.base import ModelError
@@ -45,7 +45,7 @@ MIN_FREE_BYTES = 10 * 2**20
 
 def doctor() -> None:
     """Check this machine, and show what to do about anything missing."""
-    ensure_folder()
+    require_working_folder()
     for line in report():
         echo(line)
 

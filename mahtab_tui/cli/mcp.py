@@ -10,7 +10,7 @@ import typer
 
 from mahtab_tui.cli.client_files import install_interactively, uninstall
 from mahtab_tui.cli.mcp_clients import CLIENTS, ClientName, render_plugin_servers
-from mahtab_tui.cli.options import Python, echo, ensure_folder, fail, fail_on, parse_path
+from mahtab_tui.cli.options import Python, echo, fail, fail_on, parse_path, require_working_folder
 from mahtab_tui.settings import values
 from mahtab_tui.settings.files import project_folder
 from mahtab_tui.settings.model import PACKAGE, SettingsError, home_folder
@@ -64,7 +64,7 @@ def mcp(
     from mahtab_tui.mcp.handlers import AttachOptions
     from mahtab_tui.mcp.server import McpServerError, serve
 
-    ensure_folder()
+    require_working_folder()
     session = None if attach == "." else attach  # "." is this project's
     options = AttachOptions(attach is not None, session, private)
     if attach is not None and attach.startswith("/"):

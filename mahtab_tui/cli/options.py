@@ -21,16 +21,19 @@ if TYPE_CHECKING:
     from mahtab_tui.session.data_files import DataFile
 
 LATEST_SESSION = "latest"
-"""Stands for the ID of the session that was written last."""
+"""Stands for the ID of the session that was saved last."""
 ALLOWED_SEQUENCES = re.compile(r"(\A\r\x1b\[K|\x1b\[[\d;]*m)")
-"""Sequences that rewrite a line, and those for colours and styles."""
+"""Matches the control sequences that may be printed: at the beginning of a text the one that rewrites
+the line, and anywhere those for colours and styles."""
 
 
 class _FilteredStream(TextIOWrapper):
-    """A terminal stream that passes only text, colours and styles, including those from the
-    argument parser and tracebacks."""
+    """Replaces a standard stream. It passes only text, colours and styles, whoever prints: also the
+    argument parser, and tracebacks."""
 
     def __init__(self, stream: TextIOWrapper) -> None:
+        """Take over a stream's file. stream: must not be used any more."""
+        stream.flush()
         super().__init__(
             stream.buffer,
             stream.encoding,
@@ -41,7 +44,7 @@ class _FilteredStream(TextIOWrapper):
         self._stream = stream  # its destruction would close the file
 
     def write(self, text: str, /) -> int:
-        # A split at a group yields plain pieces and sequences in turn.
+        # The text between allowed sequences is at even indexes, the sequences are at odd ones.
         pieces = ALLOWED_SEQUENCES.split(text)
         pieces[::2] = map(plain, pieces[::2])
         super().write("".join(pieces))
@@ -56,17 +59,17 @@ def guard_terminal() -> None:
             setattr(sys, name, _FilteredStream(stream))
 
 
-def echo(text: str, *, err: bool = False) -> None:
+def echo(text: str, *, to_stderr: bool = False) -> None:
     """Print a text, which may come from elsewhere, without its control sequences."""
-    typer.echo(plain(text), err=err)
+    typer.echo(plain(text), err=to_stderr)
 
 
 def warn(sentence: str) -> None:
     """Print a sentence to stderr, after the program's name."""
-    echo(f"mahtab-tui: {sentence}", err=True)
+    echo(f"mahtab-tui: {sentence}", to_stderr=True)
 
 
-def ensure_folder() -> None:
+def require_working_folder() -> None:
     """End the command if the working directory cannot be used, for example after its deletion."""
     with fail_on(SettingsError):
         project_folder()
@@ -95,33 +98,41 @@ def parse_path(text: str) -> Path:
     return Path(text)
 
 
-def open_paths(paths: Sequence[Path] | None) -> list[DataFile]:
-    """Change to the folder among the paths, and check the files. Ends the command if that is
-    impossible."""
+def enter_folder_and_inspect_files(paths: Sequence[Path] | None) -> list[DataFile]:
+    """Make the folder among the arguments of ``--load`` the working folder, and return the files. Ends
+    the command if there are several folders, or if something cannot be read."""
     if not paths:
         return []
     from mahtab_tui.session.data_files import CannotLoad, inspect_files
 
-    folders = [path for path in paths if path.is_dir()]
+    folders = [path for path in paths if _is_folder(path)]
     file_paths = [path for path in paths if path not in folders]
     if len(folders) > 1:
         fail(f"Give only one folder to work in: {folders[0]} or {folders[1]}.")
-    try:
+    with fail_on(CannotLoad):
         files = inspect_files(file_paths)
-        for folder in folders:
+    for folder in folders:
+        try:
             os.chdir(folder)
-    except CannotLoad as error:
-        fail(str(error))
-    except OSError as error:
-        fail(f"Cannot work in {folders[0]}: {error.strerror}.")
+        except OSError as error:
+            fail(f"Cannot work in {folder}: {error.strerror}.")
     return files
 
 
+def _is_folder(path: Path) -> bool:
+    """Return whether a path is a folder. Ends the command if the system cannot say it."""
+    try:
+        return path.is_dir()
+    except OSError as error:
+        fail(f"Cannot read {path}: {error.strerror}.")
+
+
 def check_reachable(files: Sequence[DataFile], kernel: str | None) -> None:
-    """End the command if files are given to a kernel on another machine. kernel: its address."""
+    """End the command if files are given to a kernel that has an address, because it may run where
+    the files are not. kernel: its address."""
     if kernel and files:
         fail(
-            f"{files[0].path} is on this machine, but the kernel runs on another ({kernel}). Load it in a cell, from a path there."
+            f"The kernel at {kernel} does not see this machine's files. Load {files[0].path.name} in a cell, from a path that it sees."
         )
 
 
@@ -138,8 +149,8 @@ def names_kernel(python: str | None, kernel: str | None, assignments: list[str] 
 
 
 def prompt_answer(prompt: str, hidden: bool) -> str | None:
-    """Ask on the terminal, and return the answer; None if there is none. hidden: whether what is
-    typed is not shown."""
+    """Ask on the terminal, and return the answer; None if the input has ended or the user has pressed
+    Ctrl+C. hidden: whether the terminal hides what is typed."""
     try:
         text = plain(prompt).strip()
         answer = typer.prompt(
@@ -216,7 +227,7 @@ Assignments = Annotated[
 ]
 
 
-def checked_settings(
+def load_checked_settings(
     models: Sequence[Literal["model", "sub_model"]], assignments: list[str] | None, **values: object
 ) -> Settings:
     """Load the settings. Ends the command if they are invalid or a model is unavailable.
@@ -224,7 +235,8 @@ def checked_settings(
     Args:
         models: The settings whose models must be available.
         assignments: The arguments of ``--set``.
-        **values: Settings given as options, which override `assignments`; None if not given.
+        **values: Settings with options of their own, which override `assignments`; None if the option
+            was not given.
     """
     options = {key: value for key, value in values.items() if value is not None}
     with fail_on(SettingsError):
@@ -251,7 +263,7 @@ def _check_model(setting: str, model_name: str, settings: Settings) -> None:
         model_name: Its name.
         settings: The settings, which say how providers are reached.
     """
-    # The first picture does not need them.
+    # Imported late, so that the screen opens sooner.
     from mahtab_tui.llm.base import ModelError
     from mahtab_tui.llm.providers import check_model
 

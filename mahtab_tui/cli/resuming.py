@@ -129,7 +129,7 @@ def _attach_remote(note: KernelNote) -> ConnectedKernel | None:
     """Attach to a kernel on another machine; None if it has ended. Ends the command if the machine
     cannot be reached."""
     label = one_line(note.station.label)
-    echo(f"Connecting to {label}, where the session's kernel is running …", err=True)
+    echo(f"Connecting to {label}, where the session's kernel is running …", to_stderr=True)
     try:
         return attach_remote(note, prompt_answer)
     except KernelGone:

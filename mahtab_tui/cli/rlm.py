@@ -10,7 +10,7 @@ import typer
 
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.cli.headless import FAILED_CODE, INTERRUPTED_CODE, WRONG_ARGUMENTS_CODE
-from mahtab_tui.cli.options import Assignments, Json, Model, checked_settings, fail, parse_path
+from mahtab_tui.cli.options import Assignments, Json, Model, fail, load_checked_settings, parse_path
 from mahtab_tui.cli.search_report import SearchReporter
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.starting_model import default_model
@@ -71,7 +71,7 @@ def rlm(
     if query is None or not query.strip() or not source:
         fail('Give a question and a file: mahtab-tui rlm "question" FILE, or - for piped input.')
 
-    settings = checked_settings(
+    settings = load_checked_settings(
         ("model", "sub_model"), assignments, model=model, sub_model=sub_model
     )
     try:

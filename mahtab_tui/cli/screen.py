@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from mahtab_tui.cli.options import (
     LATEST_SESSION,
     check_reachable,
-    checked_settings,
-    ensure_folder,
+    enter_folder_and_inspect_files,
     fail,
     fail_on,
+    load_checked_settings,
     names_kernel,
-    open_paths,
+    require_working_folder,
 )
 from mahtab_tui.system import Lazy
 
@@ -69,7 +69,7 @@ class ScreenOptions:
 
     def load_settings(self) -> Settings:
         """Load the settings, with these options above them. Ends the command if they are invalid."""
-        return checked_settings(
+        return load_checked_settings(
             (),
             self.assignments,
             model=self.model,
@@ -91,9 +91,9 @@ def open_sessions(options: ScreenOptions) -> int:
     Returns:
         The exit code, once the user has left.
     """
-    ensure_folder()
+    require_working_folder()
     notebook = _open_notebook(options)
-    files = open_paths(options.load)
+    files = enter_folder_and_inspect_files(options.load)
     settings = options.load_settings()
     check_reachable(files, settings.kernel)
     _check_model_name(settings)

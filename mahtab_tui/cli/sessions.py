@@ -13,13 +13,13 @@ from mahtab_tui.bus import StoreError
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.cli.options import (
-    checked_settings,
     echo,
-    ensure_folder,
     fail,
     fail_on,
+    load_checked_settings,
     parse_path,
     prompt_answer,
+    require_working_folder,
     warn,
 )
 from mahtab_tui.export.selection import NothingToExport
@@ -62,7 +62,7 @@ def list_detached_kernels() -> Iterator[str]:
 def _stop_remote(kernel: KernelNote) -> None:
     """Stop a kernel on another machine. Ends the command if that fails."""
     address = one_line(kernel.station.label)
-    echo(f"Connecting to {address} …", err=True)
+    echo(f"Connecting to {address} …", to_stderr=True)
     try:
         stop_remote(kernel, prompt_answer)
     except KernelError as error:
@@ -102,7 +102,7 @@ def list_all(
     if context.invoked_subcommand is not None:
         return
 
-    ensure_folder()
+    require_working_folder()
     with fail_on(SharingError):
         running = running_sessions()
     lines: list[str] = []
@@ -162,7 +162,7 @@ def search(
     ] = MAX_LISTED_SESSIONS,
 ) -> None:
     """Find sessions by their conversations and cells. Exit codes: 0 found, 1 nothing was found."""
-    ensure_folder()
+    require_working_folder()
     typed = " ".join(words)
     if not wanted_words(typed):
         fail("A search needs a word: letters or digits.")
@@ -279,11 +279,11 @@ def export(
     if output is None or output.suffix.lower() not in ENDINGS:
         endings = ", ".join(ENDINGS)
         fail(f"Name the output with -o; its extension sets the format. Extensions: {endings}.")
-    ensure_folder()
+    require_working_folder()
     with fail_on(SessionNotFound, StoreError, NothingToExport, code=1):
         row = find_session(session, Path.cwd() if session is None else None)
         # It was masked when saved, as far as secrets were known then.
-        mask = Secrets(checked_settings((), None).secrets).redact_for_model
+        mask = Secrets(load_checked_settings((), None).secrets).redact_for_model
         try:
             echo(export_session(row, output, mask, overwrite=force))
         except FileExistsError:
@@ -303,6 +303,6 @@ def watch(
     """Watch a session on another screen, read-only."""
     from mahtab_tui.tui.open import TerminalUnavailable, watch_live
 
-    ensure_folder()
+    require_working_folder()
     with fail_on(TerminalUnavailable, SettingsError):
         raise typer.Exit(watch_live(session))

@@ -50,7 +50,7 @@ docter | There is no file, folder or command docter. Did you mean doctor?
 none.csv --model demo | There is no file, folder or command none.csv.
 --load none.csv | There is no file none.csv.
 one two | Give only one folder to work in: one or two.
-data.csv --kernel ssh://host | data.csv is on this machine, but the kernel runs on another (ssh://host)
+data.csv --kernel ssh://host | The kernel at ssh://host does not see this machine's files. Load data.csv in a cell
 --query x --resume | give --resume an ID
 --query x --continue | There is no session to resume.
 --query x --load none.csv | There is no file none.csv

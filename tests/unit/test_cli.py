@@ -77,6 +77,46 @@ def test_no_text_can_drive_the_terminal(monkeypatch: pytest.MonkeyPatch, text: s
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", without_colours)
 
 
+def test_text_printed_before_the_terminal_is_guarded_comes_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    written = BytesIO()
+    stream = TextIOWrapper(written, "utf-8")
+    monkeypatch.setattr(sys, "stdout", io.StringIO())
+    monkeypatch.setattr(sys, "stderr", stream)
+    print("before", file=stream)
+    guard_terminal()
+    print("behind", file=sys.stderr, flush=True)
+    stream.flush()
+    assert written.getvalue() == b"before\nbehind\n"
+
+
+# Files and folders to load
+
+
+def test_a_path_that_the_system_refuses_is_reported() -> None:
+    done = CliRunner().invoke(app, ["ask", "x", "--load", "a" * 300])
+    assert done.exit_code == 2
+    assert done.stderr.endswith("a: File name too long.\n")
+
+
+@pytest.mark.parametrize(
+    "kernel", ["ssh://host", "command: docker exec -i box python3", "jupyter:b"]
+)
+def test_files_for_a_kernel_with_an_address_are_refused_without_saying_where_it_runs(
+    project: Path, kernel: str
+) -> None:
+    (project / "data.csv").write_text("a,b\n1,2\n")
+    done = CliRunner().invoke(
+        app, ["ask", "x", "--model", "demo", "--load", "data.csv", "--kernel", kernel]
+    )
+    assert done.exit_code == 2
+    assert done.stderr == (
+        f"mahtab-tui: The kernel at {kernel} does not see this machine's files."
+        " Load data.csv in a cell, from a path that it sees.\n"
+    )
+
+
 # `mahtab-tui config`
 
 
