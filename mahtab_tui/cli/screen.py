@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from mahtab_tui.settings.model import Settings
     from mahtab_tui.tui.terminal_app import Collector
 
-ASK_HINT = ' Without one, use: mahtab-tui ask "question".'
+ASK_HINT = 'Without one, use: mahtab-tui ask "question".'
 
 
 @dataclass(frozen=True)
@@ -320,7 +320,7 @@ def interface_problem(interface: Interface) -> str:
         except TerminalUnavailable as error:
             return str(error)
     elif not sys.stdin.isatty():
-        return f"This needs a terminal.{ASK_HINT}"
+        return f"This needs a terminal. {ASK_HINT}"
     return ""
 
 

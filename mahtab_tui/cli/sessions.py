@@ -304,5 +304,5 @@ def watch(
     from mahtab_tui.tui.open import TerminalUnavailable, watch_live
 
     require_working_folder()
-    with fail_on(TerminalUnavailable, SettingsError):
+    with fail_on(SharingError, TerminalUnavailable, SettingsError):
         raise typer.Exit(watch_live(session))

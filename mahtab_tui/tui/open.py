@@ -6,8 +6,9 @@ import os
 import shutil
 import signal
 import sys
+import threading
 from collections.abc import Sequence
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,8 +22,9 @@ from mahtab_tui.tui.ui_state import UiState
 if TYPE_CHECKING:
     from mahtab_tui.session.running_sessions import RunningSession
 
-MIN_SCREEN_SIZE = (20, 5)
-"""Columns and lines that the screen needs."""
+MIN_COLUMNS = 20
+MIN_LINES = 5
+_NO_SCREEN = "This needs a terminal, and the screen is not open."
 
 
 class ScreenFrontend:
@@ -33,6 +35,11 @@ class ScreenFrontend:
 
     def __init__(self, app: MahtabApp) -> None:
         self._app = app
+        self._lock = threading.Lock()
+        """Guards the fields below."""
+        self._exit_codes: set[Future[int]] = set()
+        """The exit codes that callers wait for."""
+        self._is_closed = False
 
     def run_in_terminal(self, argv: Sequence[str], cwd: str) -> int:
         """Give the terminal to a program, wait until it ends, and return its exit code. Not for the
@@ -43,51 +50,78 @@ class ScreenFrontend:
             cwd: The folder in which it runs.
 
         Raises:
-            RuntimeError: There is no screen; the message is a sentence.
+            RuntimeError: There is no screen, or it closes before the program starts; or the program
+                cannot be started. The message is a sentence.
         """
         app = self._app
-        if not app.is_running:
-            raise RuntimeError("This needs a terminal, and the screen is not open.")
-        done: Future[int] = Future()
+        exit_code: Future[int] = Future()
 
-        def run() -> None:
+        def run_program() -> None:
+            if not exit_code.set_running_or_notify_cancel():
+                return
             try:
-                done.set_result(app.run_suspended(argv, cwd))
-            except RuntimeError as error:
-                done.set_exception(error)
+                exit_code.set_result(app.run_suspended(argv, cwd))
+            except BaseException as error:  # the thread that waits must go on, whatever happens
+                exit_code.set_exception(error)
+                if not isinstance(error, Exception):
+                    raise
 
-        app.call_later(run)
-        return done.result()
+        with self._lock:
+            if self._is_closed or not app.is_running:
+                raise RuntimeError(_NO_SCREEN)
+            self._exit_codes.add(exit_code)
+        try:
+            if not app.call_later(run_program):
+                raise RuntimeError(_NO_SCREEN)
+            return exit_code.result()
+        except CancelledError:
+            raise RuntimeError(_NO_SCREEN) from None
+        finally:
+            with self._lock:
+                self._exit_codes.discard(exit_code)
 
     def leave(self) -> None:
         """Leave because a cell has called `exit()`."""
         self._app.call_later(self._app.command_context.quit_flow.quit_from_cell)
+
+    def close(self) -> None:
+        """Let nobody wait for the screen any more, because it has closed."""
+        with self._lock:
+            self._is_closed = True
+            exit_codes = list(self._exit_codes)
+        for exit_code in exit_codes:
+            exit_code.cancel()
 
 
 class TerminalUnavailable(Exception):
     """The screen cannot be shown; the message says what to do."""
 
 
-def check_terminal(instead: str = "") -> None:
-    """Raise `TerminalUnavailable` if the screen cannot be shown. instead: what to do then."""
+def check_terminal(hint: str = "") -> None:
+    """Raise `TerminalUnavailable` if the screen cannot be shown. hint: a sentence that says what to do
+    without a terminal."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise TerminalUnavailable(f"This needs a terminal.{instead}")
+        raise TerminalUnavailable(f"This needs a terminal. {hint}".rstrip())
     if os.environ.get("TERM", "") in ("", "dumb"):
         raise TerminalUnavailable(
             "TERM says that this terminal cannot show a screen (TERM=dumb or not set). Set TERM, as in TERM=xterm-256color."
         )
-    # The terminal's own size counts: the variables may be those of another one.
-    for name in ("COLUMNS", "LINES"):
-        os.environ.pop(name, None)
+    _forget_inherited_size()
     columns, lines = shutil.get_terminal_size()
-    if columns < MIN_SCREEN_SIZE[0] or lines < MIN_SCREEN_SIZE[1]:
-        minimum = "{} x {}".format(*MIN_SCREEN_SIZE)
+    if columns < MIN_COLUMNS or lines < MIN_LINES:
         raise TerminalUnavailable(
-            f"The terminal is too small: {columns} x {lines}; it must be at least {minimum}."
+            f"The terminal is too small: {columns} x {lines}; it must be at least {MIN_COLUMNS} x {MIN_LINES}."
         )
 
 
-def end_with_terminal() -> None:
+def _forget_inherited_size() -> None:
+    """Remove the variables of the environment that give a terminal's size. They may be those of another
+    terminal, and Textual, programs and kernels would believe them."""
+    os.environ.pop("COLUMNS", None)
+    os.environ.pop("LINES", None)
+
+
+def restore_hangup_default() -> None:
     """Let a hangup end this process even under `nohup`."""
     if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
         signal.signal(signal.SIGHUP, signal.SIG_DFL)
@@ -102,32 +136,31 @@ def show_screen(opened: OpenSession, collector: Collector | None = None) -> Inte
             ours, or is collected already.
     """
     if collector is not None:
-        end_with_terminal()
-    with StdioRedirect(opened.add_line) as guard, report_thread_failures(opened.add_line):
+        restore_hangup_default()
+    with (
+        StdioRedirect(opened.add_line) as stdio_redirect,
+        report_thread_failures(opened.add_line),
+    ):
         app = MahtabApp(
             opened.session,
-            guard,
+            stdio_redirect,
             opened.history,
             collector=collector,
             keeps_namespace=opened.keeps_namespace,
-            joins=opened.session.is_started,
+            joins=opened.session.is_started,  # another interface has started it
         )
-        draft = opened.draft
-        if draft.text:
-            app.call_after_first_picture(lambda: app.editor.put(draft.mode, draft.text))
+        _show_draft(app, opened.draft)
         for step in opened.take_late_work():
             app.call_after_first_picture(step)
-        opened.frontend.current = ScreenFrontend(app)
+        frontend = ScreenFrontend(app)
+        opened.frontend.current = frontend
         try:
             with SignalHandler(app, lambda: _save_for_signal(app, opened)):
                 app.run()
         finally:
             opened.frontend.current = None
-            opened.draft = _draft(app)
-            opened.leaves_kernel = app.leaves_kernel
-            opened.has_crashed = app.crash is not None
-            if opened.session.built:
-                app.record_pump.uninstall(opened.session.log)
+            frontend.close()
+            _record_exit(app, opened)
         if not opened.no_trace:
             app.ui_state.save()
 
@@ -141,24 +174,39 @@ def show_screen(opened: OpenSession, collector: Collector | None = None) -> Inte
     )
 
 
-def _save_for_signal(app: MahtabApp, opened: OpenSession) -> None:
+def _show_draft(app: MahtabApp, draft: Draft) -> None:
+    """Put what was typed in another interface into the editor, once it is there."""
+    if draft.text:
+        app.call_after_first_picture(lambda: app.editor.put(draft.mode, draft.text))
+
+
+def _record_exit(app: MahtabApp, opened: OpenSession) -> None:
+    """Note how the screen was left, for the interface that comes next or for the end."""
+    opened.draft = _read_draft(app)
     opened.leaves_kernel = app.leaves_kernel
-    opened.save_for_signal(_draft(app))
+    opened.has_crashed = app.crash is not None
+    # The log is one of the components, which are built after the first picture.
+    if opened.session.built:
+        app.record_pump.uninstall(opened.session.log)
 
 
-def _draft(app: MahtabApp) -> Draft:
+def _save_for_signal(app: MahtabApp, opened: OpenSession) -> None:
+    """Save what is typed and the session, because a signal ends the program."""
+    opened.leaves_kernel = app.leaves_kernel
+    opened.save_for_signal(_read_draft(app))
+
+
+def _read_draft(app: MahtabApp) -> Draft:
+    """Return what is typed in the editor."""
     return Draft(app.editor.mode, app.editor.text.strip())
 
 
 def watch_live(session: str | None) -> int:
-    """Follow a running session. session: its name; None for the one of this folder. Raises
-    `TerminalUnavailable` and `SettingsError`."""
-    from mahtab_tui.session.running_sessions import SharingError, find_session
+    """Follow a running session, and return the exit code. session: its name or process id; None for
+    the one of this folder. Raises `SharingError`, `TerminalUnavailable` and `SettingsError`."""
+    from mahtab_tui.session.running_sessions import find_session
 
-    try:
-        return watch_session(find_session(session, Path.cwd()))
-    except SharingError as error:
-        raise TerminalUnavailable(str(error)) from None
+    return watch_session(find_session(session, Path.cwd()))
 
 
 def watch_session(running: RunningSession) -> int:
@@ -169,7 +217,7 @@ def watch_session(running: RunningSession) -> int:
     check_terminal()
     theme = load_settings().theme or UiState.load().theme
     app = WatchApp(running)
-    end_with_terminal()
+    restore_hangup_default()
     app.set_theme(theme)
     with SignalHandler(app):
         app.run()

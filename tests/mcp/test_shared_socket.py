@@ -314,8 +314,8 @@ async def test_several_agents_do_not_lose_or_mix_anything(share: Share) -> None:
 
 def test_program_short_of_descriptors_still_lets_agents_in_later(share: Share) -> None:
     it = share()
-    listener = it.server._listener
-    assert listener is not None
+    assert it.server._listener is not None
+    listener: socket.socket = it.server._listener
 
     class Exhausted:
         failed = False

@@ -14,7 +14,7 @@ from mahtab_tui.bus import records
 from mahtab_tui.bus.values import Change, Variable
 from mahtab_tui.session import Session
 from mahtab_tui.tui.app import MahtabApp
-from mahtab_tui.tui.open import MIN_SCREEN_SIZE
+from mahtab_tui.tui.open import MIN_COLUMNS, MIN_LINES
 from mahtab_tui.tui.screens.settings import SettingsScreen
 from mahtab_tui.tui.transcript.pane import TranscriptPane
 from tests import tags
@@ -133,7 +133,7 @@ async def test_empty_input_has_three_rows_or_one_in_a_low_terminal(
 
 async def test_input_is_visible_in_the_smallest_terminal(make_app: MakeApp) -> None:
     app = make_app()
-    async with app.run_test(size=MIN_SCREEN_SIZE) as pilot:
+    async with app.run_test(size=(MIN_COLUMNS, MIN_LINES)) as pilot:
         await pilot.press("4", "2")
         code = app.query_one("#code")
         await until(

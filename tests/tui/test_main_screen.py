@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pyperclip
@@ -47,6 +49,7 @@ from tests.tui.editor_app import (
 )
 from tests.tui.story import QUEUED, MakeApp, change, drawn, press_up_to, showing, story
 from tests.tui.transcript_app import GREETING, PaneApp, cell, record, shown
+from tests.waiting import wait_for
 
 QUESTION = "which days are outliers, and why?"
 WAIT_S = 60.0
@@ -173,6 +176,36 @@ async def test_exit_in_a_cell_asks_again_after_an_earlier_question(
         ScreenFrontend(app).leave()
         assert not await left(pilot)
         assert question(pilot)
+
+
+async def test_a_program_that_waits_for_a_closing_screen_is_refused(make_app: MakeApp) -> None:
+    app = make_app()
+    async with showing(app):
+        frontend = ScreenFrontend(app)
+        with ThreadPoolExecutor(1) as pool:
+            exit_code = pool.submit(frontend.run_in_terminal, ["true"], ".")
+            # Meanwhile the screen handles no messages, as if it had handled its last one.
+            wait_for(lambda: bool(frontend._exit_codes))
+            frontend.close()
+            with pytest.raises(RuntimeError, match="the screen is not open"):
+                exit_code.result(WAIT_S)
+            with pytest.raises(RuntimeError, match="the screen is not open"):
+                frontend.run_in_terminal(["true"], ".")
+
+
+async def test_whatever_fails_while_a_program_has_the_terminal_reaches_its_caller(
+    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = make_app()
+
+    def fail(argv: Sequence[str], cwd: str) -> int:
+        raise LookupError("a fault")
+
+    monkeypatch.setattr(app, "run_suspended", fail)
+    async with showing(app):
+        run = asyncio.to_thread(ScreenFrontend(app).run_in_terminal, ["true"], ".")
+        with pytest.raises(LookupError, match="a fault"):
+            await asyncio.wait_for(run, WAIT_S)
 
 
 async def test_stopping_the_cell_to_leave_forgets_the_draft(
