@@ -59,7 +59,7 @@ data.csv --kernel ssh://host | The kernel at ssh://host does not see this machin
 --json | --json works only with --query
 --no-store --continue | --no-store starts a session that is not saved: leave out --resume and --continue.
 --no-store --resume abc | leave out --resume and --continue.
---no-store --query Why? | --query opens no screen: leave out --theme, --no-share, --no-store and --notebook
+--no-store --query Why? | --query opens no screen: leave out --theme, --linear, --no-share, --no-store and --notebook
 none.ipynb | There is no file, folder or command none.ipynb.
 broken.ipynb | broken.ipynb is not a notebook: it is not valid JSON.
 old.ipynb | old.ipynb is not a notebook of version 4 of the format.
