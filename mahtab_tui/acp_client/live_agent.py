@@ -244,7 +244,7 @@ class LiveAgent:
             )
 
     async def _end(self) -> str:
-        """End the process, which is of no use any more; return why, as a sentence."""
+        """End the process, because it cannot go on; return the reason as a sentence."""
         reason = await self._process.describe_end()
         await self.close()
         return reason

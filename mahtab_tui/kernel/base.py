@@ -192,8 +192,9 @@ class Kernel(ABC):
         return SaveRequest(carried=None, lost=())
 
     @abstractmethod
-    def interrupt(self) -> bool:
-        """Interrupt the running cell. Return False if no cell runs."""
+    def interrupt(self, cell: int | None = None) -> bool:
+        """Interrupt the running cell, the innermost one. Return False if none runs, or another one
+        than the given one."""
 
     @abstractmethod
     def kill(self) -> None:

@@ -42,16 +42,23 @@ class BoundedCell:
         self._grace = grace
         self._lock = threading.Lock()
         self._has_begun = False
+        self._cell: int | None = None
         self._ended = threading.Event()
         self._stop = threading.Event()
         self._limiter: threading.Thread | None = None
         self.timed_out = False
         self._on_unresponsive = on_unresponsive
 
-    def run(self, execute: Callable[[], CellResult]) -> CellResult:
-        """Run the cell. execute: runs it, and returns its result."""
+    def run(self, execute: Callable[[], CellResult], cell: int | None = None) -> CellResult:
+        """Run the cell.
+
+        Args:
+            execute: Runs it, and returns its result.
+            cell: Its number, without which the kernel may run no other cell.
+        """
         with self._lock:
             self._has_begun = True
+            self._cell = cell
             # Without a limit, a thread is needed only once the cell is stopped.
             if self._timeout is not None or self._stop.is_set():
                 self._start_limiter()
@@ -91,6 +98,6 @@ class BoundedCell:
                 if self._ended.is_set():
                     return False
                 self.timed_out = timed_out
-                if self._kernel.interrupt():
+                if self._kernel.interrupt(self._cell):
                     return True
             self._ended.wait(INTERRUPT_RETRY_S)

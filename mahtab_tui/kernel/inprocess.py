@@ -46,8 +46,8 @@ class InProcessKernel(Kernel):
         self._runner = CellRunner.start(self._namespace, host)
         self._report(KernelState.IDLE, "")
 
-    def interrupt(self) -> bool:
-        return self._runner is not None and self._runner.interrupt()
+    def interrupt(self, cell: int | None = None) -> bool:
+        return self._runner is not None and self._runner.interrupt(cell)
 
     def kill(self) -> NoReturn:
         raise KernelError(

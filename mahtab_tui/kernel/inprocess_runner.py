@@ -105,10 +105,10 @@ class CellRunner:
             self._loop.wake()
         return wait_for_result(running.result)
 
-    def interrupt(self) -> bool:
-        """Interrupt the innermost cell. Return False if no cell runs."""
+    def interrupt(self, cell: int | None = None) -> bool:
+        """Interrupt the innermost cell; see `Kernel.interrupt`."""
         with self._lock:
-            if not self._cells:
+            if not self._cells or cell not in (None, self._cells[-1].cell):
                 return False
             self._host_calls.interrupt(self._executor.depth, self._interrupt_code)
             return True

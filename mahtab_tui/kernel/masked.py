@@ -167,9 +167,9 @@ class MaskedKernel(Kernel):
         with self._masked_errors():
             return self.inner.info()
 
-    def interrupt(self) -> bool:
+    def interrupt(self, cell: int | None = None) -> bool:
         with self._masked_errors():
-            return self.inner.interrupt()
+            return self.inner.interrupt(cell)
 
     def kill(self) -> None:
         with self._masked_errors():

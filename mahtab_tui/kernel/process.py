@@ -175,9 +175,9 @@ class ProcessKernel(Kernel):
     def last_save_request(self) -> SaveRequest:
         return self._require().last_save_request()
 
-    def interrupt(self) -> bool:
+    def interrupt(self, cell: int | None = None) -> bool:
         worker = self._worker
-        return worker is not None and worker.interrupt()
+        return worker is not None and worker.interrupt(cell)
 
     def kill(self) -> None:
         with self._changed:

@@ -280,14 +280,14 @@ class WorkerProcess:
         with contextlib.suppress(OutgoingFullError):
             self._outbox.send(encode({"op": op, **fields}))
 
-    def interrupt(self) -> bool:
-        """Interrupt the innermost cell on a thread; returns False if no cell runs."""
-        cell = self._cells.innermost() or self._restoring
-        if cell is None:
+    def interrupt(self, cell: int | None = None) -> bool:
+        """Interrupt the innermost cell on a thread; see `Kernel.interrupt`."""
+        running = self._cells.innermost() or self._restoring
+        if running is None or cell not in (None, running.cell):
             return False
-        if not cell.interrupting:
-            cell.interrupting = True
-            start_thread("mahtab-interrupt", self._interrupt, cell, time.monotonic())
+        if not running.interrupting:
+            running.interrupting = True
+            start_thread("mahtab-interrupt", self._interrupt, running, time.monotonic())
         return True
 
     def _interrupt(self, cell: RunningCell, asked_at: float) -> None:

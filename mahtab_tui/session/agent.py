@@ -173,7 +173,7 @@ class SessionAgent:
             descriptions=descriptions,
             step_pictures=StepPictures(self.pictures),
             cancelled=self.cancelled,
-            is_nested=lambda: self._waiting_cells > 0,
+            is_nested=lambda: self.is_awaited_by_cell,
             sees_pictures=lambda: self._agent is not None and self._agent.sees_pictures,
         )
 
@@ -217,6 +217,11 @@ class SessionAgent:
         """Whether an agent of another program answers a question that nobody has stopped."""
         agent = self._outside_agent
         return agent is not None and agent.is_answering and not self.cancelled.is_set()
+
+    @property
+    def is_awaited_by_cell(self) -> bool:
+        """Whether a cell waits for an answer, so that the agent's cells run inside it."""
+        return self._waiting_cells > 0
 
     @contextmanager
     def turn(self, *, from_cell: bool = False) -> Iterator[None]:

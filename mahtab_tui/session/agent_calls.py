@@ -16,7 +16,7 @@ from mahtab_tui.bus.values import Variable
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.restorations import describe_restoration
 from mahtab_tui.kernel.values import Detail, KernelInfo, Lock
-from mahtab_tui.session.agent_cell import AgentCell, Evaluation
+from mahtab_tui.session.agent_cell import AgentCell, Evaluation, runs_nested
 from mahtab_tui.session.agent_rewinds import (
     describe_file_steps,
     describe_points,
@@ -37,6 +37,8 @@ from mahtab_tui.session.undo_control import name_cells
 
 MAX_FIRST_LINE_CHARS = 100
 """Maximum characters of a cell's first line for other agents."""
+ACTIONS = frozenset(("evaluate", "reset", "undo", "rewind", "activate", "permit"))
+"""Calls that run or change something."""
 MAX_STALE_CELLS = 10
 """Stale cells that an agent is told of, the newest."""
 
@@ -77,6 +79,7 @@ class AgentCalls:
                 "__import__('importlib').invalidate_caches()",
                 cell=0,
                 on_output=lambda kind, text: None,
+                nested=runs_nested(session, call),
             ),
             "contents": self._contents,
             "kernel": lambda call: session.kernel.info(),
@@ -104,6 +107,9 @@ class AgentCalls:
         try:
             if call.cancelled or call.agent.has_left:
                 raise AgentCallRefused("The call was cancelled.")
+            is_late = call.agent.is_model and not self._session.agent.is_answering
+            if is_late and name in ACTIONS:
+                raise AgentCallRefused("No question is being answered, so nothing is done.")
             answer = to_jsonable_python(function(call, **args))
             return self._session.secrets.redact_value(answer)
         except AgentCallDeclined as error:
@@ -124,8 +130,6 @@ class AgentCalls:
         """Run code as a cell, if the user's settings or the user allow it. timeout: in seconds."""
         session = self._session
         agents = session.joined_agents
-        if call.agent.is_model and not session.agent.is_answering:
-            raise AgentCallRefused("No question is being answered, so nothing is run.")
         received_code = self._normalize_code(call.agent, code)
         used_names = session.private.uses(received_code)
         fork_answers: list[Evaluation] = []
@@ -196,7 +200,8 @@ class AgentCalls:
         names = join_names([*changed_names, *describe_file_steps(preview)])
         self._approve_action(call, f"# undo {cells}: {names or 'no variable changes'}")
         session.notice(f"{call.agent.name} undoes {cells}.")
-        return describe_restoration(undo.undo(first_cell), f"before cell {first_cell} ran")
+        restoration = undo.undo(first_cell, during_turn=call.agent.is_model)
+        return describe_restoration(restoration, f"before cell {first_cell} ran")
 
     def _rewind_points(self, call: AgentCall) -> str:
         """Describe the points to which the session can be rewound, a line each."""

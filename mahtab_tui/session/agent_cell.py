@@ -3,6 +3,7 @@ agent gets."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -15,6 +16,7 @@ from mahtab_tui.kernel.cell_results import first_pictures
 from mahtab_tui.kernel.values import CellResult, Lock, OutputKind
 from mahtab_tui.session.joined_agents import AgentCall, AgentCallRefused
 from mahtab_tui.session.session import Session
+from mahtab_tui.system import start_thread
 
 MAX_OUTPUT_CHARS = 1_000_000
 """Maximum characters of output to keep for the answer about an unresponsive cell."""
@@ -45,6 +47,11 @@ class Evaluation:
     """Changes of variables that the result leaves out."""
 
 
+def runs_nested(session: Session, call: AgentCall) -> bool:
+    """Return whether a call's code runs inside a cell that waits for the agent's answer."""
+    return call.agent.is_model and session.agent.is_awaited_by_cell
+
+
 @dataclass(eq=False)
 class AgentCell:
     """An agent's code: queued, run, and answered once, also if it does not end."""
@@ -71,6 +78,7 @@ class AgentCell:
         # Partial output cannot be checked for private texts.
         self._sends_output = not self.session.private.names
         """Whether the agent gets the cell's start and output while it runs."""
+        self._is_nested = runs_nested(self.session, self.call)
         self._bounded = BoundedCell(
             self.session.kernel,
             self.timeout,
@@ -79,18 +87,8 @@ class AgentCell:
         )
 
     def answer(self) -> Evaluation:
-        """Queue the code, and wait for its result. Raises `AgentCallRefused`."""
-        item_id, cells_before = self.session.inbox.put_agent_cell(
-            self.call.agent.name, self.code, self._work, self._withdraw
-        )
-        if cells_before:
-            self.call.report(f"waits in the session's queue, {cells_before:,} before it")
-
-        def stop() -> None:
-            # It is interrupted if it is no longer in the queue.
-            if self.session.inbox.cancel(item_id) is None:
-                self._bounded.stop()
-
+        """Run the code when its turn comes, and wait for its result. Raises `AgentCallRefused`."""
+        stop = self._start_nested() if self._is_nested else self._queue()
         try:
             with self.call.stoppable(stop):
                 # This waits, at less cost than `concurrent.futures.wait`.
@@ -100,8 +98,35 @@ class AgentCell:
             raise
         return self._evaluation.result()
 
+    def _queue(self) -> Callable[[], object]:
+        """Queue the code; return what stops it."""
+        inbox = self.session.inbox
+        item_id, cells_before = inbox.put_agent_cell(
+            self.call.agent.name, self.code, self._work, self._withdraw
+        )
+        if cells_before:
+            self.call.report(f"waits in the session's queue, {cells_before:,} before it")
+
+        def stop() -> None:
+            # It is interrupted if it is no longer in the queue.
+            if inbox.cancel(item_id) is None:
+                self._bounded.stop()
+
+        return stop
+
+    def _start_nested(self) -> Callable[[], object]:
+        """Run the code at once, because the queue waits for the cell that waits for the agent; return
+        what stops it."""
+
+        def work() -> None:
+            with suppress(Exception):  # the thread's outermost frame: the agent gets the sentence
+                self._work()
+
+        start_thread("nested-cell", work)
+        return self._bounded.stop
+
     def _work(self) -> None:
-        """Run the code. Called by the thread that runs cells."""
+        """Run the code."""
         session = self.session
         agent = self.call.agent
         self.call.running = True
@@ -110,6 +135,7 @@ class AgentCell:
                 self.code,
                 origin="assistant",
                 party=agent.name,
+                nested=self._is_nested,
                 bounded=self._bounded,
                 on_begin=self._on_begin,
                 listener=self._on_output,

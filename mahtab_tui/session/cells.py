@@ -235,7 +235,7 @@ class Cells:
 
             run: Callable[[], CellResult] = execute
             if bounded is not None:
-                run = partial(bounded.run, execute)
+                run = partial(bounded.run, execute, cell)
             result = self._follow_cell(started, run, nested, allowed)
             # Only a resumed cell can be unknown to the kernel.
             assert result is not None

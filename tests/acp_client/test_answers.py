@@ -142,15 +142,82 @@ def test_stopping_interrupts_the_agents_cell(answering: OpenAnswering) -> None:
     assert it.ask("eval 1 + 1").startswith("It says: 2")
 
 
-def test_an_agent_runs_nothing_once_its_answer_has_ended(
+def test_an_agent_does_nothing_once_its_answer_has_ended(
     answering: OpenAnswering, project: Path
 ) -> None:
     it = answering(approval="auto")
-    it.ask("later late = 1")
+    it.run("mine = 1")
+    calls = (
+        'eval {"code": "late = 1"}',
+        "reset",
+        "undo",
+        'rewind {"point": "cell 1", "dry_run": false}',
+        'activate {"path": "."}',
+        'pkg {"action": "status"}',
+    )
+    it.ask(f"later {' | '.join(calls)}")
     (project / "go").touch()
     wait_for((project / "said").exists)
-    assert "No question is being answered, so nothing is run." in (project / "said").read_text()
+    refusal = "No question is being answered, so nothing is done."
+    assert (project / "said").read_text().splitlines() == [refusal] * len(calls)
     assert it.store.of(tags.ASSISTANT_REPL_IN) == []
+    assert it.value("mine") == "1"
+
+
+def test_what_an_agent_asked_ends_with_its_answer(answering: OpenAnswering, project: Path) -> None:
+    it = answering()
+    turn = it.begin_question('leave eval {"code": "late = 1"}')
+    it.wait_approval()
+    (project / "go").touch()
+    assert it.wait_end(turn) == "done"
+    assert it.store.wait(tags.APPROVAL, state="stopped")
+    assert it.session.approvals.waiting == ()
+
+
+def test_a_cell_of_an_agent_ends_with_its_answer(answering: OpenAnswering, project: Path) -> None:
+    it = answering(approval="auto")
+    turn = it.begin_question('leave eval {"code": "import time; time.sleep(1000)"}')
+    it.store.wait(tags.ASSISTANT_REPL_IN)
+    (project / "go").touch()
+    assert it.wait_end(turn) == "done"
+    assert it.store.wait(tags.ASSISTANT_REPL_OUT).status == "interrupted"
+
+
+def test_an_agent_undoes_its_cell_while_it_answers(answering: OpenAnswering) -> None:
+    it = answering(approval="auto")
+    it.ask("eval theirs = 1")
+    turn = it.begin_question("call undo")
+    it.wait_approval()
+    it.decide("run")
+    assert it.wait_end(turn) == "done"
+    assert it.answer(turn).startswith("The namespace is as it was before cell 1 ran")
+    assert it.value("'theirs' in globals()") == "False"
+
+
+def test_what_an_agent_runs_for_a_cell_that_asks_does_not_wait_for_it(
+    answering: OpenAnswering,
+) -> None:
+    it = answering(approval="auto")
+    assert it.run("print(ask('eval answer = 6 * 7; answer'))").text.startswith("It says: 42\n")
+    assert it.value("answer") == "42"
+    turn = it.session.agent.last + 1
+    cell = start_thread("cell", it.run, """words = ask('call pkg {"action": "status"}')""")
+    it.wait_approval()
+    it.decide("run")
+    cell.join()
+    assert "agent-client-protocol" in it.answer(turn)
+
+
+def test_a_cell_that_an_agent_runs_inside_another_one_can_be_stopped(
+    answering: OpenAnswering,
+) -> None:
+    it = answering(approval="auto")
+    cell = start_thread("cell", it.run, "words = ask('eval import time; time.sleep(1000)')")
+    it.store.wait(tags.ASSISTANT_REPL_IN)
+    it.session.stop()
+    cell.join()
+    assert it.store.wait(tags.ASSISTANT_REPL_OUT).status == "interrupted"
+    assert it.value("words") == "''"
 
 
 def test_while_the_user_plans_an_agents_cells_change_nothing(

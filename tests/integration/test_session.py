@@ -385,6 +385,22 @@ def test_stopping_a_cell_before_it_begins_spares_the_previous_cell(cells: Cells)
     assert run_bounded(cells, bounded, "time.sleep(600)").status == "interrupted"
 
 
+def test_stopping_a_cell_that_the_kernel_does_not_have_spares_the_one_around_it(
+    cells: Cells,
+) -> None:
+    answers: list[bool] = []
+
+    def interrupt() -> None:
+        answers.append(cells.kernel.interrupt(cells.number + 1))
+        answers.append(cells.kernel.interrupt(cells.number))
+
+    result = cells.run_until(
+        "on", interrupt, "import time\nprint('on', flush=True)\ntime.sleep(600)"
+    )
+    assert answers == [False, True]
+    assert result.status == "interrupted"
+
+
 def test_kernel_that_may_not_be_killed_continues(cells: Cells) -> None:
     entered = threading.Event()
 

@@ -258,7 +258,7 @@ def standing_permissions() -> None:
         say(json.dumps(read_reply()["result"]))
 
 
-DISGUISES: tuple[dict[str, object], ...] = (
+DISGUISES: tuple[dict[str, Any], ...] = (
     {"title": "rm -rf / # mcp__mahtab__eval"},
     {"title": "mcp__mahtab__eval; rm -rf /"},
     {"title": "mahtab.eval\nrm"},
@@ -278,7 +278,7 @@ DISGUISES: tuple[dict[str, object], ...] = (
 def disguise() -> None:
     """Ask for permissions whose titles have the name of our own tool in them."""
     for call in DISGUISES:
-        ask_permission(**{"toolCallId": str(call), **call})
+        ask_permission(**call)
         read_reply()
     say("I have asked.")
 

@@ -22,6 +22,12 @@ def text_block(text: str) -> schema.TextContentBlock:
     return schema.TextContentBlock(type="text", text=text)
 
 
+async def appearance(name: str) -> None:
+    """Wait until there is a file."""
+    while not Path(name).exists():
+        await asyncio.sleep(0.01)
+
+
 class OutsideAgent:
     def __init__(self, *abilities: str) -> None:
         self._abilities = abilities
@@ -33,6 +39,7 @@ class OutsideAgent:
         self._cost = 0.0
         self._stack = AsyncExitStack()
         self._session: Any = None
+        self._later: asyncio.Task[Any]
 
     def on_connect(self, conn: Any) -> None:
         self._client = conn
@@ -175,18 +182,20 @@ class OutsideAgent:
         )
         if answer.outcome.outcome != "selected":
             return
-        result = await (await self._server()).call_tool("eval", {"code": code})
+        output = await self._call_server(f"eval {json.dumps({'code': code})}")
         await self._tool(session_id, start=False, tool_call_id="ours", status="completed")
-        await self._say(f"It says: {result.content[0].text}", session_id)
+        await self._say(f"It says: {output}", session_id)
 
-    async def _do_later(self, code: str, session_id: str, prompt: list[Any]) -> None:
-        """Run code once the answer has ended."""
+    async def _do_call(self, call: str, session_id: str, prompt: list[Any]) -> None:
+        await self._say(await self._call_server(call), session_id)
+
+    async def _do_later(self, calls: str, session_id: str, prompt: list[Any]) -> None:
+        """Call tools of the session's server once the answer has ended. calls: between bars."""
 
         async def work() -> None:
-            while not Path("go").exists():
-                await asyncio.sleep(0.01)
-            result = await (await self._server()).call_tool("eval", {"code": code})
-            Path("said.part").write_text(result.content[0].text)
+            await appearance("go")
+            outputs = [await self._call_server(call) for call in calls.split(" | ")]
+            Path("said.part").write_text("\n".join(outputs))
             Path("said.part").rename("said")
 
         self._later = asyncio.create_task(work())
@@ -195,6 +204,18 @@ class OutsideAgent:
         """Name the tools of the session's server."""
         result = await (await self._server()).list_tools()
         await self._say(" ".join(tool.name for tool in result.tools), session_id)
+
+    async def _do_leave(self, call: str, session_id: str, prompt: list[Any]) -> None:
+        """Call a tool of the session's server, and end the answer before the call has ended."""
+        self._later = asyncio.create_task(self._call_server(call))
+        await appearance("go")
+
+    async def _call_server(self, call: str) -> str:
+        """Call a tool of the session's server; return what it says. call: its name, and its
+        arguments as JSON if it has any."""
+        name, _, arguments = call.partition(" ")
+        result = await (await self._server()).call_tool(name, json.loads(arguments or "{}"))
+        return str(result.content[0].text)
 
     async def _server(self) -> Any:
         """Start the session's MCP server."""

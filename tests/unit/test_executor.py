@@ -10,6 +10,7 @@ import io
 import itertools
 import json
 import os
+import signal
 import warnings
 from collections.abc import Iterator
 from itertools import pairwise
@@ -27,6 +28,7 @@ from mahtab_tui.kernel.terminal_output import TerminalOutput
 from mahtab_tui.kernel.values import OutputKind
 from mahtab_tui.worker.cells.capture import LimitedOutput, OutputLimitError, shorten
 from mahtab_tui.worker.cells.tracebacks import format_safely
+from mahtab_tui.worker.link.interrupts import Interrupts
 from mahtab_tui.worker.magic import cell_history
 from mahtab_tui.worker.magic.syntax import transform
 from mahtab_tui.worker.magic.timing import duration
@@ -398,3 +400,15 @@ def test_terminal_programs_are_recognised(monkeypatch: pytest.MonkeyPatch) -> No
     assert [command for command in captured.split("|") if needs_terminal(command)] == []
     monkeypatch.setenv("EDITOR", "vi 'a")
     assert [needs_terminal("ls"), needs_terminal("vi a")] == [False, True]
+
+
+def test_an_interrupt_for_a_cell_that_has_not_begun_waits_for_it() -> None:
+    interrupts = Interrupts()
+    with interrupts.allowed(1):
+        interrupts.requested = 2
+        interrupts.handle(signal.SIGINT, None)
+        with pytest.raises(KeyboardInterrupt), interrupts.allowed(2):
+            pass
+        interrupts.requested = 1
+        with pytest.raises(KeyboardInterrupt):
+            interrupts.handle(signal.SIGINT, None)

@@ -195,10 +195,11 @@ class JupyterConversation:
             self._cell = None
         return wait_for_result(running.result)
 
-    def interrupt(self) -> bool:
-        """Interrupt the running cell on a thread; returns False if no cell runs."""
+    def interrupt(self, number: int | None = None) -> bool:
+        """Interrupt the running cell on a thread; returns False if no cell runs, or another one than
+        that of the number."""
         cell = self._cell
-        if cell is None:
+        if cell is None or number not in (None, cell.running.cell):
             return False
         cell.running.interrupting = True
         start_thread("mahtab-jupyter-interrupt", self._interrupt)

@@ -89,9 +89,9 @@ class JupyterKernel(Kernel):
             with self._busy(nested):
                 return conversation.run(code, RunningCell(*listener))
 
-    def interrupt(self) -> bool:
+    def interrupt(self, cell: int | None = None) -> bool:
         conversation = self._conversation
-        return conversation is not None and conversation.interrupt()
+        return conversation is not None and conversation.interrupt(cell)
 
     def kill(self) -> None:
         self._replace("The kernel was killed.", _STARTED)

@@ -23,6 +23,8 @@ class Interrupts:
         """When (`time.monotonic`) a signal was handled last."""
         self.requested: int | None = None
         """The cell to interrupt, if it has not yet begun."""
+        self._newest_cell = 0
+        """The newest cell that has begun."""
         self.cancel_await: Callable[[], bool] = lambda: False
         """Cancels what the cell awaits; returns whether it awaits something."""
         self.idle_task_in_the_way: Callable[[], bool] = lambda: False
@@ -34,6 +36,8 @@ class Interrupts:
             if self.idle_task_in_the_way():
                 raise KeyboardInterrupt
             return
+        if self.requested is not None and self.requested > self._newest_cell:
+            return  # it ends when it begins, and not the cell that waits for it
         self.handled_at = time.monotonic()
         if self._shielded:
             self._pending = True
@@ -54,9 +58,11 @@ class Interrupts:
         was_running = self.running
         try:
             self.running = True
-            if cell is not None and self.requested == cell:
-                self.handled_at = time.monotonic()
-                raise KeyboardInterrupt
+            if cell is not None:
+                self._newest_cell = max(self._newest_cell, cell)
+                if self.requested == cell:
+                    self.handled_at = time.monotonic()
+                    raise KeyboardInterrupt
             yield
         finally:
             self.running = was_running
