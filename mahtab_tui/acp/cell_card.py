@@ -20,7 +20,7 @@ MAX_TITLE_CHARS = 80
 """Characters of a cell's first line, which is its title."""
 
 
-class Picture(NamedTuple):
+class CellPicture(NamedTuple):
     """A picture of a cell."""
 
     mime: str
@@ -42,7 +42,7 @@ class CellCard:
     status: Literal["pending", "in_progress", "completed", "failed"] = "pending"
     notes: list[str] = field(default_factory=list)
     """What the cell has changed, and why it has not run, a line each."""
-    pictures: list[Picture] = field(default_factory=list)
+    pictures: list[CellPicture] = field(default_factory=list)
     kind: Literal["execute", "search", "other"] = "execute"
     is_announced: bool = False
     """Whether the editor knows of it."""
@@ -77,7 +77,7 @@ class CellCard:
         self.replace_output("")
         self.pictures.clear()
 
-    def add_picture(self, picture: Picture) -> None:
+    def add_picture(self, picture: CellPicture) -> None:
         """Add a picture, or put it in the place of the one with its name."""
         names = [other.name for other in self.pictures]
         if picture.name and picture.name in names:

@@ -12,7 +12,7 @@ from mahtab_tui.acp.cell_card import CellCard
 from mahtab_tui.acp.commands import command_rows
 from mahtab_tui.acp.editor_session import EditorSession
 from mahtab_tui.acp.options import config_options
-from mahtab_tui.acp.protocol import Choice, Editor, Option, Update
+from mahtab_tui.acp.protocol import ApprovalChoice, Editor, Option, Update
 from mahtab_tui.acp.requests import ask_user, decide
 from mahtab_tui.acp.updates import Item, Request, UpdateWriter
 from mahtab_tui.bus import records
@@ -27,8 +27,8 @@ STOP_TURN_RETRY_S = 1.0
 STOP_TIMEOUT_S = 2.0
 """Seconds that closing a session waits for the end of what was stopped, to save all variables."""
 REWIND_CHOICES = (
-    Choice("rewind", "Go back", "allow_once"),
-    Choice("keep", "Keep all", "reject_once"),
+    ApprovalChoice("rewind", "Go back", "allow_once"),
+    ApprovalChoice("keep", "Keep all", "reject_once"),
 )
 
 

@@ -18,7 +18,7 @@ from acp.core import AgentSideConnection
 
 from mahtab_tui.acp.cell_card import CellCard
 from mahtab_tui.acp.editor_session import SessionUnavailable
-from mahtab_tui.acp.questions import Attachment, BadQuestion
+from mahtab_tui.acp.questions import BadQuestion, PromptAttachment
 from mahtab_tui.bus import StoreError
 from mahtab_tui.bus.escaping import escape_controls, shorten_line
 from mahtab_tui.kernel.base import KernelError
@@ -65,7 +65,7 @@ Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
 
-class Choice(NamedTuple):
+class ApprovalChoice(NamedTuple):
     """An answer that the user may give."""
 
     id: str
@@ -86,7 +86,9 @@ class Editor:
         with suppress(ConnectionError):
             await self._client.session_update(session_id, update)
 
-    async def choose(self, session_id: str, card: CellCard, choices: Sequence[Choice]) -> str:
+    async def choose(
+        self, session_id: str, card: CellCard, choices: Sequence[ApprovalChoice]
+    ) -> str:
         """Return the ID of what the user chooses; empty if the user chooses nothing, the editor is
         gone, or its answer makes no sense."""
         options = [
@@ -338,20 +340,20 @@ def unknown_method(method: str) -> Exception:
     return RequestError.method_not_found(method)
 
 
-def as_part(block: Any) -> str | Attachment:
+def as_part(block: Any) -> str | PromptAttachment:
     """Return a part of a question. Raises `BadQuestion`."""
     match block:
         case schema.TextContentBlock():
             return block.text
         case schema.ResourceContentBlock():
-            return Attachment(block.uri, None)
+            return PromptAttachment(block.uri, None)
         case schema.ImageContentBlock():
-            return Attachment(f"picture{SUFFIXES.get(block.mime_type, '')}", block.data)
+            return PromptAttachment(f"picture{SUFFIXES.get(block.mime_type, '')}", block.data)
         case schema.EmbeddedResourceContentBlock(resource=schema.TextResourceContents() as text):
             # The editor's text, which need not be saved.
-            return Attachment(text.uri, text.text.encode("utf-8", "replace"))
+            return PromptAttachment(text.uri, text.text.encode("utf-8", "replace"))
         case schema.EmbeddedResourceContentBlock(resource=schema.BlobResourceContents() as blob):
-            return Attachment(blob.uri, blob.blob)
+            return PromptAttachment(blob.uri, blob.blob)
         case _:
             raise BadQuestion("Sound cannot be used.")
 

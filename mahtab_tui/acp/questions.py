@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlparse
 from mahtab_tui.session.mentions import Mention
 
 
-class Attachment(NamedTuple):
+class PromptAttachment(NamedTuple):
     """A file or a picture that comes with a question."""
 
     uri: str
@@ -24,7 +24,7 @@ class BadQuestion(Exception):
     """A question holds what cannot be used; the message is a sentence."""
 
 
-def write_question(parts: Sequence[str | Attachment], folder: Path) -> str:
+def write_question(parts: Sequence[str | PromptAttachment], folder: Path) -> str:
     """Return a question that mentions its files and pictures, as a user would type it.
 
     Args:
@@ -50,7 +50,7 @@ def _bad_part(number: int, reason: str) -> BadQuestion:
     return BadQuestion(f"Part {number} of the question cannot be used: {reason}.")
 
 
-def _write_part(part: str | Attachment, folder: Path) -> str:
+def _write_part(part: str | PromptAttachment, folder: Path) -> str:
     """Return the words for a part. folder: a new one, for its content."""
     if isinstance(part, str):
         return part

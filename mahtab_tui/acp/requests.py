@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from mahtab_tui.acp.cell_card import CellCard
-from mahtab_tui.acp.protocol import Choice, Editor, tool_call
+from mahtab_tui.acp.protocol import ApprovalChoice, Editor, tool_call
 from mahtab_tui.acp.updates import Request, UpdateWriter
 from mahtab_tui.bus import records
 from mahtab_tui.bus.change_words import format_changes
 from mahtab_tui.bus.records import Decision
 from mahtab_tui.session import Session
 
-_RUN = Choice("run", "Run", "allow_once")
-_RUN_ALL = Choice("all", "Run all from now on", "allow_always")
-_SKIP = Choice("skip", "Skip", "reject_once")
-_KEEP = Choice("keep", "Keep the changes", "allow_once")
-_UNDO = Choice("undo", "Undo them", "reject_once")
+_RUN = ApprovalChoice("run", "Run", "allow_once")
+_RUN_ALL = ApprovalChoice("all", "Run all from now on", "allow_always")
+_SKIP = ApprovalChoice("skip", "Skip", "reject_once")
+_KEEP = ApprovalChoice("keep", "Keep the changes", "allow_once")
+_UNDO = ApprovalChoice("undo", "Undo them", "reject_once")
 
 _DECISIONS: Mapping[str, Decision] = {
     "run": Decision("run"),
@@ -83,7 +83,9 @@ def fan_out_question(request: records.SearchFanOut) -> str:
     return f"Make {calls}{more} calls of a model?"
 
 
-async def decide(editor: Editor, session_id: str, card: CellCard, choices: Sequence[Choice]) -> str:
+async def decide(
+    editor: Editor, session_id: str, card: CellCard, choices: Sequence[ApprovalChoice]
+) -> str:
     """Return the ID of what the user chooses; empty for nothing.
 
     Args:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from mahtab_tui.acp.cell_card import CellCard, Picture
+from mahtab_tui.acp.cell_card import CellCard, CellPicture
 from mahtab_tui.acp.protocol import Update, thought, tool_call, usage, user_words, words
 from mahtab_tui.bus import records
 from mahtab_tui.bus.answers import answer_prose
@@ -274,7 +274,7 @@ class UpdateWriter(RecordHandler):
                 card.clear_output()
                 self._show_soon(card)
             case records.DisplayRecord() if record.mime in PICTURES:
-                card.add_picture(Picture(record.mime, record.data, record.name))
+                card.add_picture(CellPicture(record.mime, record.data, record.name))
                 self._show_soon(card)
             case records.Namespace(restored=False):
                 if record.changes:

@@ -96,8 +96,8 @@ class _Hasher:
         Raises what `Dumper.dump` raises, and `ValueError` for a value that contains itself."""
         if _is_small(value):  # as items of large sets, for which a pickler takes too long
             return self._digest_small(value)
-        output = _Output(self)
-        _Pickler(output, self).dump(value)
+        output = _HashedOutput(self)
+        _FingerprintPickler(output, self).dump(value)
         return output.hash.digest()
 
     def _digest_small(self, value: object) -> bytes:
@@ -114,7 +114,7 @@ class _Hasher:
             raise TransferTooLargeError(f"has more than {MAX_BYTES // 2**30} GB")
 
 
-class _Output:
+class _HashedOutput:
     """A file that keeps only the hash of what is written."""
 
     def __init__(self, hasher: _Hasher) -> None:
@@ -136,10 +136,10 @@ def _hash(data: bytes = b"") -> hashlib.blake2b:
     return hashlib.blake2b(data, digest_size=_DIGEST_BYTES)
 
 
-class _Pickler(pickle.Pickler):
+class _FingerprintPickler(pickle.Pickler):
     """Writes values by what they are, not by which objects they share."""
 
-    def __init__(self, output: _Output, hasher: _Hasher) -> None:
+    def __init__(self, output: _HashedOutput, hasher: _Hasher) -> None:
         super().__init__(output, 5)
         self.fast = True  # no references to objects that were written before
         self._hasher = hasher

@@ -23,7 +23,7 @@ class _Block(NamedTuple):
     length: int = 1
 
 
-class _Part(NamedTuple):
+class _LineRanges(NamedTuple):
     """A part of each text. The ends are exclusive."""
 
     old_start: int
@@ -71,9 +71,9 @@ def _format_range(start: int, end: int) -> str:
     return f"{start + 1 if count else start},{count}"
 
 
-def _group(changes: Iterable[_Part], context_lines: int) -> Iterator[list[_Part]]:
+def _group(changes: Iterable[_LineRanges], context_lines: int) -> Iterator[list[_LineRanges]]:
     """Yield the changes whose equal lines before and after them overlap or touch."""
-    group: list[_Part] = []
+    group: list[_LineRanges] = []
     for change in changes:
         if group and change.old_start - group[-1].old_end > 2 * context_lines:
             yield group
@@ -83,19 +83,19 @@ def _group(changes: Iterable[_Part], context_lines: int) -> Iterator[list[_Part]
         yield group
 
 
-def _changes(old: Sequence[str], new: Sequence[str]) -> Iterator[_Part]:
+def _changes(old: Sequence[str], new: Sequence[str]) -> Iterator[_LineRanges]:
     """Yield what lies between equal lines."""
-    whole = _Part(0, len(old), 0, len(new))
+    whole = _LineRanges(0, len(old), 0, len(new))
     old_position = 0
     new_position = 0
     for block in [*_equal_lines(old, new, whole), _Block(len(old), len(new), 0)]:
         if block.old_start > old_position or block.new_start > new_position:
-            yield _Part(old_position, block.old_start, new_position, block.new_start)
+            yield _LineRanges(old_position, block.old_start, new_position, block.new_start)
         old_position = block.old_start + block.length
         new_position = block.new_start + block.length
 
 
-def _equal_lines(old: Sequence[str], new: Sequence[str], whole: _Part) -> list[_Block]:
+def _equal_lines(old: Sequence[str], new: Sequence[str], whole: _LineRanges) -> list[_Block]:
     """Return lines that are equal, in order."""
     ends = _find_equal_ends(old, new, whole)
     middle = ends.middle
@@ -103,12 +103,12 @@ def _equal_lines(old: Sequence[str], new: Sequence[str], whole: _Part) -> list[_
     old_position = middle.old_start
     new_position = middle.new_start
     for line in _unique_lines(old, new, middle):
-        gap = _Part(old_position, line.old_start, new_position, line.new_start)
+        gap = _LineRanges(old_position, line.old_start, new_position, line.new_start)
         blocks += _gap_lines(old, new, gap)
         blocks.append(line)
         old_position = line.old_start + 1
         new_position = line.new_start + 1
-    last_gap = _Part(old_position, middle.old_end, new_position, middle.new_end)
+    last_gap = _LineRanges(old_position, middle.old_end, new_position, middle.new_end)
     return [*blocks, *_gap_lines(old, new, last_gap), ends.after]
 
 
@@ -116,11 +116,11 @@ class _EqualEnds(NamedTuple):
     """The equal lines with which two parts begin and end, and what lies between."""
 
     before: _Block
-    middle: _Part
+    middle: _LineRanges
     after: _Block
 
 
-def _find_equal_ends(old: Sequence[str], new: Sequence[str], part: _Part) -> _EqualEnds:
+def _find_equal_ends(old: Sequence[str], new: Sequence[str], part: _LineRanges) -> _EqualEnds:
     old_start, old_end, new_start, new_end = part
     while old_start < old_end and new_start < new_end and old[old_start] == new[new_start]:
         old_start += 1
@@ -130,12 +130,12 @@ def _find_equal_ends(old: Sequence[str], new: Sequence[str], part: _Part) -> _Eq
         new_end -= 1
     return _EqualEnds(
         _Block(part.old_start, part.new_start, old_start - part.old_start),
-        _Part(old_start, old_end, new_start, new_end),
+        _LineRanges(old_start, old_end, new_start, new_end),
         _Block(old_end, new_end, part.old_end - old_end),
     )
 
 
-def _unique_lines(old: Sequence[str], new: Sequence[str], part: _Part) -> list[_Block]:
+def _unique_lines(old: Sequence[str], new: Sequence[str], part: _LineRanges) -> list[_Block]:
     """Return the most lines that occur once in each part and have the same order in both."""
     old_counts = Counter(old[part.old_start : part.old_end])
     new_counts = Counter(new[part.new_start : part.new_end])
@@ -167,7 +167,7 @@ def _unique_lines(old: Sequence[str], new: Sequence[str], part: _Part) -> list[_
     return sequence[::-1]
 
 
-def _gap_lines(old: Sequence[str], new: Sequence[str], gap: _Part) -> list[_Block]:
+def _gap_lines(old: Sequence[str], new: Sequence[str], gap: _LineRanges) -> list[_Block]:
     """Return equal lines in a gap between equal lines, in order."""
     ends = _find_equal_ends(old, new, gap)
     common_lines: list[_Block] = []
@@ -176,7 +176,9 @@ def _gap_lines(old: Sequence[str], new: Sequence[str], gap: _Part) -> list[_Bloc
     return [ends.before, *common_lines, ends.after]
 
 
-def _longest_common_lines(old: Sequence[str], new: Sequence[str], part: _Part) -> list[_Block]:
+def _longest_common_lines(
+    old: Sequence[str], new: Sequence[str], part: _LineRanges
+) -> list[_Block]:
     """Return the most lines that are equal and have the same order, by comparing all."""
     old_lines = old[part.old_start : part.old_end]
     new_lines = new[part.new_start : part.new_end]
