@@ -41,7 +41,7 @@ class FollowedDefinition(NamedTuple):
     global_names: frozenset[str]
     """Names of the cell that it may bind."""
     name_count: int
-    """How many names were looked up for this."""
+    """How many names were looked at for this."""
 
 
 @dataclass
@@ -53,8 +53,10 @@ class Flow:
 
     bound_names: set[str] = field(default_factory=set)
     """Names that the cell has bound, whatever branches were taken."""
-    constants: set[str] = field(default_factory=set)
-    """Names that stand for numbers, texts and the like, which no call changes."""
+    unchangeable_names: set[str] = field(default_factory=set)
+    """Names of values that a call with them as an argument does not change."""
+    module_names: set[str] = field(default_factory=set)
+    """Names of modules, which calls of their functions do not change."""
     sources: dict[str, frozenset[str]] = field(default_factory=dict)
     """The names from before the cell from which each name has been computed; see `limit_sources`."""
     call_sources: dict[str, frozenset[str]] = field(default_factory=dict)
@@ -64,12 +66,15 @@ class Flow:
     """Functions and classes of the cell, and instances of these, by their names."""
     origins: dict[str, Origin] = field(default_factory=dict)
     """Where names that the cell has bound got their code from, if that is not in the cell."""
+    followed_definitions: dict[str, FollowedDefinition] = field(default_factory=dict)
+    """What the functions and classes that were used do, as long as nothing is bound or changed."""
 
     def copy(self) -> Self:
         """Return a copy that changes on its own."""
         return type(self)(
             set(self.bound_names),
-            set(self.constants),
+            set(self.unchangeable_names),
+            set(self.module_names),
             dict(self.sources),
             dict(self.call_sources),
             dict(self.definitions),
@@ -80,10 +85,17 @@ class Flow:
         """Note that a name is bound to a value whose code is not known."""
         self.bound_names.add(name)
         self.sources[name] = limit_sources(sources)
-        self.constants.discard(name)
+        self.unchangeable_names.discard(name)
+        self.module_names.discard(name)
         self.call_sources.pop(name, None)
         self.definitions.pop(name, None)
         self.origins.pop(name, None)
+        self.followed_definitions.clear()
+
+    def change(self, name: str, sources: Set[str]) -> None:
+        """Note that the value of a name may be changed in place."""
+        self.sources[name] = limit_sources(self.sources_of(name) | sources)
+        self.followed_definitions.clear()
 
     def sources_of(self, name: str) -> frozenset[str]:
         """Return the names from before the cell from which a name has been computed; itself, if it
@@ -98,22 +110,27 @@ class Flow:
         global_names: set[str] = set()
         seen_names = {name}
         pending_names = [name]
+        name_count = 1
         while pending_names and len(sources) <= MAX_SOURCES:
             definition = self.definitions.get(pending_names.pop())
             if definition is None:
                 continue
             global_names |= definition.global_names
+            name_count += len(definition.names)
             for read_name in definition.names - seen_names:
                 seen_names.add(read_name)
                 pending_names.append(read_name)
-                sources |= self.sources_of(read_name)
-        return FollowedDefinition(limit_sources(sources), frozenset(global_names), len(seen_names))
+                read_sources = self.sources_of(read_name)
+                sources |= read_sources
+                name_count += len(read_sources)
+        return FollowedDefinition(limit_sources(sources), frozenset(global_names), name_count)
 
     def count_names(self) -> int:
         """Return how many names it knows something about."""
         return (
             len(self.bound_names)
-            + len(self.constants)
+            + len(self.unchangeable_names)
+            + len(self.module_names)
             + len(self.sources)
             + len(self.call_sources)
             + len(self.definitions)
@@ -129,7 +146,8 @@ def join_flows(flows: Sequence[Flow]) -> Flow:
     """
     flow = Flow(
         bound_names=set.intersection(*(flow.bound_names for flow in flows)),
-        constants=set.intersection(*(flow.constants for flow in flows)),
+        unchangeable_names=set.intersection(*(flow.unchangeable_names for flow in flows)),
+        module_names=set.intersection(*(flow.module_names for flow in flows)),
         sources=_unite_sources([flow.sources for flow in flows]),
         call_sources=_unite_sources([flow.call_sources for flow in flows]),
     )

@@ -120,9 +120,7 @@ class _CellReader(ast.NodeVisitor):
         """Names that the calls of the current statement may change."""
         self._class_sources: set[str] | None = None
         """Names from before the cell that the body of the current class has read; None outside."""
-        self._followed_definitions: dict[str, FollowedDefinition] = {}
-        """What the functions and classes that were used do, as long as nothing is bound anew."""
-        self._names_left = _MAX_NAMES_READ
+        self._remaining_names = _MAX_NAMES_READ
         """How many names may still be looked at."""
         self._names_read_by_methods: set[str] = set()
         """Names that the functions defined so far read; in a class, only those of its methods."""
@@ -150,13 +148,13 @@ class _CellReader(ast.NodeVisitor):
         self._call_targets = set()
         yield
         sources = limit_sources(self._statement_sources)
+        name_count = len(self._statement_names) + len(self._call_targets)
+        self._spend_names(name_count * (1 + len(sources)))
         for name in self._statement_names:
             mention_sources = self.mention_sources.get(name, _NO_NAMES)
             if not sources <= mention_sources:
-                self._count_names(len(sources) + len(mention_sources))
                 self.mention_sources[name] = limit_sources(mention_sources | sources)
-        self._count_names(len(self._statement_names) + len(self._call_targets))
-        for name in self._call_targets - self.flow.constants:
+        for name in self._call_targets - self.flow.unchangeable_names:
             call_sources = self.flow.call_sources.get(name, _NO_NAMES)
             self.flow.call_sources[name] = limit_sources(call_sources | sources)
         if self._class_sources is not None:
@@ -174,21 +172,24 @@ class _CellReader(ast.NodeVisitor):
         start = self.flow
         flows: list[Flow] = []
         for branch in branches:
-            self.flow = start.copy()
+            self.flow = self._copy_flow(start)
             self._visit_all(branch)
             flows.append(self.flow)
         self.flow = self._join(flows)
 
     def _join(self, flows: Sequence[Flow]) -> Flow:
         """Return what is known after branches, of which any may have run."""
-        self._count_names(sum(flow.count_names() for flow in flows))
-        self._followed_definitions.clear()
+        self._spend_names(sum(flow.count_names() for flow in flows))
         return join_flows(flows)
 
-    def _count_names(self, count: int) -> None:
-        """Note that names were looked at. Raises `_TooManyNamesError`."""
-        self._names_left -= count
-        if self._names_left < 0:
+    def _copy_flow(self, flow: Flow) -> Flow:
+        self._spend_names(flow.count_names())
+        return flow.copy()
+
+    def _spend_names(self, count: int) -> None:
+        """Note that names are looked at. Raises `_TooManyNamesError`."""
+        self._remaining_names -= count
+        if self._remaining_names < 0:
             raise _TooManyNamesError
 
     def _visit_optional(self, nodes: Iterable[ast.AST]) -> None:
@@ -211,39 +212,40 @@ class _CellReader(ast.NodeVisitor):
         seen_names = set(pending_names)
         while pending_names:
             name = pending_names.pop()
-            self._count_names(1)
             self._statement_names.add(name)
             if name in self.flow.bound_names:
                 self.reused_names.add(name)
             else:
                 self.read_names.add(name)
-            self._statement_sources |= self.flow.sources_of(name)
+            sources = self.flow.sources_of(name)
+            self._spend_names(1 + len(sources))
+            self._statement_sources |= sources
             definition = self.flow.definitions.get(name)
             if definition is None:
                 continue
-            is_new = name not in self._followed_definitions
+            is_new = name not in self.flow.followed_definitions
             followed = self._follow(name)
             self._statement_sources |= followed.sources
             self._statement_names |= followed.global_names
+            self._spend_names(len(followed.sources) + len(followed.global_names))
             if is_new:
                 pending_names += definition.names - seen_names
                 seen_names |= definition.names
 
     def _follow(self, name: str) -> FollowedDefinition:
         """Return what a function or class does when it is used."""
-        followed = self._followed_definitions.get(name)
+        followed = self.flow.followed_definitions.get(name)
         if followed is None:
             followed = self.flow.follow_definition(name)
-            self._count_names(followed.name_count)
-            self._followed_definitions[name] = followed
+            self._spend_names(followed.name_count)
+            self.flow.followed_definitions[name] = followed
         return followed
 
     # Names that are bound
 
     def _bind(self, name: str) -> None:
         """Note that a name is bound to a value whose code is not known."""
-        self._count_names(1 + len(self._statement_sources))
-        self._followed_definitions.clear()
+        self._spend_names(1 + len(self._statement_sources))
         self.flow.bind(name, self._statement_sources)
 
     def _define(self, name: str, definition: Definition) -> None:
@@ -255,7 +257,10 @@ class _CellReader(ast.NodeVisitor):
     def visit_Import(self, node: ast.Import | ast.ImportFrom) -> None:
         for name in imported_names(node):
             self._bind(name)
-            self.flow.constants.add(name)
+            if isinstance(node, ast.Import):
+                self.flow.module_names.add(name)
+            else:  # mostly functions
+                self.flow.unchangeable_names.add(name)
 
     visit_ImportFrom = visit_Import
 
@@ -276,7 +281,7 @@ class _CellReader(ast.NodeVisitor):
             if not isinstance(target, ast.Name):
                 continue
             if _is_unchangeable(value):
-                self.flow.constants.add(target.id)
+                self.flow.unchangeable_names.add(target.id)
             if definition is not None:
                 self._define(target.id, definition)
             elif origin is not None:
@@ -294,7 +299,7 @@ class _CellReader(ast.NodeVisitor):
             self._statement_sources = sources
             self.visit(name)
             if _is_unchangeable(value):
-                self.flow.constants.add(name.id)
+                self.flow.unchangeable_names.add(name.id)
         self._statement_sources = outer_sources.union(*sources_by_pair)
 
     def _definition_of(self, value: ast.expr) -> Definition | None:
@@ -338,7 +343,7 @@ class _CellReader(ast.NodeVisitor):
         self.visit(node.value)
         self.visit(node.target)
         if _is_unchangeable(node.value):
-            self.flow.constants.add(node.target.id)
+            self.flow.unchangeable_names.add(node.target.id)
 
     # Values that are changed in place
 
@@ -368,8 +373,8 @@ class _CellReader(ast.NodeVisitor):
         while isinstance(target, ast.Attribute | ast.Subscript | ast.Call | ast.Starred):
             target = target.func if isinstance(target, ast.Call) else target.value
         if isinstance(target, ast.Name):
-            sources = self.flow.sources_of(target.id) | self._statement_sources
-            self.flow.sources[target.id] = limit_sources(sources)
+            self._spend_names(1 + len(self._statement_sources))
+            self.flow.change(target.id, self._statement_sources)
 
     def visit_Call(self, node: ast.Call) -> None:
         code = session_code(node)
@@ -378,7 +383,7 @@ class _CellReader(ast.NodeVisitor):
             tree = parse_python(transform(code))
         if tree is None:
             self.generic_visit(node)
-            self._call_targets.update(_call_targets(node))
+            self._call_targets.update(_call_targets(node, self.flow.module_names))
             return
         self._magic_depth += 1
         if keeps_names(node):
@@ -417,16 +422,15 @@ class _CellReader(ast.NodeVisitor):
         self._is_in_loop = not is_outermost
 
     def visit_Try(self, node: ast.Try | ast.TryStar) -> None:
-        flows_at_errors = [self.flow.copy()]
+        flow_at_error = self._copy_flow(self.flow)
         for statement in node.body:
             self.visit(statement)
-            flows_at_errors.append(self.flow.copy())
+            if node.handlers:
+                flow_at_error = self._join([flow_at_error, self.flow])
         self._visit_all(node.orelse)
         flows = [self.flow]
-        self.flow = self._join(flows_at_errors)
-        flow_at_error = self.flow
         for handler in node.handlers:
-            self.flow = flow_at_error.copy()
+            self.flow = self._copy_flow(flow_at_error)
             self.visit(handler)
             flows.append(self.flow)
         self.flow = self._join(flows)
@@ -464,7 +468,7 @@ class _CellReader(ast.NodeVisitor):
         self._visit_all(outer_nodes(node))
         definition = Definition(free_names(node), global_names=declared_globals(node))
         self._define(node.name, definition)
-        self.flow.constants.add(node.name)
+        self.flow.unchangeable_names.add(node.name)
 
     visit_AsyncFunctionDef = visit_FunctionDef
 
@@ -483,13 +487,12 @@ class _CellReader(ast.NodeVisitor):
         self._class_sources = outer_class_sources
         self._names_read_by_methods = outer_read_names
         self._define(node.name, definition)
-        self.flow.constants.add(node.name)
 
     def _visit_class_body(self, node: ast.ClassDef) -> None:
         """Read the statements of a class, which run now. They bind names of the class only, but may
         change values of the cell's variables in place."""
         outer_flow = self.flow
-        self.flow = outer_flow.copy()
+        self.flow = self._copy_flow(outer_flow)
         self._visit_all(node.body)
         changed_names = self.flow.sources.keys() | self.flow.call_sources.keys()
         for name in changed_names - local_names(node):
@@ -498,8 +501,7 @@ class _CellReader(ast.NodeVisitor):
             if name in self.flow.call_sources:
                 outer_flow.call_sources[name] = self.flow.call_sources[name]
         self.flow = outer_flow
-        self._followed_definitions.clear()
-        self._count_names(outer_flow.count_names())
+        outer_flow.followed_definitions.clear()
 
     def visit_Lambda(self, node: ast.Lambda) -> None:
         self._visit_all(outer_nodes(node))
@@ -511,7 +513,8 @@ class _CellReader(ast.NodeVisitor):
         for part in inner_nodes(node):
             for inner_node in ast.walk(part):
                 if isinstance(inner_node, ast.Call):
-                    self._call_targets.update(_call_targets(inner_node))
+                    targets = _call_targets(inner_node, self.flow.module_names)
+                    self._call_targets.update(targets)
         # There may be no item for which they are bound.
         self._visit_optional(comprehension_targets(node))
 
@@ -536,7 +539,7 @@ def _assigned_pairs(
 
 
 def _is_unchangeable(value: ast.expr) -> bool:
-    """Return whether code makes a number, a text or a tuple of such, which no call changes."""
+    """Return whether an expression is made of constants only, so that no call can change its value."""
     if isinstance(value, ast.Tuple):
         return all(map(_is_unchangeable, value.elts))
     operands: list[ast.expr] = [value]
@@ -551,16 +554,18 @@ def _is_unchangeable(value: ast.expr) -> bool:
     return True
 
 
-def _call_targets(call: ast.Call) -> Iterator[str]:
-    """Yield the names that a call may change: those of its receiver and its arguments."""
+def _call_targets(call: ast.Call, module_names: Set[str]) -> Iterator[str]:
+    """Yield the names that a call may change: those of its receiver and its arguments. Of modules, only
+    a whole one as an argument counts, not one whose function is called or is an argument."""
     targets: list[ast.expr] = [*call.args, *(keyword.value for keyword in call.keywords)]
     if isinstance(call.func, ast.Attribute):
-        targets.append(call.func.value)
+        targets.append(call.func)
     for target in targets:
-        while isinstance(target, ast.Attribute | ast.Subscript | ast.Starred):
-            target = target.value
-        if isinstance(target, ast.Name):
-            yield target.id
+        root = target
+        while isinstance(root, ast.Attribute | ast.Subscript | ast.Starred):
+            root = root.value
+        if isinstance(root, ast.Name) and (target is root or root.id not in module_names):
+            yield root.id
 
 
 def instance_of(name: str, definition: Definition) -> Definition:

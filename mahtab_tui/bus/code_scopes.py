@@ -73,14 +73,14 @@ def _read_scope(scope: Scope) -> _ScopeNames:
     is_comprehension = isinstance(scope, _COMPREHENSION_TYPES)
     # Those of a comprehension belong to the function or the cell around it.
     bound_names = bound_names - walrus_names if is_comprehension else bound_names | walrus_names
-    local_names = bound_names - own_globals
+    own_names = bound_names - own_globals
     if isinstance(scope, ast.ClassDef):
         # Methods do not see the names of their class.
-        outer_names = (loaded_names - local_names) | names_of_inner_scopes
+        outer_names = (loaded_names - own_names) | names_of_inner_scopes
     else:
-        outer_names = (loaded_names | names_of_inner_scopes) - local_names
+        outer_names = (loaded_names | names_of_inner_scopes) - own_names
     return _ScopeNames(
-        local_names=frozenset(local_names),
+        local_names=frozenset(own_names),
         outer_names=frozenset(outer_names),
         global_names=frozenset(globals_of_inner_scopes | (loaded_names & own_globals)),
         declared_globals=frozenset(own_globals | declared_in_inner_scopes),
@@ -90,14 +90,14 @@ def _read_scope(scope: Scope) -> _ScopeNames:
 
 def _own_nodes(scope: Scope) -> Iterator[ast.AST]:
     """Yield the nodes in the body of a scope, without the bodies of scopes in it, and without
-    annotations, which Python does not compute there."""
+    annotations of variables of a function, which Python does not compute."""
     nodes = inner_nodes(scope)
     while nodes:
         node = nodes.pop()
         yield node
         if isinstance(node, _SCOPE_TYPES):
             nodes += outer_nodes(node)
-        elif isinstance(node, ast.AnnAssign):
+        elif isinstance(node, ast.AnnAssign) and isinstance(scope, _FUNCTION_TYPES):
             nodes += [node.target] if node.value is None else [node.target, node.value]
         else:
             nodes += ast.iter_child_nodes(node)

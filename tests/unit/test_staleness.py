@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 import time
+import tracemalloc
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -169,6 +170,10 @@ def test_code_of_a_variable_is_known_under_its_other_names(code: str, names: str
         ("a = b = 0\nfor i in xs:\n  a = b\n  y = k", "a", "xs"),
         ("b = 0\nfor i in xs:\n  for j in ys:\n    a = b\n  b = k", "a", "xs ys k"),
         ("b = 0\nwhile b < n:\n  a = b\n  b += k", "a", "n k"),
+        ("def f(): return df\nf()\ndf['a'] = b\ny = f()", "y", "df b"),
+        ("def f(): return rows\nf()\nrows.append(k)\ny = f()", "y", "rows k"),
+        ("def f(): return df\nif c:\n  df['a'] = b\n  f()\nelse: y = f()", "y", "c df"),
+        ("def f():\n  class A:\n    x: T = 1\n  y: U = 1\ny = f()", "y", "T"),
         ("[last := v * k for v in xs]", "last", "xs k"),
         ("y = [v * k for v in xs]", "y", "xs k"),
         ("y = " + " + ".join(f"x{n}" for n in range(101)), "y", ""),
@@ -191,7 +196,11 @@ def test_sources_of_a_value_are_the_names_that_reach_it(code: str, name: str, so
         ("class A: fill(data)", "data", "fill data"),
         ("class A:\n  data = a\n  fill(data)", "data", None),
         ("import numpy as data\nm = data.mean(X)", "data", None),
+        ("import numpy as data\nm = list(map(data.mean, X))", "data", None),
+        ("import data\nt = configure(data, k)", "data", "configure k"),
+        ("class data: pass\nsetattr(data, 'k', k)", "data", "setattr k"),
         ("def data(): pass\nm = list(map(data, X))", "data", None),
+        ("data[0](X)", "data", None),
         ("data = -25\nprint(data, X)", "data", None),
         ("data = 5 * 60, 'a'\nprint(data, X)", "data", None),
         ("data, warm = 25, X > 25\nprint(data, warm)", "data", None),
@@ -217,6 +226,23 @@ def test_code_that_takes_quadratic_time_is_not_read() -> None:
     assert find_inputs(f"{definition}f()").names
     code = definition + "class A: f\n" * 900
     assert find_inputs(code) == find_inputs("")
+
+
+def test_code_whose_names_have_many_sources_each_is_not_read() -> None:
+    names = [f"a{number}" for number in range(500)]
+    sources = ",".join(f"b{number}" for number in range(99))
+    definitions = f"{'='.join(names)} = [{sources}]\ndef f(): {','.join(names)}\n"
+    assert find_inputs(f"{definitions}f;x=1\n").names
+    assert find_inputs(definitions + "f;x=1\n" * 100) == find_inputs("")
+
+
+def test_reading_a_long_try_statement_needs_little_memory() -> None:
+    assignments = "".join(f" a{number}=1\n" for number in range(2_000))
+    tracemalloc.start()
+    find_inputs(f"try:\n{assignments}except: pass")
+    _, peak_bytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak_bytes < 30 * 2**20
 
 
 def test_star_import_binds_no_name_that_is_known() -> None:
