@@ -250,6 +250,46 @@ def test_an_agent_that_answers_cannot_leave_the_session(answering: OpenAnswering
     assert joined.names == ["other", "codex"]
 
 
+def test_a_cell_ends_with_its_answer_although_another_question_waits(
+    answering: OpenAnswering, project: Path
+) -> None:
+    it = answering(approval="auto")
+    turn = it.begin_question("abandon import time; time.sleep(1000)")
+    it.store.wait(tags.ASSISTANT_REPL_IN)
+    second = start_thread("second", it.session.agent.ask, "say hello")
+    wait_for(lambda: it.session.agent.last == turn + 1)
+    (project / "go").touch()
+    assert it.wait_end(turn) == "done"
+    second.join()
+    assert it.answer(turn + 1) == "hello "
+    assert it.store.wait(tags.ASSISTANT_REPL_OUT).status == "interrupted"
+
+
+def test_a_cell_in_the_queue_ends_with_its_answer(answering: OpenAnswering, project: Path) -> None:
+    it = answering(approval="auto")
+    it.session.submit("python", "import os, time\nwhile not os.path.exists('end'): time.sleep(0.01)")
+    it.store.wait(tags.USER_REPL_IN)
+    turn = it.begin_question("abandon late = 1")
+    wait_for(lambda: [item.party for item in it.session.inbox._items] == ["other"])
+    (project / "go").touch()
+    assert it.wait_end(turn) == "done"
+    (project / "end").touch()
+    wait_for(lambda: it.session.inbox.idle)
+    assert it.value("'late' in globals()") == "False"
+
+
+def test_what_an_agent_has_asked_ends_with_its_answer(
+    answering: OpenAnswering, project: Path
+) -> None:
+    it = answering()
+    turn = it.begin_question("abandon late = 1")
+    it.wait_approval()
+    (project / "go").touch()
+    assert it.wait_end(turn) == "done"
+    assert it.store.wait(tags.APPROVAL, state="stopped")
+    assert it.session.approvals.waiting == ()
+
+
 def test_an_answer_that_is_stopped_keeps_its_words(answering: OpenAnswering) -> None:
     it = answering()
     turn = it.begin_question("wait")

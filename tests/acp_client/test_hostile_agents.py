@@ -372,7 +372,7 @@ def test_a_session_that_is_closed_while_an_agent_is_ended_leaves_no_child(
     pids = (read_pid("agent.pid"), read_pid("child.pid"))
     it.session.stop()
     wait_for(Path("terminated").exists)
-    it.session.close()
+    it.session.agent.close()
     wait_for(lambda: not any(map(alive, pids)))
 
 

@@ -388,7 +388,7 @@ if HOW == "dead":
 if HOW.startswith("stubborn"):
     signal.signal(signal.SIGTERM, lambda number, frame: Path("terminated").touch())
 if HOW.startswith("stubborn") or HOW == "leaves-a-child":
-    child = subprocess.Popen(["sleep", "1000"])
+    child = subprocess.Popen(["sh", "-c", "trap '' TERM; exec sleep 1000"])
     Path("child.pid").write_text(str(child.pid))
 for line in sys.stdin:
     message = json.loads(line)

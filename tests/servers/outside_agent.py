@@ -298,6 +298,13 @@ class OutsideAgent:
     async def _do_fail(self, words: str, session_id: str, prompt: list[Any]) -> None:
         raise RequestError(-32603, "Internal error", {"details": words})
 
+    async def _do_abandon(self, code: str, session_id: str, prompt: list[Any]) -> None:
+        """Run code, and end the answer without its result once there is a file."""
+        server = await self._server()
+        self._later = asyncio.create_task(server.call_tool("eval", {"code": code}))
+        while not Path("go").exists():
+            await asyncio.sleep(0.01)
+
     async def _do_die(self, words: str, session_id: str, prompt: list[Any]) -> None:
         await self._say("Half of an ans", session_id)
         print(words, file=sys.stderr, flush=True)
