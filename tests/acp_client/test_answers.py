@@ -267,7 +267,9 @@ def test_a_cell_ends_with_its_answer_although_another_question_waits(
 
 def test_a_cell_in_the_queue_ends_with_its_answer(answering: OpenAnswering, project: Path) -> None:
     it = answering(approval="auto")
-    it.session.submit("python", "import os, time\nwhile not os.path.exists('end'): time.sleep(0.01)")
+    it.session.submit(
+        "python", "import os, time\nwhile not os.path.exists('end'): time.sleep(0.01)"
+    )
     it.store.wait(tags.USER_REPL_IN)
     turn = it.begin_question("abandon late = 1")
     wait_for(lambda: [item.party for item in it.session.inbox._items] == ["other"])
