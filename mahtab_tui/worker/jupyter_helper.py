@@ -191,7 +191,7 @@ class Helper:
             for finder in sys.meta_path
             if not type(finder).__module__.startswith(f"{__package__}.")
         ]
-        for name in [name for name in sys.modules if name.partition(".")[0] == __package__]:
+        for name in [name for name in list(sys.modules) if name.partition(".")[0] == __package__]:
             del sys.modules[name]
 
     def withdraw(self) -> None:

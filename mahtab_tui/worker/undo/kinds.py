@@ -191,12 +191,11 @@ class Kinds:
         ]
 
     def _forget(self, ended_reference: weakref.ref[type]) -> None:
-        ended_addresses = [
-            address for address, reference in self._classes.items() if reference is ended_reference
-        ]
-        for address in ended_addresses:
-            del self._classes[address]
-            del self._kinds[address]
+        # Runs on any thread, while another one may remember a class.
+        for address, reference in self._classes.copy().items():
+            if reference is ended_reference:
+                del self._classes[address]
+                del self._kinds[address]
 
     def _find_kind(self, cls: type) -> Kind:
         # A fork changes the kernel's own objects, which must not come back.

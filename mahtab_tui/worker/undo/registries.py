@@ -102,7 +102,7 @@ class ModuleTable:
     def __init__(self) -> None:
         self._entries: dict[str, Callable[[], Any]] = {
             name: weakref.ref(module) if is_module(module) else _constant(module)
-            for name, module in sys.modules.items()
+            for name, module in list(sys.modules.items())
         }
 
     def find_changes(self) -> dict[str, object]:
@@ -225,7 +225,7 @@ def read_source_cache() -> dict[str, object]:
     cache: dict[str, Any] = loaded_module("linecache").cache
     return {
         name: entry
-        for name, entry in cache.items()
+        for name, entry in list(cache.items())
         if (len(entry) == 1 or entry[1] is None) and not name.startswith((CELL, "<"))
     }
 
