@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable
 
 from mahtab_tui.bus import records
@@ -42,8 +42,8 @@ class PromptHandler(records.RecordHandler):
     def __init__(self) -> None:
         super().__init__()
         self._records: deque[Record] = deque(maxlen=MAX_RECORDS)
-        self._count = 0
-        """Records since `clear`, with those that are dropped."""
+        self._counts: Counter[str | None] = Counter()
+        """Records since `clear` by their party, with those that are dropped."""
         self.hidden = HiddenEntries()
 
     def resume(self, past: Iterable[Record], *, same_kernel: bool = False) -> None:
@@ -89,7 +89,7 @@ class PromptHandler(records.RecordHandler):
         if len(record.text) > MAX_STORED_CHARS:
             record = record.changed(text=shorten(record.text, MAX_STORED_CHARS))
         self._records.append(record)
-        self._count += 1
+        self._counts[_party(record)] += 1
 
     def get_context(self, max_chars: int = MAX_CONTEXT_CHARS, *, agent: str = "") -> str:
         """Return the newest records since `clear` as XML.
@@ -101,16 +101,13 @@ class PromptHandler(records.RecordHandler):
         """
         self.acquire()
         new_records = list(self._records)
-        count = self._count
+        counts = self._counts.copy()
         self.release()
         if agent:
-            record_count = len(new_records)
-            new_records = [
-                record
-                for record in new_records
-                if getattr(record, "party", None) != _other_agent(agent)
-            ]
-            count -= record_count - len(new_records)
+            party = _other_agent(agent)
+            new_records = [record for record in new_records if _party(record) != party]
+            del counts[party]
+        count = counts.total()
 
         elements: list[str] = []
         max_record_chars = min(MAX_RECORD_CHARS, max_chars // 2)
@@ -135,7 +132,7 @@ class PromptHandler(records.RecordHandler):
         """Forget the records, because the model has them."""
         self.acquire()
         self._records.clear()
-        self._count = 0
+        self._counts.clear()
         self.release()
 
 
@@ -145,6 +142,10 @@ def _name_author(record: records.CellRecord) -> records.CellRecord:
     if record.guest is None:
         return record.changed(party=None)
     return record.changed(party=_other_agent(record.party or "agent"), guest=None, call=None)
+
+
+def _party(record: Record) -> str | None:
+    return getattr(record, "party", None)
 
 
 def _other_agent(name: str) -> str:

@@ -241,6 +241,18 @@ def test_agent_gets_neither_its_own_cells_nor_their_number(bus: Bus) -> None:
     assert prompt.get_context(agent="codex").count("claude, another agent") == 3
 
 
+def test_number_of_omitted_records_is_without_dropped_ones_of_the_agent(bus: Bus) -> None:
+    log, prompt = bus
+    emit(log, tags.USER_REPL_IN, "first", cell=1)
+    for cell in range(2, 203):
+        about = {"cell": cell, "party": "claude", "guest": 0, "call": f"guest-{cell}"}
+        emit(log, tags.ASSISTANT_REPL_IN, "mine()", **about)
+    for cell in range(203, 203 + MAX_RECORDS):
+        emit(log, tags.USER_REPL_IN, "x", cell=cell)
+    context = prompt.get_context(10**6, agent="claude")
+    assert context.startswith("[1 earlier records left out]\n")
+
+
 def test_cells_come_as_xml_until_cleared(bus: Bus) -> None:
     log, prompt = bus
     emit(log, tags.USER_REPL_IN, "1 + 1", cell=3, party="you", turn=None)
