@@ -87,8 +87,8 @@ class ControlThread:
             data = os.read(self._channel.fd, 65536)
         except ConnectionResetError:
             data = b""
-        except OSError as error:
-            raise FrameError(os.strerror(error.errno)) from None
+        except OSError:  # code has closed the descriptor, or given its number to another file
+            raise FrameError("the connection was closed") from None
         for frame in self._reader.feed(data):
             self._worker.responder.handle(frame)
         self._host_gone = not data
