@@ -486,13 +486,17 @@ BACKGROUND_WORK = {
     "to_thread": "while True: await asyncio.to_thread(len, 'a')",
     "wait_for": "while True: await asyncio.wait_for(one(), 10)",
     "callbacks": "tick()",
+    "task of a thread": "threading.Thread(target=asyncio.run_coroutine_threadsafe, args=(rest(0.001), loop)).start()",
+    "task without a context": "task = contextvars.Context().run(loop.create_task, rest(0))",
     "server": "server = await asyncio.start_server(serve, '127.0.0.1', 0)\n    address = server.sockets[0].getsockname()\n    while True:\n        reader, writer = await asyncio.open_connection(*address)\n        await reader.read()\n        writer.close()",
 }
 """Bodies of a coroutine that goes on between cells."""
 
 BACKGROUND_PARTS = """\
-import asyncio
+import asyncio, contextvars, threading
 loop = asyncio.get_event_loop()
+async def rest(seconds):
+    while True: await asyncio.sleep(seconds)
 def tick(): loop.call_soon(tick)
 async def one(): await asyncio.sleep(0.001)
 async def serve(reader, writer): writer.close()

@@ -46,9 +46,17 @@ class LoopWork:
             address_of(_task_of(handle._callback)): handle._context for handle in handles
         }
         tasks = list(self._asyncio.all_tasks(self._loop))
+        task_addresses = frozenset(map(address_of, tasks))
+        awaited_addresses = frozenset(
+            address_of(task._fut_waiter) for task in tasks if type(task) is self._asyncio.Task
+        )
         return [
             *(task for task in tasks if self._may_own_task(task, step_contexts)),
-            *(handle for handle in handles if self._may_own_handle(handle, tasks)),
+            *(
+                handle
+                for handle in handles
+                if self._may_own_handle(handle, task_addresses, awaited_addresses)
+            ),
         ]
 
     def _list_handles(self) -> list[Any]:
@@ -75,8 +83,16 @@ class LoopWork:
         contexts = self._contexts_of_callbacks(task._fut_waiter)
         return not contexts or self._may_own(contexts)
 
-    def _may_own_handle(self, handle: Any, tasks: list[Any]) -> bool:
-        """Return whether a callback may be the cell's. tasks: all that have not ended."""
+    def _may_own_handle(
+        self, handle: Any, task_addresses: frozenset[int], awaited_addresses: frozenset[int]
+    ) -> bool:
+        """Return whether a callback may be the cell's.
+
+        Args:
+            handle: The callback.
+            task_addresses: Addresses of all tasks that have not ended.
+            awaited_addresses: Addresses of what these tasks await.
+        """
         cell = self._cell_of_context(handle._context)
         if cell is not None:
             return cell == self._cell
@@ -85,7 +101,7 @@ class LoopWork:
             return False
         stepped_task = _task_of(callback)
         if stepped_task is not None:
-            return all(stepped_task is not task for task in tasks)
+            return address_of(stepped_task) not in task_addresses
         if not self._wakes_task(callback):
             return True
         future = handle._args[0]
@@ -93,8 +109,8 @@ class LoopWork:
             return True
         contexts = self._contexts_of_callbacks(future)
         # A single callback of what a task awaits wakes this task.
-        wakes_one = len(contexts) == 1 and any(task._fut_waiter is future for task in tasks)
-        return not wakes_one and self._may_own(contexts)
+        only_wakes_task = len(contexts) == 1 and address_of(future) in awaited_addresses
+        return not only_wakes_task and self._may_own(contexts)
 
     def _contexts_of_callbacks(self, future: Any) -> list[Context]:
         """Return the contexts of what is called when a future is done. Raises `TypeError` if it is none
