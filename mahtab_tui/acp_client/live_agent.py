@@ -166,7 +166,9 @@ class LiveAgent:
 
     def stop(self) -> None:
         """Stop the answer."""
-        self._host.cancelled.set()
+        # Not if it has ended meanwhile: the next question may have begun on its thread.
+        if self._turn is not None:
+            self._host.cancelled.set()
         self._stopping.set()
         self._withdraw_permissions()
 

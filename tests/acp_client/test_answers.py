@@ -346,9 +346,9 @@ def test_a_question_that_ends_while_it_is_cancelled_leaves_the_next_one(
     it.store.wait(tags.AGENT_SESSION, turn=1)
     start_thread("second", ask, 1)
     start_thread("watch", watch_second)
-    monkeypatch.setattr(OutsideAgent, "stop", stop_late)
-    cancellation.cancel()
-    monkeypatch.undo()
+    with monkeypatch.context() as patch:
+        patch.setattr(OutsideAgent, "stop", stop_late)
+        cancellation.cancel()
     assert answers[0].result(60) == "Spent."
     assert answers[1].result(60) == "Spent."
 
