@@ -33,6 +33,7 @@ from mahtab_tui.worker.describing.table_lines import (
     head_lines,
     table_lines,
 )
+from mahtab_tui.worker.values.secret_names import HIDDEN_VALUE
 from tests.benchmarks.answers.tables import SOURCES
 from tests.hostile import HOSTILE
 
@@ -324,6 +325,34 @@ def test_columns_are_described_without_secrets() -> None:
     expected_texts = ("' padded'", f"{'x' * 39}…", "{'a': int}", "[1, 2]", "(0, 1]", "NaT")
     assert [expected_text for expected_text in expected_texts if expected_text not in text] == []
     assert [secret for secret in ("hunter2", "sesame") if secret in text] == []
+
+
+@pytest.mark.parametrize(
+    "label", ["password", "password" + " again" * 10, "again " * 10 + "password"]
+)
+@pytest.mark.parametrize("values", [[1_234, 9_876], [1_234.5, 9_876.5]], ids=["whole", "fractions"])
+def test_numbers_in_a_column_with_the_name_of_a_secret_are_not_described(
+    label: str, values: list[float]
+) -> None:
+    columns = {label: values, "n": [5, 6]}
+    frame = pd.DataFrame(columns)
+    # Twelve rows have a line for each column, with its smallest and largest value.
+    frames = [frame, pd.concat([frame] * 6), pl.DataFrame(columns), pa.table(columns)]
+    described_values = [*frames, frame[label], pl.Series(label, values)]
+    texts = [describe_value("it", value, LIMIT) for value in described_values]
+    assert [text for text in texts if "1234" in text or "9876" in text] == []
+    assert all(HIDDEN_VALUE in text for text in texts)
+
+
+def test_fields_of_an_array_with_the_name_of_a_secret_are_not_described() -> None:
+    login = np.dtype([("user", "U9"), ("password", "i8")])
+    array = np.array([(1, ("Ann", 1_234))], dtype=[("id", "i8"), ("login", login)])
+    hidden = f"(1, ('Ann', {HIDDEN_VALUE}))"
+    assert describe_value("it", array, LIMIT).endswith(hidden)
+    assert describe_value("it", array[0:1].reshape(()), LIMIT).endswith(hidden)
+    objects = np.empty(1, dtype=object)
+    objects[0] = ("Ann", (1, 2))
+    assert describe_value("it", objects, LIMIT).endswith("('Ann', (1, 2))")
 
 
 def test_secret_looking_variables_are_omitted() -> None:

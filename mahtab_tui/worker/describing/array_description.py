@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from ..values.secret_names import HIDDEN_VALUE, looks_secret
 from ..values.summaries import one_line
 from .column_facts import number_text
 from .described_columns import label_literal
@@ -19,11 +20,12 @@ def array_lines(name: str, kind: str, value: Any) -> list[str]:
     dtype = one_line(str(value.dtype), MAX_ROW_CHARS)
     lines = [f"{name}: {kind}, {dtype}, shape {value.shape}{_extent(value)}"]
     if not value.ndim:
-        return [*lines, f"value: {_item(value.tolist())}"]
+        return [*lines, f"value: {_item(value.tolist(), value.dtype)}"]
     if not value.size:
         return lines
     first_items = value[(0,) * (value.ndim - 1)][:FIRST_ITEMS]
-    return [*lines, *first_values_lines(list(map(_item, first_items.tolist())), value.size)]
+    texts = [_item(item, value.dtype) for item in first_items.tolist()]
+    return [*lines, *first_values_lines(texts, value.size)]
 
 
 def _extent(value: Any) -> str:
@@ -46,9 +48,16 @@ def _extent(value: Any) -> str:
     return f", min {low_text}, max {high_text}{missing_text}"
 
 
-def _item(item: object) -> str:
+def _item(item: object, dtype: Any) -> str:
+    """Return an item as text, without its fields that have the name of a secret."""
     if type(item) is float:
         return f"{item:.6g}"
-    if type(item) is tuple:
-        return f"({', '.join(map(_item, item))})"
-    return label_literal(item)
+    if type(item) is not tuple:
+        return label_literal(item)
+    # An array of any objects may have tuples, too, whose parts have no names.
+    names = dtype.names or [""] * len(item)
+    parts = [
+        HIDDEN_VALUE if looks_secret(name) else _item(part, dtype[name] if name else dtype)
+        for name, part in zip(names, item)
+    ]
+    return f"({', '.join(parts)})"

@@ -63,13 +63,13 @@ def describe_column(
     """
     name = label_text(label)
     visible_rows = min(rows, head_rows)
-    if head is None:
-        return DescribedColumn(name, dtype, ["…"] * visible_rows, facts)
-    is_number = head.right
-    if looks_secret(name) and not is_number:
+    # The label itself, because the name of a long one is cut.
+    if looks_secret(label if type(label) is str else name):
         if facts is not None:
             facts = ColumnFacts(facts.rows, facts.is_complete, facts.missing)
         return DescribedColumn(name, dtype, [HIDDEN_VALUE] * visible_rows, facts)
+    if head is None:
+        return DescribedColumn(name, dtype, ["…"] * visible_rows, facts)
     return DescribedColumn(name, dtype, cell_texts(head, visible_rows, missing_text), facts)
 
 
