@@ -10,12 +10,13 @@ import io
 import itertools
 import json
 import os
+import resource
 import signal
 import warnings
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 from hypothesis import example, given
@@ -318,6 +319,7 @@ def test_edit_refuses_ambiguous_or_unencodable_text(
     [
         (b"a = 1\r\nb = 2\r\n", "b = 2", "b = 2\nc = 3", b"a = 1\r\nb = 2\r\nc = 3\r\n"),
         (b"a = 1\nb = 2\n", "a = 1\r\nb", "a = 1\r\nc = 2\r\nb", b"a = 1\nc = 2\nb = 2\n"),
+        (b"a\r\nb\r\n", "\nb", "\nc\nd", b"a\r\nc\r\nd\r\n"),
         (b"caf\xe9 one\n", "café one", "café für zwei", b"caf\xe9 f\xfcr zwei\n"),
         ("“5 €”\n".encode("cp1252"), "5 €", "6 €", "“6 €”\n".encode("cp1252")),
         (b"\x81\xff one\n", "one", "é", b"\x81\xff \xc3\xa9\n"),
@@ -333,6 +335,72 @@ def test_edit_keeps_line_ends_and_encoding(
     file.write_bytes(original_bytes)
     edit("a.py", old, new)
     assert file.read_bytes() == edited_bytes
+
+
+@pytest.mark.parametrize(
+    ("original_bytes", "old", "new", "edited_bytes", "sentence"),
+    [
+        (b"a\nb\n", "a\n", "a\r\n", b"a\r\nb\n", "only line ends changed"),
+        (b"a\r\nb\r\n", "a\r\n", "a\n", b"a\nb\r\n", "only line ends changed"),
+        (b"a\nb\r\nc\r\n", "a\n", "a\r\n", b"a\r\nb\r\nc\r\n", "only line ends changed"),
+        (b"a\nb\n", "a", "a", b"a\nb\n", "nothing changed"),
+    ],
+)
+def test_edit_says_so_if_no_words_change(
+    project: Path,
+    capsys: pytest.CaptureFixture[str],
+    original_bytes: bytes,
+    old: str,
+    new: str,
+    edited_bytes: bytes,
+    sentence: str,
+) -> None:
+    file = project / "a.txt"
+    file.write_bytes(original_bytes)
+    edit("a.txt", old, new)
+    assert file.read_bytes() == edited_bytes
+    assert capsys.readouterr().out == f"a.txt: {sentence}\n"
+
+
+def test_no_line_is_similar_to_blanks(project: Path) -> None:
+    (project / "a.txt").write_text("a\n\nb\n")
+    with pytest.raises(ValueError, match=r"does not occur\.$"):
+        edit("a.txt", "   ", "c")
+
+
+def test_an_interrupt_after_an_edit_is_not_hidden(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def replace_and_interrupt(source: str, target: str, real_replace: Any = os.replace) -> None:
+        real_replace(source, target)
+        raise KeyboardInterrupt
+
+    (project / "a.txt").write_text("a\n")
+    monkeypatch.setattr(os, "replace", replace_and_interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        edit("a.txt", "a", "b")
+    assert (project / "a.txt").read_text() == "b\n"
+
+
+def test_a_file_that_could_not_be_created_can_be_created_later(project: Path) -> None:
+    with pytest.raises(ValueError, match=r"utf-8, which has no '\\ud800'"):
+        create("deep/a.txt", "x\ud800y")
+    assert list(project.iterdir()) == []
+    create("deep/a.txt", "x\udc80y\r\n")
+    assert (project / "deep/a.txt").read_bytes() == b"x\x80y\r\n"
+
+
+def test_a_file_that_could_not_be_written_to_its_end_is_removed(project: Path) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10, limits[1]))
+    try:
+        with pytest.raises(OSError, match="too large"):
+            create("a.txt", "x" * 100_000)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert list(project.iterdir()) == []
 
 
 def test_create_makes_folders_and_never_overwrites(project: Path) -> None:
@@ -354,6 +422,8 @@ def test_a_changed_module_is_reloaded(
     assert a_module_of_ours.value == 22
     edit("a_module_of_ours.py", "value = 22", "value = (")
     assert "could not be reloaded" in capsys.readouterr().out
+    edit("a_module_of_ours.py", "value = (", "raise SystemExit(3)")
+    assert "could not be reloaded: SystemExit: 3" in capsys.readouterr().out
 
 
 def test_claude_sessions_are_read(project: Path, home: Path) -> None:

@@ -47,9 +47,11 @@ def edit(path: str, old: str, new: str) -> None:
     end = "\n"
     if old_text.count("\r\n") * 2 > old_text.count("\n"):
         end = "\r\n"
-    if old not in old_text:
+    # If `old` has line ends and occurs with them, those of `new` are meant, too. A "\n" at its start
+    # that follows a "\r" in the file is not a line end.
+    if "\n" not in old or old not in old_text or f"\r{old}" in old_text:
         old = _LINE_END.sub(end, old)
-    new = _LINE_END.sub(end, new)
+        new = _LINE_END.sub(end, new)
     start = old_text.find(old)
     if start == -1:
         raise ValueError(f"{path}: the text to replace does not occur.{_nearest(old_text, old)}")
@@ -62,25 +64,35 @@ def edit(path: str, old: str, new: str) -> None:
     _write(path, new_text, encoding)
     diff = unified_diff(old_text.splitlines(), new_text.splitlines(), context_lines=2)
     if diff:
-        diff = [f"--- {path}", f"+++ {path}", *diff]
-    print("\n".join(diff))
+        print("\n".join([f"--- {path}", f"+++ {path}", *diff]))
+    elif new_text == old_text:
+        print(f"{path}: nothing changed")
+    else:
+        print(f"{path}: only line ends changed")
     _reload(path)
 
 
 def create(name: str, content: str) -> None:
     """Write a new file and make its folders; an existing file is not changed.
 
-    Raises FileExistsError.
+    Raises FileExistsError, and ValueError if UTF-8 cannot encode the content.
     Example: create("notes/plan.md", "# Plan\\n").
     """
+    data = _encode(name, content, "utf-8")
     os.makedirs(os.path.dirname(os.path.abspath(name)), exist_ok=True)
     try:
-        with open(name, "x", encoding="utf-8", errors="surrogateescape", newline="") as file:
-            file.write(content)
+        file = open(name, "xb")  # noqa: SIM115  (an error here must not delete the file)
     except FileExistsError:
         raise FileExistsError(
             f"{name} already exists; change it with edit(path, old, new)"
         ) from None
+    try:
+        with file:
+            file.write(data)
+    except BaseException:
+        with suppress(FileNotFoundError):
+            os.unlink(name)
+        raise
     count = content.count("\n") + (bool(content) and not content.endswith("\n"))
     print(f"{name}: {count:,} lines written")
     _reload(name)
@@ -106,14 +118,19 @@ def _read_text(path: str) -> tuple[str, str]:
     return text, "utf-8"
 
 
-def _write(path: str, text: str, encoding: str) -> None:
-    """Replace a file's text atomically, keeping its mode and links."""
+def _encode(path: str, text: str, encoding: str) -> bytes:
     try:
-        data = text.encode(encoding, "surrogateescape")
+        return text.encode(encoding, "surrogateescape")
     except UnicodeEncodeError as error:
         raise ValueError(
             f"{path} is written in {encoding}, which has no {text[error.start]!r}; nothing was changed"
         ) from None
+
+
+def _write(path: str, text: str, encoding: str) -> None:
+    """Replace a file's text atomically. Its mode stays, and symbolic links still lead to it; other
+    hard links keep the old text."""
+    data = _encode(path, text, encoding)
     target = os.path.realpath(path)
     mode = os.stat(target).st_mode & 0o7777
     folder = os.path.dirname(target)
@@ -124,13 +141,18 @@ def _write(path: str, text: str, encoding: str) -> None:
         os.chmod(draft, mode)
         os.replace(draft, target)
     except BaseException:
-        os.unlink(draft)
+        # It is missing if an interrupt came after it had been renamed.
+        with suppress(FileNotFoundError):
+            os.unlink(draft)
         raise
 
 
 def _nearest(text: str, old: str) -> str:
-    """Return a sentence about the line most like the first one of `old`; empty if none is."""
+    """Return a sentence about the line most like the first one of `old`; empty if none is, or `old`
+    is blank."""
     first_line = old.strip().split("\n")[0].strip()
+    if not first_line:
+        return ""
     lines = [line.strip() for line in text.split("\n")[:_MAX_COMPARED_LINES]]
     close = late_import("difflib").get_close_matches(first_line, lines, n=1, cutoff=0.7)
     if close:
@@ -148,7 +170,7 @@ def _reload(path: str) -> None:
             importlib.invalidate_caches()
             try:
                 importlib.reload(module)
-            except Exception as error:  # raised by the user's module
+            except (Exception, SystemExit) as error:  # raised by the user's module
                 print(f"{name} could not be reloaded: {type(error).__name__}: {error}")
             else:
                 print(f"{name} was reloaded")
