@@ -7,6 +7,7 @@ import codecs
 import errno
 import os
 import stat
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -26,7 +27,9 @@ AMBIGUOUS_BYTES = frozenset(range(0x80, 0xA0))
 UNDEFINED_BYTES = frozenset((0x81, 0x8D, 0x8F, 0x90, 0x9D))
 """Undefined in Windows-1252."""
 
-_FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+# A folder that may be entered need not be one that may be listed, which only Linux tells apart.
+FOLDER_FLAGS = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+"""Those of a folder from which `open_stepwise` begins."""
 # Opening a pipe must not wait for a writer, and a terminal must not become that of the process.
 _FILE_FLAGS = (
     os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | getattr(os, "O_NOCTTY", 0)
@@ -108,7 +111,7 @@ class ConfinedFolder:
         relative_path = self._relative_path(path)
         real_folder = os.path.realpath(self.folder)
         try:
-            folder_descriptor = os.open(real_folder, _FOLDER_FLAGS)
+            folder_descriptor = os.open(real_folder, FOLDER_FLAGS)
         except OSError as error:
             raise ConfinedFolderError(
                 f"The folder {self.folder} cannot be read: {error.strerror}."
@@ -119,7 +122,7 @@ class ConfinedFolder:
             if os.path.commonpath([real_folder, real_path]) != real_folder:
                 raise OSError(errno.ELOOP, "")
             parts = os.path.relpath(real_path, real_folder).split("/")
-            descriptor = _open_stepwise(folder_descriptor, parts)
+            descriptor = open_stepwise(folder_descriptor, parts)
         except OSError as error:
             raise self._error(path, error) from None
         finally:
@@ -178,7 +181,7 @@ class ConfinedFolder:
         return ConfinedFolderError(f"{path} cannot be read: {error.strerror}.")
 
 
-def _open_stepwise(root: int, parts: list[str]) -> int:
+def open_stepwise(root: int, parts: Sequence[str]) -> int:
     """Open a file below a folder, one part of its path after the other. Raises `OSError`.
 
     Args:
@@ -187,15 +190,17 @@ def _open_stepwise(root: int, parts: list[str]) -> int:
     folder = os.dup(root)
     try:
         for part in parts[:-1]:
-            subfolder = os.open(part, _FOLDER_FLAGS, dir_fd=folder)
+            subfolder = os.open(part, FOLDER_FLAGS, dir_fd=folder)
             os.close(folder)
             folder = subfolder
         return os.open(parts[-1], _FILE_FLAGS, dir_fd=folder)
     except NotADirectoryError:
         # O_DIRECTORY also raises this for a link.
+        mode = 0
         with suppress(OSError):
-            if stat.S_ISLNK(os.stat(part, dir_fd=folder, follow_symlinks=False).st_mode):
-                raise OSError(errno.ELOOP, "") from None
+            mode = os.stat(part, dir_fd=folder, follow_symlinks=False).st_mode
+        if stat.S_ISLNK(mode):
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP)) from None
         raise
     finally:
         os.close(folder)

@@ -13,7 +13,7 @@ from typing import IO
 from mahtab_tui.bus.file_sizes import format_size
 from mahtab_tui.bus.prompt import shorten
 from mahtab_tui.kernel.values import FolderEntry, FolderListing
-from mahtab_tui.knowledge.confined_folder import BinaryFile
+from mahtab_tui.knowledge.confined_folder import FOLDER_FLAGS, BinaryFile, open_stepwise
 from mahtab_tui.llm.pictures import (
     MAX_FILE_BYTES,
     PICTURE_HEAD_BYTES,
@@ -88,13 +88,20 @@ def _describe_sizes(smallest: int, largest: int) -> str:
 
 @contextmanager
 def open_without_links(path: Path) -> Iterator[IO[bytes]]:
-    """Open a file whose path contains no links. Raises `OSError`, also if a pipe or a link has
-    since replaced the file."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
-    with open(descriptor, "rb") as file:
+    """Open a file whose absolute path contains no links. Raises `OSError`, also if a pipe has since
+    replaced the file, or a link has replaced the file or a folder above it."""
+    root = os.open("/", FOLDER_FLAGS)
+    try:
+        descriptor = open_stepwise(root, path.parts[1:])
+    finally:
+        os.close(root)
+    try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise OSError(0, "not a file")
-        yield file
+        with open(descriptor, "rb", closefd=False) as file:
+            yield file
+    finally:
+        os.close(descriptor)
 
 
 def read_text(path: Path) -> str:

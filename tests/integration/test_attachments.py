@@ -14,7 +14,7 @@ from mahtab_tui.bus.masking import MASK, Secrets
 from mahtab_tui.bus.values import Status
 from mahtab_tui.kernel.masked import MaskedKernel
 from mahtab_tui.llm.variable_texts import join_variables
-from mahtab_tui.session.attached_files import MAX_ATTACHMENT_CHARS
+from mahtab_tui.session.attached_files import MAX_ATTACHMENT_CHARS, read_text, resolve_links
 from mahtab_tui.session.attachments import MAX_TOTAL_CHARS, Attachment, Attachments
 from mahtab_tui.session.descriptions import MAX_DESCRIPTION_CHARS, VariableDescriptions
 from mahtab_tui.session.mentions import MentionChip
@@ -140,6 +140,30 @@ def test_link_leaving_the_project_is_refused_until_its_target_is_named(
     if "key" in refused.problem:
         [sent] = gather(cells, refused.problem.partition("; write ")[2].removesuffix(" to send it"))
         assert sent.text == "PRIVATE KEY"
+
+
+@pytest.mark.parametrize("replaced_path", ["inside/docs/notes.txt", "inside/docs", "inside"])
+def test_link_that_replaces_a_file_or_a_folder_above_it_is_not_followed(
+    project: Path, replaced_path: str
+) -> None:
+    for folder in ("inside", "outside"):
+        (project / folder / "docs").mkdir(parents=True)
+        (project / folder / "docs" / "notes.txt").write_text(folder)
+    path, _ = resolve_links(project / "inside" / "docs" / "notes.txt", [project / "inside"])
+    assert read_text(path) == "inside"
+    (project / replaced_path).rename(project / "moved")
+    (project / replaced_path).symlink_to(project / replaced_path.replace("inside", "outside"))
+    with pytest.raises(OSError, match="symbolic links"):
+        read_text(path)
+
+
+def test_what_is_not_a_file_leaves_no_descriptor_open(project: Path) -> None:
+    os.mkfifo(project / "pipe")
+    descriptor_count = len(os.listdir("/dev/fd"))
+    for path in (project, project / "pipe"):
+        with pytest.raises(OSError, match="not a file"):
+            read_text(path.resolve())
+    assert len(os.listdir("/dev/fd")) == descriptor_count
 
 
 def test_link_in_a_named_folder_cannot_leave_that_folder(
