@@ -21,6 +21,17 @@ from mahtab_tui.worker.values.html_words import html_words
         ("<b>12</b><i>3</i>4", "1234"),
         ("one\ntwo <pre>a\n\n  b <b>c</b>\nd</pre> three\nfour", "one two\na\nb c\nd\nthree four"),
         ("<pre>1\n2", "1\n2"),
+        ("<title>Report</title></head><body>Sales rose", "Report\nSales rose"),
+        ("<html>1<head>2</head>3<header>4</header>5", "1\n2\n3\n4\n5"),
+        ("1<address>2</address>3<textarea>4</textarea>5", "1\n2\n3\n4\n5"),
+        ("1<dialog>2</dialog>3<menu>4</menu>5", "1\n2\n3\n4\n5"),
+        ("1<select><optgroup>2</select>3<input>4", "1 2 3 4"),
+        ("<!DOCTYPE html><p>1", "1"),
+        ("<?xml version='1.0'?>\n<!doctype html PUBLIC 'x'>1", "1"),
+        ("<!doctype html", ""),
+        ("1 <? 2 and 3 <! 4", "1 <? 2 and 3 <! 4"),
+        ("&lt;b&gt; &#60; &#x3C; &eacute &notit; &amp;lt;", "<b> < < é ¬it; &lt;"),
+        (f"&lt; &#{'9' * 5_000}; &#{'9' * 30}; &gt;", f"< &#{'9' * 5_000}; � >"),
     ],
 )
 def test_words_of_html_stay_apart(html: str, words: str) -> None:

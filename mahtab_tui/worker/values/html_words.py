@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from contextlib import suppress
 
 from ..stdlib import late_import
 
@@ -11,25 +10,28 @@ _UNREAD_MARKUP = re.compile(
     r"""
     <(?:script|style)\b .*? (?: </(?:script|style)\s*> | \Z )   # code, and how things look
     | <!-- .*? (?: --> | \Z )                                   # a comment
+    | <(?:!doctype\b|\?[a-z]) [^>]* >?                          # a declaration, as of XML
     """,
     re.IGNORECASE | re.DOTALL | re.VERBOSE,
 )
 _LINE_TAG = re.compile(
     r"""
     </? (?:
-        p | div | h[1-6] | pre | blockquote | br | hr
+        html | head | title | body
+        | p | div | h[1-6] | pre | blockquote | address | br | hr
         | li | ul | ol | dl
         | tr | table | caption
+        | dialog | hgroup | menu | search
         | section | article | header | footer | main | nav | aside
         | figure | figcaption | details | summary
-        | form | fieldset | legend
+        | form | fieldset | legend | textarea
     ) \b [^>]* >?
     """,
     re.IGNORECASE | re.VERBOSE,
 )
 """A tag before or after which a line begins."""
 _WORD_TAG = re.compile(
-    r"</? (?: td | th | dt | dd | option | button | label | sup | sub ) \b [^>]* >?",
+    r"</? (?: td | th | dt | dd | select | optgroup | option | input | button | label | sup | sub ) \b [^>]* >?",
     re.IGNORECASE | re.VERBOSE,
 )
 """A tag that separates words, and numbers: two cells are not one number."""
@@ -40,6 +42,10 @@ _PREFORMATTED_OR_SPACE = re.compile(
     """,
     re.IGNORECASE | re.DOTALL | re.VERBOSE,
 )
+_REFERENCE = re.compile(r"&(?:#[0-9]+|#[xX][0-9a-fA-F]+|[^\t\n\f <&#;]{1,32});?")
+"""A reference to a character, such as ``&lt;`` and ``&#60;``, as `html.unescape` knows them."""
+_MAX_REFERENCE_CHARS = 40
+"""A longer one stays as it is: to read a number takes long, and Python refuses thousands of digits."""
 _ANY_TAG = re.compile(r"</?[a-zA-Z][^>]*>?")
 
 
@@ -60,9 +66,15 @@ def html_words(html: str) -> str:
     text = _LINE_TAG.sub("\n", text)
     text = _ANY_TAG.sub("", text)
 
-    # References go last: `&lt;b&gt;` is a text about a tag. Python refuses those of thousands of
-    # digits.
-    with suppress(ValueError):
-        text = late_import("html").unescape(text)
+    # References go last: `&lt;b&gt;` is a text about a tag.
+    text = _REFERENCE.sub(_unescape, text)
     lines = [line.strip() for line in text.split("\n")]
     return "\n".join(line for line in lines if line)
+
+
+def _unescape(match: re.Match[str]) -> str:
+    reference = match[0]
+    if len(reference) > _MAX_REFERENCE_CHARS:
+        return reference
+    character: str = late_import("html").unescape(reference)
+    return character
