@@ -10,6 +10,7 @@ import shutil
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import nbformat
 import pytest
@@ -28,7 +29,7 @@ from mahtab_tui.session.checking.check import (
     session_check,
     unprotected_reason,
 )
-from mahtab_tui.session.checking.comparison import Comparison
+from mahtab_tui.session.checking.comparison import Comparison, Judgement, compare_outcomes
 from mahtab_tui.session.checking.fresh_run import CheckStopped
 from mahtab_tui.session.checking.project_copy import (
     CheckError,
@@ -694,6 +695,37 @@ def test_what_is_not_copied_is_said_once(
     report = run(notebook_check(path, load_settings()))
     assert [comparison.verdict for comparison in report.comparisons] == [verdict]
     assert list(report.remarks) == ["Left out of the copy: pipe (it is not a regular file)."]
+
+
+def test_a_second_run_repeats_no_remarks_and_changes_no_report(
+    project: Path, tmp_path: Path
+) -> None:
+    os.mkfifo(project / "pipe")
+    path = write_notebook(tmp_path / "n.ipynb", cell("1", value("1")))
+    check = notebook_check(path, load_settings())
+    check.add_remark("First.")
+    first_report = run(check)
+    check.add_remark("Second.")
+    second_report = run(check)
+    omission = "Left out of the copy: pipe (it is not a regular file)."
+    assert list(first_report.remarks) == ["First.", omission]
+    assert list(second_report.remarks) == ["First.", "Second.", omission]
+
+
+def test_a_check_that_is_stopped_while_it_compares_has_no_report(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check = notebook_check(
+        write_notebook(tmp_path / "n.ipynb", cell("1", value("1"))), load_settings()
+    )
+
+    def stop_and_compare(*outcomes: Any, **options: Any) -> Judgement:
+        check.stop()
+        return compare_outcomes(*outcomes, **options)
+
+    monkeypatch.setattr(check_module, "compare_outcomes", stop_and_compare)
+    with pytest.raises(CheckStopped):
+        run(check)
 
 
 def test_without_protection_no_link_leads_out_of_the_copy(project: Path) -> None:

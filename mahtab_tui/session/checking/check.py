@@ -161,7 +161,7 @@ class Check:
             )
 
     def add_remark(self, sentence: str) -> None:
-        """Add a sentence to the report."""
+        """Add a sentence to the reports of later runs."""
         self._remarks.append(sentence)
 
     @property
@@ -170,7 +170,8 @@ class Check:
         return len(self._recording.cells)
 
     def stop(self) -> None:
-        """Stop the check; `run` then raises `CheckStopped`. Returns at once."""
+        """Stop the check; `run` then raises `CheckStopped`, unless it has its report. Returns at
+        once."""
         self._stopped.set()
         kernel = self._kernel
         if kernel is not None:
@@ -189,21 +190,25 @@ class Check:
             CheckError: The cells cannot run.
             CheckStopped: `stop` was called.
         """
+        remarks = list(self._remarks)
         on_progress("copying the folder")
         runs = [self._run_once(RUN_WIDTHS[0], on_progress, "", timeout)]
-        saved = self._read_saved(on_progress)
+        if runs[0].copy_remark:
+            remarks.append(runs[0].copy_remark)
+        saved = self._read_saved(on_progress, remarks)
         comparisons = list(self._compare(runs, saved))
         # Only a difference that a second fresh run shows, too, is one.
         if any(comparison.verdict == "different" for comparison in comparisons):
             note = ", again to find out what differs each time"
             runs.append(self._run_once(RUN_WIDTHS[1], on_progress, note, timeout))
             comparisons = list(self._compare(runs, saved))
-        remarks = self._remarks
         if not all(comparison.verdict == "same" for comparison in comparisons):
             remarks = [*_changed_files(self._recording.cells, runs[0].modified_at), *remarks]
         has_run = bool(runs[0].failures or runs[0].outcomes.keys() - runs[0].unknown_reasons.keys())
         if not has_run:
             remarks = [_NOTHING_RAN, *remarks]
+        if self._stopped.is_set():
+            raise CheckStopped
         return CheckReport(comparisons, remarks, has_run)
 
     def _run_once(
@@ -218,14 +223,14 @@ class Check:
         copy = ProjectCopy(self._project)
         try:
             copy.fill(links=self.is_confined, is_stopped=self._stopped.is_set)
-            if not note and (remark := copy.describe()):
-                self._remarks.append(remark)
+            copy_remark = copy.describe()
             kernel = self._start(copy, columns)
             run = run_cells(
                 kernel, copy, cells, timeout=timeout, stopped=self._stopped, on_cell=report
             )
             variables = kernel.kernel.variables()
             run.variables = {variable.name: variable for variable in variables}
+            run.copy_remark = copy_remark
             run.modified_at = copy.modified_at
             run.fingerprints = kernel.kernel.fingerprints(list(run.variables))
             return run
@@ -264,14 +269,17 @@ class Check:
 
     # Variables
 
-    def _read_saved(self, on_progress: Callable[[str], object]) -> SavedVariables | None:
-        """Read the session's saved variables in a kernel of their own; None if there are none."""
+    def _read_saved(
+        self, on_progress: Callable[[str], object], remarks: list[str]
+    ) -> SavedVariables | None:
+        """Read the session's saved variables in a kernel of their own; None if there are none.
+        remarks: a sentence that says why is added to them."""
         session = self._recording.session
         if not session:
             return None
         target = save_target(session, 0)
         if target is None or not is_saved(session):
-            self._remarks.append("Variables were not compared, because the session has saved none.")
+            remarks.append("Variables were not compared, because the session has saved none.")
             return None
         on_progress("reading the saved variables")
         copy = ProjectCopy(self._project)
@@ -296,7 +304,7 @@ class Check:
                 # An error about several files has no description of its own.
                 description = error.strerror or "some of its files cannot be read"
                 reason = f"{target.folder} cannot be copied: {description}."
-            self._remarks.append(f"Variables were not compared: {reason}")
+            remarks.append(f"Variables were not compared: {reason}")
             return None
         finally:
             self._end(copy)

@@ -121,6 +121,8 @@ class FreshRun:
     variables: dict[str, Variable] = field(default_factory=dict)
     modified_at: Mapping[str, float] = field(default_factory=dict)
     """When the files of the project were changed (see `ProjectCopy`)."""
+    copy_remark: str = ""
+    """What was not copied, as sentences."""
 
 
 class CheckKernel:
