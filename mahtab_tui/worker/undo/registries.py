@@ -226,8 +226,17 @@ def read_source_cache() -> dict[str, object]:
     return {
         name: entry
         for name, entry in list(cache.items())
-        if (len(entry) == 1 or entry[1] is None) and not name.startswith((CELL, "<"))
+        if not name.startswith((CELL, "<")) and _is_no_file(name, entry)
     }
+
+
+def _is_no_file(name: str, entry: tuple[Any, ...]) -> bool:
+    """Return whether a source of `linecache` is not that of a file."""
+    if len(entry) > 1:
+        return entry[1] is None
+    # What is read later comes from the file if there is one. Each traceback adds such entries, in
+    # asyncio's debug mode also those of the kernel.
+    return not os.path.exists(name)
 
 
 def write_source_cache(old_cache: dict[str, object]) -> None:
