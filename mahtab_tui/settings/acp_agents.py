@@ -19,8 +19,6 @@ _KEY_NAME = re.compile(
     re.IGNORECASE,
 )
 """A part of the name of a variable whose value is likely a key."""
-_HARMLESS_NAME = re.compile(r"TOKENIZERS_\w*|(?:\w*_)?MAX_(?:\w*_)?TOKENS|SSH_AUTH_SOCK")
-"""A name of a variable that has such a part, and no key."""
 _LOGIN_IN_ADDRESS = re.compile(r"://(?:[^/@\s]+|[^/@\s:]*:[^@\s]{1,1000})@")
 """A part of an address that has a user's name, which may be a key, or a password in it."""
 _WITHHELD_NAMES = ("CLAUDECODE", "MAHTAB_")
@@ -71,7 +69,9 @@ def _is_withheld(name: str, value: str) -> bool:
     """Return whether a variable of the environment is not for agents."""
     if name.startswith(_WITHHELD_NAMES):
         return True
-    if _KEY_NAME.search(name) and not _HARMLESS_NAME.fullmatch(name):
+    is_limit = "MAX_" in name and name.endswith("_TOKENS")
+    is_harmless = is_limit or name.startswith(("TOKENIZERS_", "SSH_AUTH_SOCK"))
+    if _KEY_NAME.search(name) and not is_harmless:
         return True
     # Without its proxy, an agent reaches nothing.
     return not name.upper().endswith("_PROXY") and _LOGIN_IN_ADDRESS.search(value) is not None
