@@ -21,7 +21,9 @@ def encode_text(text: str) -> str | bytes:
 
 
 def decode_text(value: object) -> str:
-    """Return a stored text."""
+    """Return a stored text; an empty one if it is missing, as in a damaged file."""
+    if value is None:
+        return ""
     if not isinstance(value, bytes):
         return str(value)
     try:

@@ -294,7 +294,7 @@ def _match_query(query_words: Sequence[str], folder: str | bytes | None) -> str:
 @functools.lru_cache(maxsize=20_000)
 def _description_words(stored_texts: tuple[str | None, ...]) -> str:
     """Return the words of a session's id, name, folder and title."""
-    return words(" ".join(decode_text(text or "") for text in stored_texts))
+    return words(" ".join(decode_text(text) for text in stored_texts))
 
 
 def _has_words(text: str, query_words: Sequence[str]) -> bool:

@@ -91,8 +91,8 @@ def session_row(columns: Sequence[Any]) -> SessionRow:
         _valid_time(started),
         _valid_time(last),
         record_count,
-        decode_text(first or ""),
-        decode_text(title or ""),
+        decode_text(first),
+        decode_text(title),
     )
 
 

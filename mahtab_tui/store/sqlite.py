@@ -199,7 +199,9 @@ class SqliteStore:
         """Return the whole output of a cell; None if it was not stored, or while the cell runs.
         Raises `StoreError`."""
         rows = self._fetch(_LAST_OUTPUT, *records.OUTPUTS, cell)
-        return decode_text(rows[0][0]) if rows else None
+        if not rows or rows[0][0] is None:
+            return None
+        return decode_text(rows[0][0])
 
     def pictures(self, cell: int) -> list[str]:
         """Return the stored pictures displayed by a cell, as base64. Raises `StoreError`."""

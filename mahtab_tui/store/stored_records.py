@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from mahtab_tui.bus.codec import InvalidRecord, decode
+from mahtab_tui.bus.codec import MAX_INTEGER, InvalidRecord, decode
 from mahtab_tui.bus.records import AssistantChat, Record, ReplOut, encode
 from mahtab_tui.store.database import decode_text, encode_text
 
@@ -94,6 +94,11 @@ def decode_row(row: StoredRow) -> Record | None:
         raise InvalidRecord("The attributes are not JSON.") from None
     if not isinstance(row.tag, str) or not isinstance(row.time, float):
         raise InvalidRecord("The tag or the time is missing.")
+    # False for infinities and NaN.
+    if not -MAX_INTEGER <= row.time < MAX_INTEGER:
+        raise InvalidRecord("The time is not a number of seconds.")
+    if not isinstance(row.text, str | bytes):
+        raise InvalidRecord("The text is missing.")
     return decode(row.tag, decode_text(row.text), attributes, row.time)
 
 

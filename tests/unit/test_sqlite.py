@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import json
+import math
 import signal
 import sqlite3
 import stat
@@ -20,10 +21,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mahtab_tui.bus import StoreError
+from mahtab_tui.bus.codec import InvalidRecord
 from mahtab_tui.bus.records import NotebookOpened, Record
 from mahtab_tui.store.session_list import list_sessions
 from mahtab_tui.store.session_removal import delete_records
 from mahtab_tui.store.sqlite import RecordPage, SqliteStore, fork_session, load_records
+from mahtab_tui.store.stored_records import decode_row, encode_row
 from tests import tags
 from tests.records import made
 from tests.unit.sqlite_sessions import cell, run, spoil, texts
@@ -432,6 +435,38 @@ def test_unreadable_record_is_skipped_and_counted(path: Path, attrs: object) -> 
     store.append(cell(9))
     store.close()
     assert load_records(path, "s").unreadable == 4, "an unreadable partial record stays"
+
+
+def test_record_without_a_text_or_a_time_is_skipped_and_counted(path: Path) -> None:
+    store = SqliteStore(path, "s", name="n")
+    for number in range(5):
+        store.append(output(number, f"output {number}"))
+    store.close()
+    # The original tables accept no NULL, unless their file is damaged.
+    for table in ("record", "session"):
+        spoil(path, f"create table copy as select * from {table}")
+        spoil(path, f"drop table {table}")
+        spoil(path, f"alter table copy rename to {table}")
+    for statement in (
+        "update session set name = null",
+        "update record set text = null where number = 1",
+        "update record set time = null where number = 2",
+        "update record set time = 9e999 where number = 3",
+        "update record set time = 1e300 where number = 4",
+    ):
+        spoil(path, statement)
+    page = load_records(path, "s")
+    assert [record.text for _, record in page.records] == ["output 4"]
+    assert page.unreadable == 4
+    assert store.output(0) is None
+    assert [row.name for row in list_sessions(path)] == [""]
+
+
+@pytest.mark.parametrize("time", [math.nan, math.inf, -math.inf, None, "1"])
+def test_record_with_an_impossible_time_is_damaged(time: object) -> None:
+    row = encode_row(output(1, "one"))
+    with pytest.raises(InvalidRecord, match="time"):
+        decode_row(row._replace(time=time))
 
 
 def test_impossible_path_is_an_error(tmp_path: Path) -> None:
