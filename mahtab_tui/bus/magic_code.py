@@ -81,7 +81,8 @@ _PYTHON_MAGICS = frozenset(("python", "python3"))
 _SHELL_NAMES = frozenset("bash dash ksh sh zsh".split())
 """Programs, and magic commands of cells, that run a text as commands of a shell."""
 _COMMAND_OPTION = re.compile(r"(?:^|[\s'\"])-\w*c")
-"""The option of a shell or of Python that is followed by a command or by code, perhaps among others."""
+"""An option that may be the one of a shell or of Python that is followed by a command or by code,
+perhaps among others."""
 
 
 class CodePart(NamedTuple):
@@ -220,24 +221,32 @@ def _read_magic(call: ast.Call) -> _MagicText:
     first_line, _line_break, body = text.partition("\n")
     if name == "capture":
         return _MagicText(code=body)
-    runs_program = name == "script" or name in _PYTHON_MAGICS or name in _SHELL_NAMES
+    # The words of %%script name the program.
+    programs = {name, *map(basename, first_line.split())}
+    is_script = name == "script"
+    runs_python = name in _PYTHON_MAGICS or (
+        is_script and any(program.startswith("python") for program in programs)
+    )
+    runs_program = is_script or runs_python or name in _SHELL_NAMES
+    command = ""
     if runs_program and _COMMAND_OPTION.search(first_line):
-        program = "" if name == "script" else f"{name} "
-        return _MagicText(command=f"{program}{first_line}\n{body}")
-    if name in _PYTHON_MAGICS:
-        return _MagicText(code=body, is_separate=True)
+        program = "" if is_script else f"{name} "
+        command = f"{program}{first_line}\n{body}"
+    elif is_script and not programs.isdisjoint(_SHELL_NAMES):
+        command = body
+    if runs_python:
+        # Not every option with a `c` is followed by code, instead of which the body runs.
+        return _MagicText(code=body, command=command, is_separate=True)
+    if command:
+        return _MagicText(command=command)
     if name in _COMMAND_MAGICS:
         return _MagicText(command=f"{first_line}\n{body}".strip())
     if name in SHELL_MAGICS:
         return _MagicText(command=f"{name} {first_line}")
     if name == _CAPTURE_MAGIC:
         return _MagicText(command=first_line.partition("=")[2])
-    # The words of %%script name the program.
-    programs = {name, *map(basename, first_line.split())}
     if not programs.isdisjoint(_SHELL_NAMES):
         return _MagicText(command=body)
-    if name == "script" and any(program.startswith("python") for program in programs):
-        return _MagicText(code=body, is_separate=True)
     if name in TEXT_MAGICS or name in _HELP_MAGICS or name == _SEARCH_MAGIC:
         return _MagicText()
     return _MagicText(unread=f"it is not known what %{name[:MAX_NAME_CHARS]} runs")
