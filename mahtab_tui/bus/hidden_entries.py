@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mahtab_tui.bus import records
-from mahtab_tui.bus.entry_names import answer_entry, cell_entry, code_entry, question_entry
+from mahtab_tui.bus.entry_names import cell_entry, code_entry, question_entry
 from mahtab_tui.bus.records import Record
 
 
@@ -13,6 +13,8 @@ class HiddenEntries:
     def __init__(self) -> None:
         self._entries: dict[str, None] = {}
         """All entries, in order."""
+        self._answers: dict[str, tuple[int | None, int]] = {}
+        """The turns and steps of answers, by their entries."""
         self._cells_by_block: dict[str, str] = {}
         """Cells by the names of their code blocks."""
         self._hidden: set[str] = set()
@@ -21,6 +23,8 @@ class HiddenEntries:
         """The entries that the user has replaced, with all after them."""
         self._replacements: list[tuple[str, set[str]]] = []
         """What each replacement has removed, by its first entry, the newest last."""
+        self._lowest_replaced_steps: dict[int | None, int] = {}
+        """The first step whose answer the user has replaced, by turn."""
         self.private: set[str] = set()
         """Names of private variables."""
         self._private_uses: dict[str, set[str]] = {}
@@ -52,6 +56,7 @@ class HiddenEntries:
         removed_entries = set(self.entries_from(first_entry))
         self._replacements.append((first_entry, removed_entries))
         self._replaced |= removed_entries
+        self._find_replaced_steps()
 
     def _restore_from(self, first_entry: str) -> None:
         """Note that what was replaced last, from an entry on, is part of the conversation again."""
@@ -60,7 +65,16 @@ class HiddenEntries:
             if entry == first_entry:
                 del self._replacements[index]
                 self._replaced -= removed_entries
+                self._find_replaced_steps()
                 return
+
+    def _find_replaced_steps(self) -> None:
+        """Note which answer of each turn is the first that the user has replaced."""
+        self._lowest_replaced_steps.clear()
+        for entry in self._replaced & self._answers.keys():
+            turn, step = self._answers[entry]
+            lowest_step = self._lowest_replaced_steps.get(turn, step)
+            self._lowest_replaced_steps[turn] = min(step, lowest_step)
 
     @property
     def last_entry(self) -> str:
@@ -81,6 +95,8 @@ class HiddenEntries:
         if not entry:
             return
         self._entries.setdefault(entry)
+        if isinstance(record, records.AssistantChat | records.AssistantChatStream):
+            self._answers[entry] = (record.turn, record.step or 0)
         if isinstance(record, records.ReplOut) and record.private:
             self._private_uses.setdefault(entry, set()).update(record.private)
         if isinstance(record, records.AssistantReplIn) and record.block is not None:
@@ -106,10 +122,9 @@ class HiddenEntries:
     def is_answer_replaced(self, turn: int | None, step: int | None) -> bool:
         """Whether the user has replaced an answer, or what it follows: an answer that ended before
         its first word is no entry."""
-        steps = range((step or 0) + 1)
-        return self.is_replaced(question_entry(turn)) or any(
-            self.is_replaced(answer_entry(turn, earlier_step)) for earlier_step in steps
-        )
+        lowest_step = self._lowest_replaced_steps.get(turn)
+        is_after_replaced = lowest_step is not None and (step or 0) >= lowest_step
+        return is_after_replaced or self.is_replaced(question_entry(turn))
 
     def hides_code(self, turn: int | None, step: int | None, block: int) -> bool:
         """Whether a code block of an answer is hidden, or the cell that it became."""

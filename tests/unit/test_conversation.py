@@ -143,6 +143,26 @@ def test_answer_that_ended_before_its_first_word_goes_with_what_it_follows(
     assert messages_sent(conversation, folded) == expected_messages
 
 
+def test_answers_after_a_replaced_one_are_known_without_looking_at_all_between_them() -> None:
+    last_step = 10**18
+    folded = hidden_entries(
+        made(tags.USER_CHAT, "why?", {"turn": 1}),
+        *(made(tags.ASSISTANT_CHAT, "So.", {"turn": 1, "step": step}) for step in range(4)),
+    )
+    assert not folded.is_answer_replaced(1, last_step)
+    for first_step in (2, 1):
+        folded.fold(made(tags.REPLACE, "", {"entry": f"answer 1.{first_step}"}))
+        assert folded.is_answer_replaced(1, last_step)
+        assert folded.is_answer_replaced(1, first_step)
+        assert not folded.is_answer_replaced(1, first_step - 1)
+        assert not folded.is_answer_replaced(2, first_step)
+    folded.fold(made(tags.REPLACE, "", {"entry": "answer 1.1", "restored": True}))
+    assert folded.is_answer_replaced(1, last_step)
+    assert not folded.is_answer_replaced(1, 1)
+    folded.fold(made(tags.REPLACE, "", {"entry": "answer 1.2", "restored": True}))
+    assert not folded.is_answer_replaced(1, last_step)
+
+
 def test_replacement_in_a_partial_log_covers_everything_before_it() -> None:
     folded = hidden_entries(
         cell(7, "seven"), made(tags.REPLACE, "", {"entry": "question 1"}), cell(8, "eight")
