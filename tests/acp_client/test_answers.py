@@ -164,25 +164,6 @@ def test_an_agent_does_nothing_once_its_answer_has_ended(
     assert it.value("mine") == "1"
 
 
-def test_what_an_agent_asked_ends_with_its_answer(answering: OpenAnswering, project: Path) -> None:
-    it = answering()
-    turn = it.begin_question('leave eval {"code": "late = 1"}')
-    it.wait_approval()
-    (project / "go").touch()
-    assert it.wait_end(turn) == "done"
-    assert it.store.wait(tags.APPROVAL, state="stopped")
-    assert it.session.approvals.waiting == ()
-
-
-def test_a_cell_of_an_agent_ends_with_its_answer(answering: OpenAnswering, project: Path) -> None:
-    it = answering(approval="auto")
-    turn = it.begin_question('leave eval {"code": "import time; time.sleep(1000)"}')
-    it.store.wait(tags.ASSISTANT_REPL_IN)
-    (project / "go").touch()
-    assert it.wait_end(turn) == "done"
-    assert it.store.wait(tags.ASSISTANT_REPL_OUT).status == "interrupted"
-
-
 def test_an_agent_undoes_its_cell_while_it_answers(answering: OpenAnswering) -> None:
     it = answering(approval="auto")
     it.ask("eval theirs = 1")

@@ -205,11 +205,6 @@ class OutsideAgent:
         result = await (await self._server()).list_tools()
         await self._say(" ".join(tool.name for tool in result.tools), session_id)
 
-    async def _do_leave(self, call: str, session_id: str, prompt: list[Any]) -> None:
-        """Call a tool of the session's server, and end the answer before the call has ended."""
-        self._later = asyncio.create_task(self._call_server(call))
-        await appearance("go")
-
     async def _call_server(self, call: str) -> str:
         """Call a tool of the session's server; return what it says. call: its name, and its
         arguments as JSON if it has any."""
@@ -300,10 +295,9 @@ class OutsideAgent:
 
     async def _do_abandon(self, code: str, session_id: str, prompt: list[Any]) -> None:
         """Run code, and end the answer without its result once there is a file."""
-        server = await self._server()
-        self._later = asyncio.create_task(server.call_tool("eval", {"code": code}))
-        while not Path("go").exists():
-            await asyncio.sleep(0.01)
+        call = f"eval {json.dumps({'code': code})}"
+        self._later = asyncio.create_task(self._call_server(call))
+        await appearance("go")
 
     async def _do_die(self, words: str, session_id: str, prompt: list[Any]) -> None:
         await self._say("Half of an ans", session_id)
