@@ -270,7 +270,7 @@ class DrawnPrompt(Prompt):
                 try:
                     self._wait_for_answers()
                 except KeyboardInterrupt:
-                    self.draft = text
+                    self.draft = text or self.draft
                     raise
             return text
 

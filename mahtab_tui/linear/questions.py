@@ -143,9 +143,9 @@ class Questions:
         except EOFError:
             return Decision("skip")
         except FullScreenWanted:
-            # What has been edited goes along.
+            # What has been edited goes along, with what was typed before the question.
             mode = self._prompt.mode
-            draft = self._prompt.draft
+            draft = "\n".join(filter(None, (self._prompt.draft, draft)))
             raise
         finally:
             self._prompt.mode = mode

@@ -16,7 +16,8 @@ GRAPHICS_QUERIES = "\x1b_Gi=31,s=1,v=1,a=q,t=d,f=24;AAAA\x1b\\\x1b[16t\x1b[?1;1;
 """Kitty graphics, the size of a cell, the number of Sixel's colours, and device attributes, which
 every terminal answers."""
 ANSWER_TIMEOUT_S = 2.0
-"""How long answers are waited for; a link may be slow."""
+"""How long answers are waited for before a cell runs, or the terminal is given back; a link may be
+slow."""
 _GRAPHICS_REPLY = re.compile(
     r"\x1b_G(?P<kitty>[^\x1b]{0,256})\x1b\\"
     r"|\x1b\[\?(?P<attributes>[\d;]{0,64})c"

@@ -11,7 +11,6 @@ import signal
 import sys
 import termios
 import threading
-import time
 import traceback
 from codecs import getincrementaldecoder
 from collections.abc import Callable, Iterator
@@ -53,8 +52,6 @@ _TERMINAL_COMMANDS = re.compile(
 _PIPE_CHUNK_BYTES = 65536
 _WRITER_THREAD = "textual-output"
 _INPUT_CHUNK_BYTES = 4096
-ANSWER_TIMEOUT_S = 2.0
-"""How long the terminal's answers are waited for before it is given back; a link may be slow."""
 _SILENCE_S = 0.1
 """After this time without input, a sequence is taken as it is."""
 _RESTORE_SEQUENCE = "".join(
@@ -228,8 +225,6 @@ class TerminalDriver(LinuxDriver):
         """How often the terminal was given back: its graphics are gone then."""
         self._is_suspended = False
         self._has_asked = False
-        self._answer_deadline = 0.0
-        """Until when the answers are waited for, by the monotonic clock."""
         self._has_answered = threading.Event()
         self._on_answered: Callable[[], object] = lambda: None
 
@@ -250,9 +245,8 @@ class TerminalDriver(LinuxDriver):
 
     def disable_input(self) -> None:
         # Late answers would be typed into the program that has the terminal next.
-        remaining_s = self._answer_deadline - time.monotonic()
-        if remaining_s > 0:
-            self._has_answered.wait(remaining_s)
+        if wait_s := self.answers.wait_s:
+            self._has_answered.wait(wait_s)
         super().disable_input()
 
     def stop_application_mode(self) -> None:
@@ -325,7 +319,6 @@ class TerminalDriver(LinuxDriver):
         if self._has_asked or self.pictures == "blocks" or is_hopeless:
             return
         self._has_asked = True
-        self._answer_deadline = time.monotonic() + ANSWER_TIMEOUT_S
         self.send(self.answers.ask())
 
     @property

@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -680,7 +681,9 @@ def test_ctrl_c_before_a_cell_keeps_it_as_the_draft(start: Start) -> None:
     terminal.send("6 * 7\r")
     while PROMPT_END not in terminal.raw:
         assert terminal.pump()
-    time.sleep(0.3)  # until the terminal takes Ctrl+C for a signal again
+    # Until then, Ctrl+C is a key.
+    while not termios.tcgetattr(terminal._fd)[3] & termios.ISIG:
+        assert terminal.pump()
     terminal.press("ctrl+c")
     send_late_answers(terminal)
     terminal.wait(r"In 1: 6 \* 7\s+In 1: 6 \* 7\s*\Z")

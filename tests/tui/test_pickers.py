@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -238,9 +238,9 @@ class LateDocuments(dict[str, Any]):
         return super().get(path, default)
 
 
-async def test_the_cursor_stays_on_its_model_when_servers_answer(
-    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def late_documents(monkeypatch: pytest.MonkeyPatch) -> Iterator[LateDocuments]:
+    """Let servers on this machine list two models when they are told to."""
     with serving() as llama:
         monkeypatch.setattr(choices, "_MODEL_LIST_TIMEOUT_S", 30.0)
         monkeypatch.setenv("LLAMACPP_HOST", llama.url)
@@ -248,17 +248,40 @@ async def test_the_cursor_stays_on_its_model_when_servers_answer(
         documents = LateDocuments()
         documents["/v1/models"] = {"data": [{"id": "first"}, {"id": "second"}]}
         llama.documents = documents
-        async with make_app().run_test(size=(120, 40)) as pilot:
-            await drawn(pilot)
-            await pilot.press("f2", *"/model", "enter")
-            await wait_for_screen(pilot, ModelPicker)
-            await until(pilot, lambda: "openrouter:" in specs(pilot))
-            await pilot.press(*["down"] * specs(pilot).index("openrouter:"))
-            documents.answer_now.set()
-            await until(pilot, lambda: "llamacpp:second" in specs(pilot))
-            chosen = picker(pilot).chosen
-            assert chosen is not None
-            assert chosen.spec == "openrouter:"
+        yield documents
+
+
+async def test_a_model_that_is_found_later_comes_before_the_name_as_typed(
+    make_app: MakeApp, late_documents: LateDocuments
+) -> None:
+    async with make_app().run_test(size=(120, 40)) as pilot:
+        await drawn(pilot)
+        await pilot.press("f2", *"/model", "enter")
+        await wait_for_screen(pilot, ModelPicker)
+        await until(pilot, lambda: "openrouter:" in specs(pilot))
+        await pilot.press(*"second")
+        await until(pilot, lambda: specs(pilot) == ["second"])
+        late_documents.answer_now.set()
+        await until(pilot, lambda: "llamacpp:second" in specs(pilot))
+        chosen = picker(pilot).chosen
+        assert chosen is not None
+        assert chosen.spec == "llamacpp:second"
+
+
+async def test_the_cursor_stays_on_its_model_when_servers_answer(
+    make_app: MakeApp, late_documents: LateDocuments
+) -> None:
+    async with make_app().run_test(size=(120, 40)) as pilot:
+        await drawn(pilot)
+        await pilot.press("f2", *"/model", "enter")
+        await wait_for_screen(pilot, ModelPicker)
+        await until(pilot, lambda: "openrouter:" in specs(pilot))
+        await pilot.press(*["down"] * specs(pilot).index("openrouter:"))
+        late_documents.answer_now.set()
+        await until(pilot, lambda: "llamacpp:second" in specs(pilot))
+        chosen = picker(pilot).chosen
+        assert chosen is not None
+        assert chosen.spec == "openrouter:"
 
 
 @pytest.mark.parametrize("constant", ["_CLAUDE_MODELS", "_MODEL_LIST_TIMEOUT_S"])

@@ -80,6 +80,7 @@ def test_keys_that_look_like_an_answer_come_when_nothing_follows(line: Line) -> 
 def test_beginning_of_an_answer_is_kept_from_the_keys_for_two_seconds(
     line: Line, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(terminal_answers, "ANSWER_TIMEOUT_S", 600.0)
     line.answers.ask()
     assert line.send("\x1b_Gi=31;O") == []
     assert line.fall_silent() == []

@@ -71,7 +71,7 @@ def _add_operators(bindings: KeyBindings) -> None:
 
     @operator("y")
     def copy(event: KeyPressEvent, text_object: TextObject) -> None:
-        if not _is_empty(text_object):
+        if not _has_failed(event, text_object) and not _is_empty(text_object):
             _, data = text_object.cut(event.current_buffer)
             event.app.clipboard.set_data(data)
             event.current_buffer.cursor_position += min(text_object.sorted()[0], 0)
@@ -95,7 +95,7 @@ def _case_operator(
         buffer = event.current_buffer
         start, end = text_object.operator_range(buffer.document)
         cursor = buffer.cursor_position
-        if start < end:
+        if start < end and not _has_failed(event, text_object):
             buffer.transform_region(cursor + start, cursor + end, change_case)
             buffer.cursor_position = cursor + min(start, 0)
 
@@ -254,9 +254,11 @@ def _words(event: KeyPressEvent, *, WORD: bool) -> TextObject:
     """Return the words from the cursor, with the blanks between them, up to the end of a line: an
     operator leaves the line break behind the last one."""
     document = event.current_buffer.document
-    distance = 0
+    distance: int | None = 0
     if event.arg > 1:
-        distance = document.find_next_word_beginning(event.arg - 1, WORD) or 0
+        distance = document.find_next_word_beginning(event.arg - 1, WORD)
+    if distance is None:  # there are fewer words
+        return TextObject(len(document.text_after_cursor))
     last_word = Document(document.text, document.cursor_position + distance)
     line_length = len(last_word.current_line_after_cursor)
     next_word = last_word.find_next_word_beginning(1, WORD) or line_length

@@ -68,6 +68,8 @@ class ListScreen(Dialog[ScreenResultType], Generic[ScreenResultType, Row]):
         self._line = LineInput(placeholder=self.placeholder, compact=True)
         self._options = Options(compact=True, markup=False)
         self._options.can_focus = False
+        self._has_moved = False
+        """Whether the user has moved the cursor since something was typed."""
         self.companion: Widget | None = None
         """The widget beside the list, such as a preview."""
         self.below: Widget = Static(classes="listing-about", markup=False)
@@ -110,6 +112,7 @@ class ListScreen(Dialog[ScreenResultType], Generic[ScreenResultType, Row]):
 
     def find(self) -> None:
         """Fill the list, because something else is typed."""
+        self._has_moved = False
         self.fill(0)
 
     def act_on_chosen(self, act: Callable[[Row], object]) -> None:
@@ -138,13 +141,15 @@ class ListScreen(Dialog[ScreenResultType], Generic[ScreenResultType, Row]):
         return None if index is None else self.rows[index]
 
     def fill(self, cursor: int | None = None) -> None:
-        """Fill the list again. cursor: the index of the row to move to; by default the cursor stays
-        on its row, or on its line if that row is gone."""
+        """Fill the list again. cursor: the index of the row to move to; by default a cursor that the
+        user has moved stays on its row, and any other on its line."""
         old_row = self.chosen
         old_cursor = self._options.highlighted or 0
         self.rows = self.find_rows(self.typed)
         if cursor is None:
-            cursor = old_cursor if old_row is None else self._index_of(old_row, old_cursor)
+            cursor = old_cursor
+            if old_row is not None and self._has_moved:
+                cursor = self._index_of(old_row, old_cursor)
         width = max(1, self._options.scrollable_content_region.width)
         self._options.set_options([Option(self.line(row, width)) for row in self.rows])
         if self.rows:
@@ -156,7 +161,11 @@ class ListScreen(Dialog[ScreenResultType], Generic[ScreenResultType, Row]):
     def _index_of(self, row: Row, old_index: int) -> int:
         """Return the index at which a row stands now; `old_index` if it is still there, or is gone."""
         identity = self.row_identity(row)
-        indexes = [i for i, row in enumerate(self.rows) if self.row_identity(row) == identity]
+        indexes = [
+            index
+            for index, other_row in enumerate(self.rows)
+            if self.row_identity(other_row) == identity
+        ]
         if not indexes or old_index in indexes:
             return old_index
         return indexes[0]
@@ -207,6 +216,7 @@ class ListScreen(Dialog[ScreenResultType], Generic[ScreenResultType, Row]):
         else:
             index = max(0, min(index, len(self.rows) - 1))
         self._options.highlighted = index
+        self._has_moved = True
 
 
 def matches_words(typed: str, text: str) -> bool:

@@ -71,12 +71,18 @@ class ModelPicker(ListScreen[str | None, ModelChoice]):
         # The model that answers can say more about itself.
         if self._current_model and self._current_model == self._session.model:
             describe_loop = self._session.agent.describe_loop
-            self._fetcher.ask("loop", describe_loop, self._add_loop_description, self._show_problem)
+            self._fetcher.ask(
+                "loop", describe_loop, self._add_loop_description, self._show_loop_problem
+            )
 
     def _show_problem(self, sentence: str) -> None:
         """Say that something could not be found out."""
         self.show_count("")
         self.show_status(f"The list is not complete. {sentence}")
+
+    def _show_loop_problem(self, sentence: str) -> None:
+        """Say that the model that answers could not be asked."""
+        self.show_status(f"How the model is led is not known. {sentence}")
 
     def _add_server_models(self, models: Sequence[ModelChoice]) -> None:
         """Insert the models of local servers before the providers, whose models are not listed."""
