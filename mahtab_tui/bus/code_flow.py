@@ -55,8 +55,8 @@ class Flow:
     """Names that the cell has bound, whatever branches were taken."""
     unchangeable_names: set[str] = field(default_factory=set)
     """Names of values that a call with them as an argument does not change."""
-    module_names: set[str] = field(default_factory=set)
-    """Names of modules, which calls of their functions do not change."""
+    namespace_names: set[str] = field(default_factory=set)
+    """Names of modules and classes, which calls of their functions do not change."""
     sources: dict[str, frozenset[str]] = field(default_factory=dict)
     """The names from before the cell from which each name has been computed; see `limit_sources`."""
     call_sources: dict[str, frozenset[str]] = field(default_factory=dict)
@@ -74,7 +74,7 @@ class Flow:
         return type(self)(
             set(self.bound_names),
             set(self.unchangeable_names),
-            set(self.module_names),
+            set(self.namespace_names),
             dict(self.sources),
             dict(self.call_sources),
             dict(self.definitions),
@@ -86,7 +86,7 @@ class Flow:
         self.bound_names.add(name)
         self.sources[name] = limit_sources(sources)
         self.unchangeable_names.discard(name)
-        self.module_names.discard(name)
+        self.namespace_names.discard(name)
         self.call_sources.pop(name, None)
         self.definitions.pop(name, None)
         self.origins.pop(name, None)
@@ -130,7 +130,7 @@ class Flow:
         return (
             len(self.bound_names)
             + len(self.unchangeable_names)
-            + len(self.module_names)
+            + len(self.namespace_names)
             + len(self.sources)
             + len(self.call_sources)
             + len(self.definitions)
@@ -147,7 +147,10 @@ def join_flows(flows: Sequence[Flow]) -> Flow:
     flow = Flow(
         bound_names=set.intersection(*(flow.bound_names for flow in flows)),
         unchangeable_names=set.intersection(*(flow.unchangeable_names for flow in flows)),
-        module_names=set.intersection(*(flow.module_names for flow in flows)),
+        # An optional import may have left a constant instead of a module.
+        namespace_names=set.intersection(
+            *(flow.namespace_names | flow.unchangeable_names for flow in flows)
+        ),
         sources=_unite_sources([flow.sources for flow in flows]),
         call_sources=_unite_sources([flow.call_sources for flow in flows]),
     )

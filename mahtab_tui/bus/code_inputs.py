@@ -36,6 +36,8 @@ _MAX_CODE_CHARS = 20_000
 """Longer code is not read."""
 _MAX_NAMES_READ = 1_000_000
 """Names that the reader looks at for one cell, because code can be made to take quadratic time."""
+_CLASS_CHECKS = frozenset(("isinstance", "issubclass"))
+"""Functions that change no argument."""
 _NO_NAMES: frozenset[str] = frozenset()
 
 
@@ -72,7 +74,7 @@ def find_inputs(code: str) -> CodeInputs:
     The body of a function counts where the function is used, that of a `lambda` also where it
     stands. What only shows when the code runs is not found, such as names in texts for `eval`, names
     that a function in a list reads, or names of `from module import *`. Annotations of variables are
-    not read, because newer versions of Python do not compute them.
+    not read, but for those of a class in a function.
 
     Returns:
         The inputs; none if the code is too long, too deep or not valid.
@@ -258,7 +260,7 @@ class _CellReader(ast.NodeVisitor):
         for name in imported_names(node):
             self._bind(name)
             if isinstance(node, ast.Import):
-                self.flow.module_names.add(name)
+                self.flow.namespace_names.add(name)
             else:  # mostly functions
                 self.flow.unchangeable_names.add(name)
 
@@ -383,7 +385,7 @@ class _CellReader(ast.NodeVisitor):
             tree = parse_python(transform(code))
         if tree is None:
             self.generic_visit(node)
-            self._call_targets.update(_call_targets(node, self.flow.module_names))
+            self._call_targets.update(_call_targets(node, self.flow.namespace_names))
             return
         self._magic_depth += 1
         if keeps_names(node):
@@ -487,6 +489,7 @@ class _CellReader(ast.NodeVisitor):
         self._class_sources = outer_class_sources
         self._names_read_by_methods = outer_read_names
         self._define(node.name, definition)
+        self.flow.namespace_names.add(node.name)
 
     def _visit_class_body(self, node: ast.ClassDef) -> None:
         """Read the statements of a class, which run now. They bind names of the class only, but may
@@ -513,7 +516,7 @@ class _CellReader(ast.NodeVisitor):
         for part in inner_nodes(node):
             for inner_node in ast.walk(part):
                 if isinstance(inner_node, ast.Call):
-                    targets = _call_targets(inner_node, self.flow.module_names)
+                    targets = _call_targets(inner_node, self.flow.namespace_names)
                     self._call_targets.update(targets)
         # There may be no item for which they are bound.
         self._visit_optional(comprehension_targets(node))
@@ -554,9 +557,12 @@ def _is_unchangeable(value: ast.expr) -> bool:
     return True
 
 
-def _call_targets(call: ast.Call, module_names: Set[str]) -> Iterator[str]:
-    """Yield the names that a call may change: those of its receiver and its arguments. Of modules, only
-    a whole one as an argument counts, not one whose function is called or is an argument."""
+def _call_targets(call: ast.Call, namespace_names: Set[str]) -> Iterator[str]:
+    """Yield the names that a call may change: those of its receiver and its arguments. Of modules and
+    classes, only a whole one as an argument counts, not one whose function is called or is an
+    argument."""
+    if isinstance(call.func, ast.Name) and call.func.id in _CLASS_CHECKS:
+        return
     targets: list[ast.expr] = [*call.args, *(keyword.value for keyword in call.keywords)]
     if isinstance(call.func, ast.Attribute):
         targets.append(call.func)
@@ -564,7 +570,7 @@ def _call_targets(call: ast.Call, module_names: Set[str]) -> Iterator[str]:
         root = target
         while isinstance(root, ast.Attribute | ast.Subscript | ast.Starred):
             root = root.value
-        if isinstance(root, ast.Name) and (target is root or root.id not in module_names):
+        if isinstance(root, ast.Name) and (target is root or root.id not in namespace_names):
             yield root.id
 
 
