@@ -749,12 +749,22 @@ class Staleness:
             # What an undo has brought back was made since the cell ran.
             changed_by = now_made_by
         stale_before = use.stale.get(name)
-        if stale_before is not None and changed_by is not None:
-            first_changer = stale_before.changed_by
-            # A later one has been undone.
-            if first_changer is not None and first_changer <= changed_by:
-                return stale_before
+        if stale_before is not None and self._is_still_first(stale_before, changed_by, now_made_by):
+            return stale_before
         return StaleInput(name, use.made_by[name], changed_by, now_made_by)
+
+    def _is_still_first(
+        self, stale_before: StaleInput, changed_by: int | None, now_made_by: int | None
+    ) -> bool:
+        """Return whether a variable that has changed again, and is still not as it was used, was first
+        changed by the cell that is named for it."""
+        first_changer = stale_before.changed_by
+        if first_changer is None or first_changer in self.undone_cells:
+            return False
+        if changed_by is None:
+            # What a new kernel has without any cell is rather a different object.
+            return now_made_by != 0
+        return first_changer <= changed_by
 
 
 def _unite_known(sets: Iterable[frozenset[str]]) -> frozenset[str]:

@@ -473,6 +473,28 @@ def test_undo_names_a_cell_that_has_changed_what_it_brings_back(story: Story) ->
     assert story.stale == {2: "uses `x` from In 1, changed by In 3"}
 
 
+def test_undo_leaves_the_first_change_before_it(story: Story) -> None:
+    deleted = {2: "uses `x` from In 1, deleted by In 3"}
+    story.cell("del x", {"x": "deleted"})
+    story.cell("x = 5", {"x": "added"})
+    story.undo(4, x=0)
+    assert story.stale == deleted
+    story.cell("x = 6", {"x": "added"})
+    assert story.stale == deleted
+    story.fold(records.Namespace(cell=0, fresh=True))
+    assert story.stale == deleted
+    story.fold(records.Namespace(cell=0, changes=described({"x": "restoring"})))
+    assert story.stale == deleted
+
+
+def test_undo_does_not_leave_a_first_change_that_it_has_undone(story: Story) -> None:
+    story.cell("x = 5", {"x": "rebound"})
+    story.cell("x = 6", {"x": "rebound"})
+    story.undo(3)
+    story.undo(4, x=0)
+    assert story.stale == {2: "uses `x` from In 1, which is gone"}
+
+
 def test_undo_names_no_cell_that_it_has_undone(story: Story) -> None:
     story.cell("x = 5", {"x": "rebound"}, value_numbers={"x": 2})
     story.cell("print(x)")
