@@ -260,10 +260,14 @@ def may_misorder_dates(texts: Collection[str], other_text: str) -> bool:
         return False
     if not _have_order_of_time(texts):
         return True
-    # A year or a month can be compared with whole dates.
+    if _have_order_of_time((sample[0], other_text)):
+        return False
+    # A year or a month can be compared with whole dates, but not a part of its digits.
     form = _DIGIT.sub("0", sample[0])
     other_form = _DIGIT.sub("0", other_text)
-    return not (form.startswith(other_form) or other_form.startswith(form))
+    is_prefix = form.startswith(other_form)
+    is_cut_in_number = other_form[-1:] == "0" and form[len(other_form) :][:1] in ("", "0")
+    return not is_prefix or is_cut_in_number
 
 
 def _matches(pattern: re.Pattern[str], text: str) -> bool:

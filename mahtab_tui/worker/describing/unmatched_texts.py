@@ -54,7 +54,8 @@ class _TextComparison(NamedTuple):
 
 
 def unmatched_texts(tables: Mapping[str, object], nodes: Sequence[ast.AST]) -> tuple[str, ...]:
-    """Return a sentence for each text that code compares with a column in which nothing matches it.
+    """Return a sentence for each text that code compares with a column in which nothing matches it, or
+    whose dates it compares by their letters.
 
     Args:
         tables: The variables whose values may be told, by name.
