@@ -98,6 +98,7 @@ class Worker:
             holder.worker = self
             self.channel.answer_unheard_calls = holder.auto_answer
         self._calls = HostCalls(self.channel.send, self._execute)
+        self._interrupts.waits_for_host = self._calls.is_waiting
 
         # What cells find
         warn_about_unawaited_coroutines()

@@ -15,6 +15,7 @@ from mahtab_tui.bus.values import Status
 from mahtab_tui.kernel.host import HostFunction
 from mahtab_tui.kernel.values import CellResult
 from tests.integration.kernels import PATIENCE, WAITS, Cells
+from tests.waiting import wait_for
 
 
 def answers(cells: Cells, *lines: str | None) -> None:
@@ -211,6 +212,18 @@ def test_interrupt_stops_the_cell(cells: Cells, code: str) -> None:
     assert result.output.endswith("KeyboardInterrupt\n")
     assert "before" in [change.name for change in result.changes]
     cells.expect("before", "5\n")
+
+
+def test_interrupt_stops_a_cell_in_which_a_nested_one_cannot_begin(cells: Cells) -> None:
+    """The call is another thread's, for which the cell waits, so that no nested cell begins in it."""
+    inner = nest(cells, "1 + 1")
+    interrupting = threading.Thread(target=wait_for, args=(lambda: cells.kernel.interrupt(2),))
+    interrupting.start()
+    code = "import threading\nt = threading.Thread(target=usage)\nt.start()\nt.join(10)"
+    assert cells.run(code).status is Status.INTERRUPTED
+    interrupting.join()
+    wait_for(lambda: inner)
+    cells.expect("1 + 1", "2\n")
 
 
 def test_interrupts_while_no_cell_runs_do_nothing(cells: Cells) -> None:

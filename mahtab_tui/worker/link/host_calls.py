@@ -102,6 +102,10 @@ class HostCalls:
             else:
                 interrupt_code()
 
+    def is_waiting(self, cell_count: int) -> bool:
+        """Return whether the innermost of so many cells on the main thread waits for a call."""
+        return len(self._main_thread_inboxes) >= cell_count
+
     def deliver(self, frame: Frame) -> bool:
         """Put an answer into the inbox of its call, and a nested cell into that of the innermost
         call of the main thread. Return False if no such call waits."""

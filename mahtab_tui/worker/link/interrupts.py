@@ -14,8 +14,8 @@ class Interrupts:
     """Turns SIGINT into `KeyboardInterrupt` when that is safe."""
 
     def __init__(self) -> None:
-        self.running = False
-        """Whether code runs that may be interrupted."""
+        self._depth = 0
+        """How many cells run whose code may be interrupted, each nested in the one before."""
         self._shielded = False
         self._pending = False
         """Whether a signal came while `_shielded`."""
@@ -25,10 +25,18 @@ class Interrupts:
         """The cell to interrupt, if it has not yet begun."""
         self._newest_cell = 0
         """The newest cell that has begun."""
+        self.waits_for_host: Callable[[int], bool] = lambda cell_count: True
+        """Returns whether the innermost of so many cells waits for the host, so that another can begin
+        in it."""
         self.cancel_await: Callable[[], bool] = lambda: False
         """Cancels what the cell awaits; returns whether it awaits something."""
         self.idle_task_in_the_way: Callable[[], bool] = lambda: False
         """Returns whether a task of an earlier cell runs although a job waits."""
+
+    @property
+    def running(self) -> bool:
+        """Whether code runs that may be interrupted."""
+        return self._depth > 0
 
     def handle(self, signum: int, frame: FrameType | None) -> None:
         """Handle SIGINT. The parameters are those of a signal handler."""
@@ -36,7 +44,8 @@ class Interrupts:
             if self.idle_task_in_the_way():
                 raise KeyboardInterrupt
             return
-        if self.requested is not None and self.requested > self._newest_cell:
+        has_not_begun = self.requested is not None and self.requested > self._newest_cell
+        if has_not_begun and self.waits_for_host(self._depth):
             return  # it ends when it begins, and not the cell that waits for it
         self.handled_at = time.monotonic()
         if self._shielded:
@@ -55,9 +64,9 @@ class Interrupts:
     @contextmanager
     def allowed(self, cell: int | None = None) -> Iterator[None]:
         """Let interrupts end this block. cell: raise at once if one was requested for this cell."""
-        was_running = self.running
+        outer_depth = self._depth
         try:
-            self.running = True
+            self._depth = outer_depth + 1
             if cell is not None:
                 self._newest_cell = max(self._newest_cell, cell)
                 if self.requested == cell:
@@ -65,7 +74,7 @@ class Interrupts:
                     raise KeyboardInterrupt
             yield
         finally:
-            self.running = was_running
+            self._depth = outer_depth
 
     @contextmanager
     def shielded(self) -> Iterator[None]:
