@@ -193,8 +193,8 @@ class Kernel(ABC):
 
     @abstractmethod
     def interrupt(self, cell: int | None = None) -> bool:
-        """Interrupt the running cell, the innermost one. Return False if none runs, or another one
-        than the given one."""
+        """Interrupt the running cell, the innermost one. Return False if no cell runs, or if the
+        given one does not."""
 
     @abstractmethod
     def kill(self) -> None:

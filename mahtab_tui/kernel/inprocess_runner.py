@@ -108,9 +108,11 @@ class CellRunner:
     def interrupt(self, cell: int | None = None) -> bool:
         """Interrupt the innermost cell; see `Kernel.interrupt`."""
         with self._lock:
-            if not self._cells or cell not in (None, self._cells[-1].cell):
+            if not self._cells:
                 return False
-            self._host_calls.interrupt(self._executor.depth, self._interrupt_code)
+            if cell is not None and all(cell != running.cell for running in self._cells):
+                return False
+            self._host_calls.interrupt(len(self._cells), self._interrupt_code)
             return True
 
     def delete_cell_names(self) -> None:

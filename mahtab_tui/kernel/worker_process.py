@@ -283,7 +283,9 @@ class WorkerProcess:
     def interrupt(self, cell: int | None = None) -> bool:
         """Interrupt the innermost cell on a thread; see `Kernel.interrupt`."""
         running = self._cells.innermost() or self._restoring
-        if running is None or cell not in (None, running.cell):
+        if running is None:
+            return False
+        if cell is not None and all(cell != open_cell.cell for open_cell in self._cells):
             return False
         if not running.interrupting:
             running.interrupting = True

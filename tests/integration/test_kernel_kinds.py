@@ -8,6 +8,7 @@ import io
 import pydoc
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,8 @@ from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.host import HostFunction
 from mahtab_tui.kernel.inprocess import InProcessKernel
 from mahtab_tui.kernel.process import ProcessKernel
-from mahtab_tui.kernel.values import Completion, Completions, KernelState
+from mahtab_tui.kernel.values import CellResult, Completion, Completions, KernelState
+from mahtab_tui.worker.cells.executor import Executor
 from tests.integration.kernels import PATIENCE, WAITS, Cells, RecordingHost, interpreters, running
 from tests.waiting import wait_for
 
@@ -140,7 +142,8 @@ def test_interrupts_stop_embedded_code_that_calls_the_host_all_the_time(embedded
 
     def interrupt_later() -> None:
         has_called.wait()
-        embedded.kernel.interrupt()
+        while not embedded.kernel.interrupt():
+            time.sleep(0.001)
         is_interrupted.set()
 
     embedded.host.answer = answer
@@ -162,6 +165,58 @@ def test_embedded_cells_nest(embedded: Cells) -> None:
 
     embedded.host.answer = answer
     embedded.expect("x = 1\na = input()\na, y", "2\n\n('2\\n', 2)\n")
+
+
+def test_an_interrupt_of_an_embedded_cell_stops_the_one_nested_in_it(embedded: Cells) -> None:
+    nested_results: list[CellResult] = []
+    answers: list[bool] = []
+
+    def interrupt() -> None:
+        answers.append(embedded.kernel.interrupt(3))
+        answers.append(embedded.kernel.interrupt(1))
+
+    def answer(name: str, args: Mapping[str, Any]) -> str:
+        code = "import time\nprint('on', flush=True)\nfor _ in range(1_000): time.sleep(0.01)"
+        nested_results.append(embedded.run_until("on", interrupt, code, nested=True))
+        return ""
+
+    embedded.host.answer = answer
+    embedded.expect("usage()\n'went on'", "'went on'\n")
+    assert [result.status for result in nested_results] == [Status.INTERRUPTED]
+    assert answers == [False, True]
+
+
+def test_an_interrupt_at_the_end_of_a_nested_embedded_cell_spares_the_outer_one(
+    embedded: Cells, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    has_nested_begun = threading.Event()
+    is_ending = threading.Event()
+    is_interrupted = threading.Event()
+    track_reachable = Executor._track_reachable
+
+    def track_after_interrupt(executor: Executor, undo: Any = None) -> None:
+        if has_nested_begun.is_set() and executor.depth == 1 and not is_ending.is_set():
+            is_ending.set()
+            is_interrupted.wait(PATIENCE)
+        track_reachable(executor, undo)
+
+    monkeypatch.setattr(Executor, "_track_reachable", track_after_interrupt)
+
+    def answer(name: str, args: Mapping[str, Any]) -> str:
+        has_nested_begun.set()
+        embedded.run("y = 1", nested=True)
+        return ""
+
+    def interrupt() -> None:
+        is_ending.wait(PATIENCE)
+        assert embedded.kernel.interrupt(2)
+        is_interrupted.set()
+
+    embedded.host.answer = answer
+    interrupting = threading.Thread(target=interrupt)
+    interrupting.start()
+    embedded.expect("usage()\n'went on'", "'went on'\n")
+    interrupting.join()
 
 
 def test_details_come_from_the_callers_namespace(embedded: Cells) -> None:

@@ -7,7 +7,7 @@ import logging
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from queue import Queue
@@ -399,6 +399,20 @@ def test_stopping_a_cell_that_the_kernel_does_not_have_spares_the_one_around_it(
     )
     assert answers == [False, True]
     assert result.status == "interrupted"
+
+
+def test_stopping_a_cell_stops_the_one_nested_in_it(cells: Cells) -> None:
+    bounded = BoundedCell(cells.kernel, None, may_kill=False)
+    nested_results: list[CellResult] = []
+
+    def answer(name: str, args: Mapping[str, Any]) -> str:
+        nested_code = "import time\nprint('on', flush=True)\ntime.sleep(20)"
+        nested_results.append(cells.run_until("on", bounded.stop, nested_code, nested=True))
+        return ""
+
+    cells.host.answer = answer
+    bounded.run(lambda: cells.run("usage()"), cells.number + 1)
+    assert [result.status for result in nested_results] == ["interrupted"]
 
 
 def test_kernel_that_may_not_be_killed_continues(cells: Cells) -> None:
