@@ -480,6 +480,24 @@ def test_a_rule_for_a_function_holds_after_unapproved_code_has_left_idle_threads
     assert (cell.status, permission(it, "summarize('x')")) == (Status.OK, ("allow", ""))
 
 
+def test_a_rule_for_a_function_holds_after_unapproved_code_was_interrupted(
+    open_session: OpenSession,
+) -> None:
+    it = open_session(approval_rules=("allow: summarize(*)",))
+    it.run(SUMMARIZE)
+    it.session.cells.run("x = 1", origin="assistant", party="demo", lock="guard")
+
+    def interrupt() -> None:
+        wait_for(Path("on").exists)
+        it.session.kernel.interrupt()
+
+    interrupting = start_thread("interrupt", interrupt)
+    endless = "open('on', 'w').close()\nwhile True: pass"
+    cell = it.session.cells.run(endless, origin="assistant", party="demo", lock="guard")
+    interrupting.join()
+    assert (cell.status, permission(it, "summarize('x')")) == (Status.INTERRUPTED, ("allow", ""))
+
+
 BACKGROUND_WORK = {
     "sleep": "while True: await asyncio.sleep(0)",
     "gather": "while True: await asyncio.gather(one(), one())",

@@ -70,12 +70,12 @@ class CellInterrupter:
         # `os.system` makes the process ignore the signal while it waits; this flag cannot be
         # ignored.
         _thread.interrupt_main()
-        repetition = threading.Timer(REPEAT_SIGNAL_AFTER_S, self._repeat, (cell, requested_at))
-        repetition.daemon = True
+        repetition = threading.Thread(target=self._repeat, args=(cell, requested_at), daemon=True)
         repetition.start()
 
     def _repeat(self, cell: int, requested_at: float) -> None:
-        """Send the signal again, if nobody has handled it."""
+        """Send the signal again after a while, if nobody has handled it."""
+        time.sleep(REPEAT_SIGNAL_AFTER_S)
         if self._is_unhandled(cell, requested_at) and self._is_executing():
             os.killpg(0, signal.SIGINT)
 
