@@ -84,6 +84,9 @@ _COMMAND_OPTION = re.compile(r"(?:^|[\s'\"])-\w*c")
 """An option that may be the one of a shell or of Python that is followed by a command or by code,
 perhaps among others."""
 
+_QUOTE = re.compile(r"['\"\\]")
+"""What a shell leaves out of its words."""
+
 
 class CodePart(NamedTuple):
     """A whole cell, or the code in a magic command."""
@@ -222,7 +225,7 @@ def _read_magic(call: ast.Call) -> _MagicText:
     if name == "capture":
         return _MagicText(code=body)
     # The words of %%script name the program.
-    programs = {name, *map(basename, first_line.split())}
+    programs = {name, *map(basename, _QUOTE.sub("", first_line).split())}
     is_script = name == "script"
     runs_python = name in _PYTHON_MAGICS or (
         is_script and any(program.startswith("python") for program in programs)

@@ -377,7 +377,9 @@ def test_magic_commands_that_a_shell_carries_out_are_known_to_be_commands_of_a_s
     assert not TEXT_MAGICS & SHELL_COMMANDS
 
 
-@pytest.mark.parametrize("magic", ["%%python -Wonce", "%%script python3 -Wonce"])
+@pytest.mark.parametrize(
+    "magic", ["%%python -Wonce", "%%script python3 -Wonce", "%%script '/bin/'py\\thon3"]
+)
 def test_calls_in_code_for_another_python_with_options_are_found(magic: str) -> None:
     calls = find_calls(f"{magic}\nimport subprocess\nsubprocess.run(['ls'])")
     assert "subprocess.run" in [call.name for call in calls]

@@ -240,6 +240,7 @@ UNREADABLE = {
     "out = !eval rm x": "eval",
     "%%sh\ncp a {AGENTS,b}.md": "{AGENTS,b}.md",
     "%%script bash\n$COMMAND": "$COMMAND",
+    "%%script '/bin/bash'\n$COMMAND": "$COMMAND",
     "!! rm $x": "$x",
     "%sx rm $x": "$x",
     "lines = %system rm $x": "$x",
