@@ -6,6 +6,7 @@ import dis
 import functools
 import itertools
 import sys
+import threading
 from collections.abc import Callable
 from types import CodeType, FrameType
 from typing import Any
@@ -155,4 +156,44 @@ def test_an_interrupt_at_any_moment_leaves_no_call_behind(host: AnsweringHost) -
             assert not host.calls.deliver({"op": "answer", "id": number, "value": None}), step
         if not is_interrupted:
             break
+    assert step > 20
+
+
+class ThreadedHost(AnsweringHost):
+    """Answers each call on a thread of its own."""
+
+    def _receive(self, frame: Frame) -> None:
+        threading.Thread(target=super()._receive, args=(frame,), daemon=True).start()
+
+
+def act_at(step: int, action: Callable[[], object]) -> Callable[[FrameType, str, Any], Any]:
+    """Return a trace function that acts at one of the steps of the module's code, as a finalizer or a
+    signal handler may."""
+    steps = itertools.count(1)
+
+    def trace(frame: FrameType, event: str, arg: Any) -> Any:
+        if frame.f_code.co_filename != host_calls.__file__:
+            return None
+        if event == "line" and next(steps) == step:
+            action()
+        return trace
+
+    return trace
+
+
+@pytest.mark.timeout(30)
+def test_a_finalizer_may_call_the_host_at_any_step_of_another_call() -> None:
+    host = ThreadedHost()
+    answers: list[str] = []
+    trace_before = sys.gettrace()
+    for step in itertools.count(1):
+        answers.clear()
+        sys.settrace(act_at(step, lambda: answers.append(host.calls.call("finalizer", {}))))
+        try:
+            assert host.calls.call("usage", {}) == "usage"
+        finally:
+            sys.settrace(trace_before)
+        if not answers:
+            break
+        assert answers == ["finalizer"]
     assert step > 20

@@ -40,7 +40,8 @@ class HostCalls:
         self._call_numbers = itertools.count(1)
         # Finalizers may call the host from within.
         self._lock = threading.RLock()
-        """Held while a call begins or ends, and while a frame is put into an inbox."""
+        """Held while a call begins or ends, and while a nested cell or an interrupt is put into an
+        inbox."""
         self._inboxes: dict[int, queue.SimpleQueue[Frame]] = {}
         """The inboxes of the calls that wait, by their numbers."""
         self._main_thread_inboxes: list[queue.SimpleQueue[Frame]] = []
@@ -109,15 +110,17 @@ class HostCalls:
     def deliver(self, frame: Frame) -> bool:
         """Put an answer into the inbox of its call, and a nested cell into that of the innermost
         call of the main thread. Return False if no such call waits."""
-        with self._lock:
-            inbox = None
-            if frame["op"] == "answer":
-                inbox = self._inboxes.get(frame["id"])
-            elif self._main_thread_inboxes:
-                inbox = self._main_thread_inboxes[-1]
+        if frame["op"] == "answer":
+            # Without the lock, whose holder may wait for this answer in a finalizer.
+            inbox = self._inboxes.get(frame["id"])
             if inbox is None:
                 return False
             inbox.put(frame)
+            return True
+        with self._lock:
+            if not self._main_thread_inboxes:
+                return False
+            self._main_thread_inboxes[-1].put(frame)
             return True
 
     def _open_inbox(self, number: int, inbox: queue.SimpleQueue[Frame]) -> None:
