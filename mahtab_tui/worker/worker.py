@@ -80,6 +80,7 @@ class Worker:
         """Cells that have begun and not ended."""
         self._loop = EventLoop()
         self._interrupts = Interrupts()
+        self._interrupts.is_open = self._open_cells.__contains__
         self._interrupts.cancel_await = self._loop.cancel
         self._interrupts.idle_task_in_the_way = lambda: self._loop.idle and not self._jobs.empty()
 
@@ -530,8 +531,10 @@ class Worker:
     def _restore(self, frame: Frame) -> Frame:
         """Restore the variables in a file, and return the answer to the request."""
         cell = frame["cell"]
-        missing = self._save_jobs.restore(frame["file"], self._interrupts, cell)
+        try:
+            missing = self._save_jobs.restore(frame["file"], self._interrupts, cell)
+        finally:
+            self._open_cells.discard(cell)
         if self._executor.undo is not None:
             self._executor.undo.invalidate("variables have come back since")
-        self._open_cells.discard(cell)
         return {"changes": self._executor.tracker.changes(None), "missing": missing}

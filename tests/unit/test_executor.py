@@ -482,3 +482,53 @@ def test_an_interrupt_for_a_cell_that_has_not_begun_waits_for_it() -> None:
         interrupts.requested = 1
         with pytest.raises(KeyboardInterrupt):
             interrupts.handle(signal.SIGINT, None)
+
+
+def ends_code(interrupts: Interrupts) -> bool:
+    """Return whether a signal raises `KeyboardInterrupt` now."""
+    try:
+        interrupts.handle(signal.SIGINT, None)
+    except KeyboardInterrupt:
+        return True
+    return False
+
+
+def can_begin(interrupts: Interrupts, cell: int) -> bool:
+    """Return whether a cell begins without `KeyboardInterrupt`."""
+    try:
+        with interrupts.allowed(cell):
+            return True
+    except KeyboardInterrupt:
+        return False
+
+
+def test_an_interrupt_for_a_cell_that_has_ended_spares_the_one_around_it() -> None:
+    open_cells = {1, 2}
+    interrupts = Interrupts()
+    interrupts.is_open = open_cells.__contains__
+    with interrupts.allowed(1):
+        assert can_begin(interrupts, 2)
+        interrupts.requested = 2
+        open_cells.discard(2)
+        assert not ends_code(interrupts)
+        assert ends_code(interrupts)
+
+
+def test_an_interrupt_for_a_nested_cell_that_is_refused_does_not_keep_later_ones_away() -> None:
+    open_cells = {1, 2}
+    interrupts = Interrupts()
+    interrupts.is_open = open_cells.__contains__
+    with interrupts.allowed(1):
+        interrupts.requested = 2
+        assert not ends_code(interrupts)
+        open_cells.discard(2)
+        signals = [ends_code(interrupts) for _ in range(2)]
+    assert signals[-1]
+
+
+def test_an_interrupt_before_variables_are_restored_does_not_end_the_next_restoring() -> None:
+    cell = -1
+    interrupts = Interrupts()
+    interrupts.requested = cell
+    assert not ends_code(interrupts)
+    assert [can_begin(interrupts, cell) for _ in range(2)] == [False, True]

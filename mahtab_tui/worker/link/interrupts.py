@@ -22,9 +22,11 @@ class Interrupts:
         self.handled_at = 0.0
         """When (`time.monotonic`) a signal was handled last."""
         self.requested: int | None = None
-        """The cell to interrupt, if it has not yet begun."""
+        """The cell that the host wants to interrupt; None once that was done."""
         self._newest_cell = 0
         """The newest cell that has begun."""
+        self.is_open: Callable[[int], bool] = lambda cell: True
+        """Returns whether a cell has been sent and has not ended."""
         self.waits_for_host: Callable[[int], bool] = lambda cell_count: True
         """Returns whether the innermost of so many cells waits for the host, so that another can begin
         in it."""
@@ -40,6 +42,9 @@ class Interrupts:
 
     def handle(self, signum: int, frame: FrameType | None) -> None:
         """Handle SIGINT. The parameters are those of a signal handler."""
+        if self.requested is not None and not self.is_open(self.requested):
+            self.requested = None
+            return  # the cell has ended meanwhile
         if not self.running:
             if self.idle_task_in_the_way():
                 raise KeyboardInterrupt
@@ -70,6 +75,7 @@ class Interrupts:
             if cell is not None:
                 self._newest_cell = max(self._newest_cell, cell)
                 if self.requested == cell:
+                    self.requested = None
                     self.handled_at = time.monotonic()
                     raise KeyboardInterrupt
             yield
