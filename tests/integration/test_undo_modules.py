@@ -153,6 +153,17 @@ def test_a_filter_that_is_set_where_a_library_is_loaded_is_named(
     assert not done.exact
 
 
+@pytest.mark.parametrize("change", ["w.filters.insert(0, w.filters[-1])", "change('error')"])
+def test_a_filter_that_is_set_under_other_names_is_named(prepared: Cells, change: str) -> None:
+    prepared.text("import warnings as w; change = w.simplefilter")
+    prepared.text(f"import mine; {change}")
+    done = prepared.kernel.undo(prepared.number)
+    assert ([entry.name for entry in done.not_restored], done.exact) == (
+        ["warnings.filters"],
+        False,
+    )
+
+
 @pytest.mark.parametrize("code", ["filters = [1]", "mine.filters = 1"])
 def test_a_library_that_sets_filters_is_undone_exactly_beside_others_of_that_name(
     prepared: Cells, code: str

@@ -102,9 +102,9 @@ class StateRecorder:
         """Return names of what differs now."""
         if self._process is None or self._threads is None:
             return []
-        changes = self._process.find_changes(self._mentioned)
-        labels = [label for label in changes if label not in _SET_BY_LIBRARIES]
         mentioned_values = [self._namespace.get(name) for name in self._mentioned]
+        changes = self._process.find_changes(self._mentioned, mentioned_values)
+        labels = [label for label in changes if label not in _SET_BY_LIBRARIES]
         lasting_calls = self._process.find_lasting_calls(self._mentioned, mentioned_values)
         labels += [
             call.name

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from functools import partial
+from types import FunctionType
 from typing import Any, NamedTuple
 
 from ..values.objects import (
@@ -14,6 +15,8 @@ from ..values.objects import (
     address_of,
     class_module,
     get_if_loaded,
+    is_module,
+    own_dict,
 )
 from .actions import Action, Unrestored
 from .registries import Descriptors, ModuleTable, write_modules
@@ -190,16 +193,19 @@ class ProcessState:
             if mentions.may_call(call)
         ]
 
-    def find_changes(self, mentioned_names: Collection[str] = ()) -> dict[str, Action | None]:
+    def find_changes(
+        self, mentioned_names: Collection[str] = (), mentioned_values: Collection[object] = ()
+    ) -> dict[str, Action | None]:
         """Return how to restore the settings that have changed.
 
         Args:
             mentioned_names: Names in the code that ran.
+            mentioned_values: The values of the variables among these names.
 
         Returns:
             An action by the label of the setting; None if the setting cannot be restored.
         """
-        mentioned = frozenset(mentioned_names)
+        mentioned = frozenset(mentioned_names).union(_own_names(mentioned_values))
         changes: dict[str, Action | None] = {}
         modules_action = self._make_modules_action()
         if modules_action is not None:
@@ -255,6 +261,17 @@ def _copy_module_names(module_count: int, newest_name: str) -> frozenset[str]:
     because reading them would make Linux copy their memory after a fork.
     """
     return frozenset(name for name in list(sys.modules) if type(name) is str)
+
+
+def _own_names(values: Iterable[object]) -> Iterator[str]:
+    """Yield the names that modules and functions among these values were given by their own code."""
+    for value in values:
+        if type(value) is FunctionType:
+            yield value.__name__
+        elif is_module(value):
+            module_name = own_dict(value).get("__name__")
+            if type(module_name) is str:
+                yield from module_name.split(".")
 
 
 def _new_names(names: frozenset[str], old_names: frozenset[str]) -> frozenset[str]:

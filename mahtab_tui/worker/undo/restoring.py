@@ -255,10 +255,11 @@ def _add_side_state(plan: Plan, steps: list[Step], kinds: Kinds, mentioned: froz
     if first_step is None:
         return
 
+    mentioned_values = [plan.names.get(name) for name in mentioned]
     if first_step.process is None:
         settings = {}
     else:
-        settings = first_step.process.find_changes(mentioned)
+        settings = first_step.process.find_changes(mentioned, mentioned_values)
     for label, action in settings.items():
         if action is None:
             plan.not_restored.append(Unrestored(label, "this setting cannot be restored"))
@@ -286,7 +287,6 @@ def _add_side_state(plan: Plan, steps: list[Step], kinds: Kinds, mentioned: froz
         compared_files: set[int] = set()
         if first_step.side_state is not None:
             compared_files = first_step.side_state.file_descriptors()
-        mentioned_values = [plan.names.get(name) for name in mentioned]
         # The modules of libraries are full of numbers.
         for module in list(filter(is_module, mentioned_values)):
             if kinds.is_user_defined(module):
