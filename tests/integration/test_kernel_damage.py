@@ -173,6 +173,19 @@ def test_the_next_cell_runs_after_one_that_has_broken_the_event_loop(
     cells.expect("await asyncio.sleep(0, 5)", "5\n")
 
 
+def test_asyncio_works_in_cells_after_one_that_has_removed_it_and_imported_it_again(
+    cells: Cells,
+) -> None:
+    cells.text("import asyncio\nawait asyncio.sleep(0)")
+    cells.text(
+        "import sys\nfor name in [*sys.modules]:\n"
+        "    if name.partition('.')[0] == 'asyncio': del sys.modules[name]\nimport asyncio"
+    )
+    for _ in range(2):
+        cells.expect("asyncio.run(asyncio.sleep(0, 5))", "5\n")
+        cells.expect("await asyncio.sleep(0, 5)", "5\n")
+
+
 def test_an_event_loop_that_a_library_has_given_attributes_is_not_called_broken(
     cells: Cells,
 ) -> None:

@@ -10,7 +10,7 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
-from types import CodeType, CoroutineType, FunctionType
+from types import CodeType, CoroutineType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..stdlib import copy_module, late_import
@@ -65,8 +65,9 @@ class EventLoop:
         """The code of the functions that `wakes_task` knows, as it was then."""
         self._thread_id = 0
         """The thread on which the loop is current; 0 outside of cells."""
-        self._original_functions: _LoopFunctions | None = None
-        """The functions that `make_current` has replaced; None outside of cells."""
+        self._original_functions: list[tuple[Any, _LoopFunctions]] = []
+        """The functions that `make_current` has replaced, each with its module; empty outside of
+        cells."""
         self.used = False
         """Whether a cell has left anything that may print later."""
 
@@ -95,13 +96,17 @@ class EventLoop:
         current loop.
         """
         is_cells_thread = self._thread_id == threading.get_ident()
-        if not is_cells_thread or self._original_functions is not None:
+        if not is_cells_thread or self._original_functions:
             return
         with suppress(Exception):  # of an event loop policy of the user's, or of a damaged library
             asyncio = self._load_asyncio()
             if asyncio.events._get_running_loop() is None:
                 loop = self._get(asyncio)
                 self._replace_functions(asyncio.events, loop)
+                imported_events = sys.modules.get("asyncio.events")
+                # A cell may have removed asyncio, and imported it again.
+                if type(imported_events) is ModuleType and imported_events is not asyncio.events:
+                    self._replace_functions(imported_events, loop)
 
     def _replace_functions(self, events: Any, loop: asyncio.AbstractEventLoop) -> None:
         """Let functions of `asyncio.events` treat a loop that does not run as the current one."""
@@ -120,16 +125,17 @@ class EventLoop:
                 running_loop = loop
             original.set_running(running_loop)
 
-        self._original_functions = original
+        self._original_functions.append((events, original))
         _LoopFunctions(get_really_running, set_running_or_current).install(events)
         original.set_running(loop)
 
     def _leave_current(self) -> None:
         """Put the replaced functions of asyncio back, and note whether the cell has left tasks."""
-        if self._original_functions is None:
+        if not self._original_functions:
             return
-        self._original_functions.install(self._asyncio.events)
-        self._original_functions = None
+        for events, original in self._original_functions:
+            original.install(events)
+        self._original_functions = []
         self._asyncio._set_running_loop(None)
         loop = self._loop
         if self.used or loop is None:
