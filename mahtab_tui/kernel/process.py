@@ -251,12 +251,7 @@ class ProcessKernel(Kernel):
         worker = self._require()
         timeout = Operations.restore.timeout + file.size / RESTORE_BYTES_PER_S
         with self._turn:
-            try:
-                return worker.restore(file.name, timeout)
-            except KernelError:
-                # It may still be reading, which must not delay the next cell.
-                worker.interrupt()
-                raise
+            return worker.restore(file.name, timeout)
 
     def info(self) -> KernelInfo:
         return self._info(self._worker, self._state)

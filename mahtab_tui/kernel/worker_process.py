@@ -314,6 +314,10 @@ class WorkerProcess:
         self._restoring = RunningCell(_RESTORE_CELL, lambda kind, text: None)
         try:
             return self.ask(Operations.restore, timeout, file=file, cell=_RESTORE_CELL)
+        except KernelError:
+            # It may still be reading, which must not delay the next cell.
+            self.interrupt()
+            raise
         finally:
             self._restoring = None
 

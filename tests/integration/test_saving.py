@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.kernel.operations import Operations
 from mahtab_tui.kernel.values import KernelState
 from tests.integration.kernels import PATIENCE, Cells, interpreters
 from tests.integration.saving import SavedSession, listed, restored
@@ -410,6 +411,22 @@ def test_restoring_can_be_stopped_without_loss(limited: SavedSession) -> None:
     third = limited.kernel()
     assert restored(third) == {}
     assert third.text("type(slow) is Slow, other") == "(True, 1)\n"
+
+
+def test_restoring_that_takes_too_long_is_stopped(
+    limited: SavedSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first_cells = limited.started(
+        "import time\nclass Slow:\n    def __setstate__(self, state): time.sleep(20)",
+        "slow = Slow(); slow.x = 1",
+    )
+    limited.keep(first_cells)
+    first_cells.kernel.close()
+    cells = limited.kernel()
+    monkeypatch.setattr(Operations.restore, "timeout", 0.5)
+    with pytest.raises(KernelError):
+        restored(cells)
+    cells.expect("'slow' in globals()", "False\n")
 
 
 def test_missing_package_is_named_and_the_variable_stays_saved(
