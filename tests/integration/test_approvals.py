@@ -416,6 +416,29 @@ def test_a_rule_does_not_allow_a_function_of_which_not_all_can_be_looked_at(
     assert permission(it, "summarize('x')") == ("ask", reason)
 
 
+RAISES_AT_ITS_END = """\
+import signal, sys, threading, time
+ended = threading.Event()
+main_thread = threading.main_thread().ident
+def list_functions():
+    frame = sys._current_frames()[main_thread]
+    while frame is not None:
+        yield frame.f_code.co_name
+        frame = frame.f_back
+def go_on():
+    functions = {'_run_cell'}
+    while '_run_cell' in functions and '_has_left' not in functions:
+        time.sleep(0.001)
+        functions = {*list_functions()}
+    if '_has_left' in functions: signal.pthread_kill(main_thread, signal.SIGALRM)
+    ended.wait()
+def fail(*args):
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    raise SystemExit
+signal.signal(signal.SIGALRM, fail)
+threading.Thread(target=go_on, daemon=True).start()"""
+"""Code that leaves a thread, and raises an exception while the kernel looks for what it has left."""
+
 LEFT_RUNNING = {
     "thread": "import threading\nended = threading.Event()\nthreading.Thread(target=ended.wait, daemon=True).start()",
     "timer": "import threading\ntimer = threading.Timer(1000, print)\ntimer.daemon = True\ntimer.start()",
@@ -429,7 +452,7 @@ LEFT_RUNNING = {
     "loop that cannot be read": "import asyncio\nloop = asyncio.get_event_loop()\nloop._ready = None",
     "worker": "import concurrent.futures, threading\nended = threading.Event()\npool = concurrent.futures.ThreadPoolExecutor()\nfuture = pool.submit(ended.wait)",
     "signal handler": "import signal\nsignal.signal(signal.SIGUSR1, lambda *args: None)",
-    "thread, and a signal handler that raises": "import signal, threading\nended = threading.Event()\nthreading.Thread(target=ended.wait, daemon=True).start()\ndef fail(*args):\n    signal.signal(signal.SIGALRM, signal.SIG_DFL)\n    raise SystemExit\nsignal.signal(signal.SIGALRM, fail)\nsignal.setitimer(signal.ITIMER_REAL, 0.03)",
+    "thread, and a signal handler that raises": RAISES_AT_ITS_END,
     "loop that exits": "import asyncio, sys\nloop = asyncio.get_event_loop()\nloop.is_closed = sys.exit",
     "callback of a thread that has ended": "import asyncio, threading\nloop = asyncio.get_event_loop()\ndef go_on(): loop.call_soon(go_on)\nthread = threading.Thread(target=loop.call_soon_threadsafe, args=(go_on,))\nthread.start()\nthread.join()",
     "future that calls": "import asyncio\nloop = asyncio.get_event_loop()\nfuture = loop.create_future()\nfuture.add_done_callback(print)\nhandle = loop.call_later(1000, asyncio.futures._set_result_unless_cancelled, future, None)",
@@ -539,7 +562,7 @@ def test_what_a_cell_has_changed_is_reported_though_a_signal_handler_raises_afte
     open_session: OpenSession,
 ) -> None:
     it = open_session()
-    source = LEFT_RUNNING["thread, and a signal handler that raises"] + "\nx = 1"
+    source = RAISES_AT_ITS_END + "\nx = 1"
     cell = it.session.cells.run(source, origin="assistant", party="demo", lock="guard")
     assert cell.status is Status.OK
     assert "x" in {change.name for change in cell.changes}
