@@ -54,7 +54,14 @@ class KernelHost(Protocol):
         """Return the MCP servers in every namespace."""
         return ()
 
-    def call(self, name: str, args: Mapping[str, Any], cancellation: Cancellation) -> Any:
+    def call(
+        self,
+        name: str,
+        args: Mapping[str, Any],
+        cancellation: Cancellation,
+        *,
+        from_cell: bool = True,
+    ) -> Any:
         """Serve a call by code in the kernel, which waits for the result.
 
         Runs on a separate thread, so it may block, and may call `Kernel.execute` with
@@ -65,6 +72,7 @@ class KernelHost(Protocol):
             args: The arguments, as JSON values.
             cancellation: Belongs to this call alone, and is cancelled when the kernel no longer
                 waits for the result. This may happen before the call begins.
+            from_cell: Whether the running cell waits for the result, and not another thread.
 
         Returns:
             The result, as a JSON value.

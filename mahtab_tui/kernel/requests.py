@@ -171,6 +171,8 @@ class HostCall:
     id: int
     name: str
     args: dict[str, Any]
+    is_from_main_thread: bool = True
+    """Whether the running cell waits for it. Kernels of version 0.1 do not say."""
 
 
 def checked(kind: type[T], reply: object) -> T:
@@ -287,7 +289,13 @@ class CallAnswers(Answers):
     def begin(self, call: HostCall) -> None:
         # The call can be cancelled from here on, also before its thread begins.
         cancellation = Cancellation()
-        serve = functools.partial(self._host.call, call.name, call.args, cancellation)
+        serve = functools.partial(
+            self._host.call,
+            call.name,
+            call.args,
+            cancellation,
+            from_cell=call.is_from_main_thread,
+        )
         self.start(call.id, serve, cancellation.cancel)
 
 

@@ -74,6 +74,17 @@ class NoAnswerer(ModelError):
     """Nothing can answer a question, and only the caller is told why."""
 
 
+def start_nested_cell(work: Callable[[], None]) -> None:
+    """Run a cell of the agent at once, inside the cell that waits for the agent. work: Runs it, and
+    tells the agent of errors."""
+
+    def run() -> None:
+        with suppress(Exception):  # the thread's outermost frame
+            work()
+
+    start_thread("nested-cell", run)
+
+
 class SessionAgent:
     """Takes questions from the inbox, lets the agent answer them, and is the agent's host."""
 
@@ -231,10 +242,19 @@ class SessionAgent:
         self._running_turns += 1
         self._waiting_cells += waiting_cells
         try:
+            if from_cell:
+                self.start_queued_cells()
             yield
         finally:
             self._running_turns -= 1
             self._waiting_cells -= waiting_cells
+
+    def start_queued_cells(self) -> None:
+        """Run the agent's queued cells at once, because the queue waits for a cell that waits for the
+        agent."""
+        for item in self._inbox.take_nestable():
+            if item.work is not None:
+                start_nested_cell(item.work)
 
     def start(self) -> None:
         """Start to take questions from the inbox."""

@@ -14,9 +14,9 @@ from mahtab_tui.kernel.base import RESET
 from mahtab_tui.kernel.bounded_cell import BoundedCell
 from mahtab_tui.kernel.cell_results import first_pictures
 from mahtab_tui.kernel.values import CellResult, Lock, OutputKind
+from mahtab_tui.session.agent import start_nested_cell
 from mahtab_tui.session.joined_agents import AgentCall, AgentCallRefused
 from mahtab_tui.session.session import Session
-from mahtab_tui.system import start_thread
 
 MAX_OUTPUT_CHARS = 1_000_000
 """Maximum characters of output to keep for the answer about an unresponsive cell."""
@@ -78,7 +78,6 @@ class AgentCell:
         # Partial output cannot be checked for private texts.
         self._sends_output = not self.session.private.names
         """Whether the agent gets the cell's start and output while it runs."""
-        self._is_nested = runs_nested(self.session, self.call)
         self._bounded = BoundedCell(
             self.session.kernel,
             self.timeout,
@@ -88,7 +87,10 @@ class AgentCell:
 
     def answer(self) -> Evaluation:
         """Run the code when its turn comes, and wait for its result. Raises `AgentCallRefused`."""
-        stop = self._start_nested() if self._is_nested else self._queue()
+        if self.call.cancelled:
+            raise AgentCallRefused("The call was cancelled.")
+        is_nested = runs_nested(self.session, self.call)
+        stop = self._start_nested() if is_nested else self._queue()
         try:
             with self.call.stoppable(stop):
                 # This waits, at less cost than `concurrent.futures.wait`.
@@ -102,9 +104,16 @@ class AgentCell:
         """Queue the code; return what stops it."""
         inbox = self.session.inbox
         item_id, cells_before = inbox.put_agent_cell(
-            self.call.agent.name, self.code, self._work, self._withdraw
+            self.call.agent.name,
+            self.code,
+            self._work,
+            self._withdraw,
+            can_nest=self.call.agent.is_model,
         )
-        if cells_before:
+        if runs_nested(self.session, self.call):
+            # The cell that runs has asked meanwhile.
+            self.session.agent.start_queued_cells()
+        elif cells_before:
             self.call.report(f"waits in the session's queue, {cells_before:,} before it")
 
         def stop() -> None:
@@ -117,12 +126,7 @@ class AgentCell:
     def _start_nested(self) -> Callable[[], object]:
         """Run the code at once, because the queue waits for the cell that waits for the agent; return
         what stops it."""
-
-        def work() -> None:
-            with suppress(Exception):  # the thread's outermost frame: the agent gets the sentence
-                self._work()
-
-        start_thread("nested-cell", work)
+        start_nested_cell(self._work)
         return self._bounded.stop
 
     def _work(self) -> None:
@@ -135,10 +139,11 @@ class AgentCell:
                 self.code,
                 origin="assistant",
                 party=agent.name,
-                nested=self._is_nested,
+                nested=runs_nested(session, self.call),
                 bounded=self._bounded,
                 on_begin=self._on_begin,
                 listener=self._on_output,
+                is_cancelled=lambda: self.call.cancelled,
                 allowed=self.allowed,
                 lock=self.lock,
                 guest=agent.colour,

@@ -99,6 +99,8 @@ class Cells:
         self._run_lock = threading.Lock()
         """Held while a cell of an agent or the model runs, unless it is nested, so that time limits
         of others do not start."""
+        self._nested_lock = threading.Lock()
+        """Held while such a nested cell runs: of several, the kernel could interrupt only one."""
         self.resumed_at: float | None = None
         """Start time (epoch) of a cell that an earlier screen left running."""
         self.interrupt_listeners: list[Callable[[int], object]] = []
@@ -211,8 +213,8 @@ class Cells:
             lock: How a fork confines it; None if the user has approved the code.
             attrs: Fields of its records.
         """
-        waits = origin != "user" and not nested
-        with self._run_lock if waits else nullcontext():
+        agents_lock = self._nested_lock if nested else self._run_lock
+        with nullcontext() if origin == "user" else agents_lock:
             if is_cancelled():
                 detail = "It was stopped before it could run."
                 return CellResult(self.last, Status.INTERRUPTED, "", (), 0.0, (), detail)

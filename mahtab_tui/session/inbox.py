@@ -46,6 +46,8 @@ class Item:
     """The agent that sent it; empty for the user."""
     joins: bool = False
     """Whether the running question gets it at its next step."""
+    can_nest: bool = False
+    """Whether it is a cell that runs inside the running one if that waits for the agent."""
     work: Callable[[], None] | None = field(default=None, compare=False)
     """Serves the input; None if the session serves it."""
     on_cancel: Callable[[], None] | None = field(default=None, compare=False)
@@ -126,7 +128,13 @@ class Inbox:
             self._insert(*items)
 
     def put_agent_cell(
-        self, party: str, text: str, work: Callable[[], None], on_cancel: Callable[[], None]
+        self,
+        party: str,
+        text: str,
+        work: Callable[[], None],
+        on_cancel: Callable[[], None],
+        *,
+        can_nest: bool = False,
     ) -> tuple[int, int]:
         """Add a cell of an agent.
 
@@ -135,16 +143,34 @@ class Inbox:
             text: The code.
             work: Runs it.
             on_cancel: Called if it is removed from the queue.
+            can_nest: Whether `take_nestable` returns it.
 
         Returns:
             Its id, and the number of cells before it.
         """
         with self._changed:
-            item = Item(next(self._ids), "python", text, party, work=work, on_cancel=on_cancel)
+            item = Item(
+                next(self._ids),
+                "python",
+                text,
+                party,
+                can_nest=can_nest,
+                work=work,
+                on_cancel=on_cancel,
+            )
             queued_modes = [queued_item.mode for queued_item in self._items]
             cells_before = [*self._serving, *queued_modes].count("python")
             self._insert(item)
         return item.id, cells_before
+
+    def take_nestable(self) -> list[Item]:
+        """Remove and return the cells that can run inside the running one."""
+        with self._changed:
+            nestable = [item for item in self._items if item.can_nest]
+            self._items = [item for item in self._items if not item.can_nest]
+            self._changed.notify_all()
+            self._report()
+        return nestable
 
     def _insert(self, *items: Item) -> None:
         self._items += items

@@ -66,7 +66,6 @@ class SessionKernelHost:
         self.inputs: UserRequests[str | None] = UserRequests()
         """The calls of `input()` that wait for the user."""
         self.handlers: Mapping[str, Handler] = {
-            "ask": self._ask_model,
             "cell_output": self._cell_output,
             "input": self._input,
             "private": self._mark_private,
@@ -85,8 +84,8 @@ class SessionKernelHost:
             "mcp_search": partial(self._call_server, "mcp_search"),
             "mcp_tools": partial(self._call_server, "mcp_tools"),
         }
-        """The functions that serve the program's own calls. Their names are `kernel.host.OWN_CALLS`,
-        so that no tool has one of them."""
+        """The functions that serve the program's own calls but "ask". Their names are among
+        `kernel.host.OWN_CALLS`, so that no tool has one of them."""
 
     # The kernel's reports
 
@@ -131,13 +130,21 @@ class SessionKernelHost:
             return ()
         return self._servers.servers()
 
-    def call(self, name: str, args: Mapping[str, Any], cancellation: Cancellation) -> Any:
+    def call(
+        self,
+        name: str,
+        args: Mapping[str, Any],
+        cancellation: Cancellation,
+        *,
+        from_cell: bool = True,
+    ) -> Any:
         """Serve a call by code in the kernel.
 
         Args:
             name: The name of the call: one of `kernel.host.OWN_CALLS`, or of a tool.
             args: The arguments. They come from the kernel, so nothing in them is trusted.
             cancellation: Cancelled when the kernel no longer waits for the result.
+            from_cell: Whether the running cell waits for the result, and not another thread.
 
         Returns:
             A JSON value.
@@ -146,6 +153,8 @@ class SessionKernelHost:
             RuntimeError: The call is refused, or failed. The message is a sentence.
             CancelledError: The call was cancelled.
         """
+        if name == "ask":
+            return self._ask_model(args, cancellation, from_cell=from_cell)
         handler = self.handlers.get(name)
         if handler is not None:
             return handler(args, cancellation)
@@ -204,13 +213,16 @@ class SessionKernelHost:
 
     # Models
 
-    def _ask_model(self, args: Mapping[str, Any], cancellation: Cancellation) -> str:
-        """Ask the session's model, and return its last words."""
+    def _ask_model(
+        self, args: Mapping[str, Any], cancellation: Cancellation, *, from_cell: bool
+    ) -> str:
+        """Ask the session's model, and return its last words. from_cell: Whether the running cell
+        waits for them."""
         prompt = _get_argument(args, "prompt", str)
         self._refuse_private_values("ask()")
         self._refuse_foreign_code("call ask()")
         try:
-            return self._agent.ask(prompt, from_cell=True, cancellation=cancellation)
+            return self._agent.ask(prompt, from_cell=from_cell, cancellation=cancellation)
         except ModelError as error:
             raise RuntimeError(str(error)) from None
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 from concurrent.futures import Future
 from pathlib import Path
+from typing import Any
 
 import pytest
 from PIL import Image
@@ -15,6 +17,8 @@ from mahtab_tui.acp_client.turn import OWN_TOOLS
 from mahtab_tui.bus.conversation import Conversation
 from mahtab_tui.bus.entries import AnswerText, Cell, ToolUse
 from mahtab_tui.kernel.cancellation import Cancellation
+from mahtab_tui.session.code_rules import CodeRules
+from mahtab_tui.session.user_requests import Permission
 from mahtab_tui.system import start_thread
 from tests import tags
 from tests.acp_client.conftest import Answering, OpenAnswering
@@ -199,6 +203,107 @@ def test_a_cell_that_an_agent_runs_inside_another_one_can_be_stopped(
     cell.join()
     assert it.store.wait(tags.ASSISTANT_REPL_OUT).status == "interrupted"
     assert it.value("words") == "''"
+
+
+FIRST = (
+    "import time; open('first', 'w').close(); [time.sleep(0.01) for _ in range({})]; print('one')"
+)
+"""Code that makes a file, and prints something once it has waited so many times."""
+
+
+def both(first_code: str, second_code: str, timeout_s: float | None = None) -> str:
+    """Return a question whose answer runs two cells at once. timeout_s: That of the first one."""
+    first_arguments = json.dumps({"code": first_code, "timeout_s": timeout_s})
+    second_arguments = json.dumps({"code": second_code})
+    return f"both eval {first_arguments} | eval {second_arguments}"
+
+
+def test_of_two_cells_that_an_agent_runs_inside_another_one_each_has_its_output(
+    answering: OpenAnswering,
+) -> None:
+    it = answering(approval="auto")
+    it.run(f"words = ask({both(FIRST.format(100), 'print(2)')!r})")
+    outputs = it.store.of(tags.ASSISTANT_REPL_OUT)
+    assert [(record.cell, record.text) for record in outputs] == [(2, "one\n"), (3, "2\n")]
+
+
+def test_two_cells_that_an_agent_runs_inside_another_one_can_be_stopped(
+    answering: OpenAnswering,
+) -> None:
+    it = answering(approval="auto")
+    question = both(FIRST.format(100_000), "second = 1")
+    cell = start_thread("cell", it.run, f"words = ask({question!r})")
+    wait_for(lambda: it.store.of(tags.ASSISTANT_REPL_IN))
+    (agent,) = it.session.joined_agents._agents
+    wait_for(lambda: len(agent.calls) == 2)
+    it.session.stop()
+    cell.join()
+    assert it.store.wait(tags.ASSISTANT_REPL_OUT, cell=2).status == "interrupted"
+    assert it.value("'second' in globals()") == "False"
+
+
+def test_of_two_cells_that_an_agent_runs_inside_another_one_the_first_has_its_time_limit(
+    answering: OpenAnswering,
+) -> None:
+    it = answering(approval="auto")
+    it.run(f"words = ask({both(FIRST.format(100_000), 'second = 1', timeout_s=1)!r})")
+    assert it.store.of(tags.ASSISTANT_REPL_OUT)[0].status == "interrupted"
+    assert it.value("second") == "1"
+
+
+def test_a_cell_for_a_thread_that_asks_does_not_print_into_the_users_cell(
+    answering: OpenAnswering, project: Path
+) -> None:
+    it = answering(approval="auto")
+    code = "import os, time\nwhile not os.path.exists('go'): time.sleep(0.01)\n"
+    question = f"eval exec({code!r}); print('theirs')"
+    it.run(f"import threading; thread = threading.Thread(target=ask, args=[{question!r}])")
+    it.run("thread.start()")
+    it.store.wait(tags.ASSISTANT_REPL_IN)
+    it.session.submit("python", f"{code}print('mine')")
+    # Where it waits, or begins although the other one runs.
+    wait_for(lambda: it.session.inbox._items or len(it.store.of(tags.USER_REPL_IN)) == 3)
+    (project / "go").touch()
+    assert it.store.wait(tags.ASSISTANT_REPL_OUT).text == "theirs\n"
+    assert it.store.wait(tags.USER_REPL_OUT, text="mine\n")
+
+
+def test_a_queued_cell_of_an_agent_runs_once_the_running_cell_waits_for_the_agent(
+    answering: OpenAnswering, project: Path
+) -> None:
+    it = answering(approval="auto")
+    code = "import os, time\nwhile not os.path.exists('go'): time.sleep(0.01)\n"
+    it.session.submit("python", f"{code}words = ask('say hello')")
+    it.store.wait(tags.USER_REPL_IN)
+    turn = it.begin_question("eval theirs = 1")
+    wait_for(lambda: [item.party for item in it.session.inbox._items] == ["other"])
+    (project / "go").touch()
+    assert it.wait_end(turn) == "done"
+    assert it.store.wait(tags.USER_REPL_OUT).status == "ok"
+    assert it.value("theirs, words") == "(1, 'hello ')"
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_code_of_a_call_that_was_cancelled_does_not_run(
+    answering: OpenAnswering, monkeypatch: pytest.MonkeyPatch, *, nested: bool
+) -> None:
+    it = answering(approval="auto")
+    it.ask("say hello")
+    clear_code = CodeRules.clear_code
+
+    def cancel_and_clear(rules: CodeRules, *args: Any, **options: Any) -> Permission:
+        (agent,) = it.session.joined_agents._agents
+        for call in agent.calls:
+            call.cancel()
+        return clear_code(rules, *args, **options)
+
+    monkeypatch.setattr(CodeRules, "clear_code", cancel_and_clear)
+    if nested:
+        words = it.run("print(ask('eval late = 1'))").text
+    else:
+        words = it.ask("eval late = 1")
+    assert "The call was cancelled." in words
+    assert it.store.of(tags.ASSISTANT_REPL_IN) == []
 
 
 def test_while_the_user_plans_an_agents_cells_change_nothing(

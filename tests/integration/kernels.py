@@ -55,7 +55,14 @@ class RecordingHost:
     def servers(self) -> Sequence[HostServer]:
         return ()
 
-    def call(self, name: str, args: Mapping[str, Any], cancellation: Cancellation) -> Any:
+    def call(
+        self,
+        name: str,
+        args: Mapping[str, Any],
+        cancellation: Cancellation,
+        *,
+        from_cell: bool = True,
+    ) -> Any:
         cancellation.on_cancel(lambda: self.cancelled.put(name))
         self.calls.put((name, args))
         return self.answer(name, args)

@@ -60,7 +60,7 @@ def call(
 
 def test_names_of_the_programs_calls_are_reserved(host: SessionKernelHost) -> None:
     # A display is served before it reaches the session.
-    assert {*host.handlers, "display"} == OWN_CALLS
+    assert {*host.handlers, "ask", "display"} == OWN_CALLS
 
 
 @pytest.mark.parametrize(

@@ -205,6 +205,16 @@ class OutsideAgent:
         result = await (await self._server()).list_tools()
         await self._say(" ".join(tool.name for tool in result.tools), session_id)
 
+    async def _do_both(self, calls: str, session_id: str, prompt: list[Any]) -> None:
+        """Call two tools of the session's server: the second once the first has made a file. calls:
+        between bars."""
+        await self._server()
+        first, second = calls.split(" | ")
+        first_output = asyncio.create_task(self._call_server(first))
+        await appearance("first")
+        second_output = asyncio.create_task(self._call_server(second))
+        await self._say(f"{await first_output} | {await second_output}", session_id)
+
     async def _call_server(self, call: str) -> str:
         """Call a tool of the session's server; return what it says. call: its name, and its
         arguments as JSON if it has any."""

@@ -96,7 +96,14 @@ class _Host(KernelHost):
     def servers(self) -> Sequence[HostServer]:
         return [HostServer(name, "") for name in self._servers]
 
-    def call(self, name: str, args: Mapping[str, Any], cancellation: Cancellation) -> Any:
+    def call(
+        self,
+        name: str,
+        args: Mapping[str, Any],
+        cancellation: Cancellation,
+        *,
+        from_cell: bool = True,
+    ) -> Any:
         if name == "cell_output":
             return self.outputs.get(args["cell"], "")
         # Neither the end of the program nor private variables change what a cell computes.

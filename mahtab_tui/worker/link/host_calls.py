@@ -71,7 +71,15 @@ class HostCalls:
         inbox = queue.SimpleQueue[Frame]()
         try:
             self._open_inbox(number, inbox)
-            self._send({"op": "call", "id": number, "name": name, "args": args})
+            self._send(
+                {
+                    "op": "call",
+                    "id": number,
+                    "name": name,
+                    "args": args,
+                    "is_from_main_thread": threading.get_ident() == self._main_thread_id,
+                }
+            )
             answer = self._wait_for_answer(inbox)
         except BaseException:
             with suppress(RuntimeError):  # a forked process has no host
