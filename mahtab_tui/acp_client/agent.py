@@ -55,13 +55,14 @@ class OutsideAgent:
         self._sent = ""
         """The end of what the agent has got."""
         self._door: Door | None = None
+        self._door_lock = threading.Lock()
+        """Held while the door is opened."""
         self._turn_lock = threading.Lock()
         """Held while a question is answered."""
         self._turn_end_lock = threading.Lock()
-        """Held while an answer ends, and while it is looked whether it has ended, to stop it: the next
-        one does not begin in between."""
+        """Held while an answer ends, and by a stop that must not reach the next question."""
         self._ending_lock = threading.Lock()
-        """Held while work is given to the loop, or its end begins."""
+        """Held while the loop gets work, and while closing begins, after which it gets none."""
         self._ending: Future[None] | None = None
         """The end of the processes and of the loop, which then gets no more work."""
         # What follows is used in the loop only. Its thread starts the process, which ends with it.
@@ -83,7 +84,7 @@ class OutsideAgent:
 
         Raises:
             ModelError: The agent could not answer, which was logged.
-            CancelledError: The question was cancelled before the agent got it.
+            CancelledError: The question was cancelled, or the agent closed, before the agent got it.
         """
         cancellation = cancellation or Cancellation()
         while not self._turn_lock.acquire(timeout=RESULT_CHECK_INTERVAL_S):
@@ -93,7 +94,10 @@ class OutsideAgent:
             self._host.cancelled.clear()
             if cancellation.cancelled or self._host.is_withdrawn(logged_turn):
                 raise CancelledError
-            answer = self._submit(self._answer(make_encodable(prompt), logged_turn))
+            try:
+                answer = self._submit(self._answer(make_encodable(prompt), logged_turn))
+            except ModelError:
+                raise CancelledError from None
             cancellation.on_cancel(partial(self._stop_unless_done, answer))
             return wait_for_result(answer)
         except KeyboardInterrupt:
@@ -205,16 +209,25 @@ class OutsideAgent:
                 old_live = self._live
                 self._live = None  # from here on, a stop ends this start
                 await old_live.close()
-            if self._door is None:
-                self._door = await asyncio.to_thread(self._host.open_door)
+            door = await asyncio.to_thread(self._open_door)
             try:
-                self._live = await self._start_process(self._door, earlier.id)
+                self._live = await self._start_process(door, earlier.id)
             except ModelError:
                 # It may be the earlier session at which it fails.
                 if not earlier.id:
                     raise
-                self._live = await self._start_process(self._door, "")
+                self._live = await self._start_process(door, "")
             return self._live
+
+    def _open_door(self) -> Door:
+        """Return the agent's door to the session, which is opened once. Runs on a thread, which goes
+        on if whoever waits for it is stopped. Raises `ModelError`."""
+        with self._door_lock:
+            if self._door is None:
+                self._door = self._host.open_door()
+        if self._ending is not None:
+            self._door.close()
+        return self._door
 
     def _remembers_too_much(self, live: LiveAgent) -> bool:
         """Return whether the user has taken out of the conversation what the agent cannot forget."""

@@ -24,7 +24,7 @@ MAX_MESSAGE_BYTES = 16 * 1024 * 1024
 MAX_STRUCTURE_BYTES = 4 * 1024 * 1024
 """Bytes of a message outside its strings. Each could become an object in memory."""
 MAX_REQUEST_STRUCTURE_BYTES = 100_000
-"""The same of a request. The library describes every one of its errors."""
+"""As `MAX_STRUCTURE_BYTES`, for a request: the library makes an error message for each of its values."""
 MAX_OPEN_REQUESTS = 100
 """Requests of an agent that are not answered; further messages are read once there are fewer."""
 MAX_OPEN_REQUEST_BYTES = 2 * MAX_MESSAGE_BYTES

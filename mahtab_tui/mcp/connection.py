@@ -79,6 +79,8 @@ class SessionConnection:
         """Id of the process that the session runs in."""
         self.name = ""
         """The agent's name in the session."""
+        self.was_dismissed = False
+        """Whether the session itself has ended the connection."""
 
     @classmethod
     async def join(
@@ -106,7 +108,9 @@ class SessionConnection:
         try:
             reader, writer = await asyncio.open_unix_connection(**address)
         except OSError as error:
-            raise McpToolError(f"The session cannot be reached: {error.strerror}.") from None
+            raise McpToolError(
+                f"The session cannot be reached: {error.strerror or error}."
+            ) from None
         link = SocketLink(reader, writer)
         return await cls._open(link, agent, code_log, can_rejoin=can_rejoin)
 
@@ -193,6 +197,7 @@ class SessionConnection:
         if not self._welcome.done():
             self._welcome.set_result(frame)
         elif frame["op"] == "bye":
+            self.was_dismissed = True
             self._end(str(frame["text"]))
         else:
             call = self._open_calls.get(int(frame["id"]))

@@ -127,7 +127,8 @@ class ToolHandlers:
             return await self._own_session.connection(self.agent)
         async with self._joining:
             session = self._shared_session
-            if session is None or (session.has_ended and self._attach.socket is not None):
+            is_lost = session is not None and session.has_ended and not session.was_dismissed
+            if session is None or (is_lost and self._attach.socket is not None):
                 session = await self._join(self._attach.session)
                 self._shared_session = session
             return session

@@ -197,6 +197,8 @@ class SessionAgent:
         """The number of the newest turn."""
         self._turn_numbers = itertools.count(self.last + 1)
         self._running_turns = 0
+        self._outside_turns = 0
+        """The running turns of the agent of another program, which is not closed meanwhile."""
 
     @property
     def rules(self) -> CodeRules:
@@ -317,11 +319,15 @@ class SessionAgent:
             except CancelledError:
                 self._report("stopped", turn)
                 return ""
+            finally:
+                with self._agent_lock:
+                    if answerer is self._outside_agent:
+                        self._outside_turns -= 1
 
     def _answerer(self, *, own_turns: int = 0) -> ReplAgent | OutsideAgent:
         """Return what answers questions with the session's model; what has answered with another one
-        is closed. own_turns: How many of the running turns are the caller's. Raises `ModelError`,
-        also while an agent of another name answers."""
+        is closed. own_turns: How many of the running turns are the caller's, which this begins.
+        Raises `ModelError`, also while an agent of another name answers."""
         name = "" if self._runtime.by_program else agent_name(self.info.model)
         if not name and self._outside_agent is None:
             return self.agent
@@ -329,7 +335,7 @@ class SessionAgent:
             outside_agent = self._outside_agent
             is_idle = self._running_turns <= own_turns
             if outside_agent is not None and outside_agent.name != name:
-                if not is_idle:
+                if self._outside_turns > 0:
                     raise ModelError(f"{outside_agent.name} still answers another question.")
                 outside_agent.close()
                 self._outside_agent = None
@@ -339,6 +345,7 @@ class SessionAgent:
             if name and self._outside_agent is None:
                 self._outside_agent = self._make_outside_agent(name)
             if self._outside_agent is not None:
+                self._outside_turns += own_turns
                 return self._outside_agent
         return self.agent
 

@@ -196,17 +196,19 @@ class JoinedAgents:
             A sentence for the user, which asks for a name if there is not exactly one such agent.
         """
         with self._lock:
-            agents = [agent for agent in self._agents if not name or agent.name == name]
+            agents = list(self._agents)
         joined = [agent for agent in agents if not agent.is_model]
-        if len(joined) != 1:
-            names = ", ".join(self.names)
-            if not names:
+        named = [agent for agent in joined if not name or agent.name == name]
+        if len(named) != 1:
+            if not agents:
                 return _NO_AGENT
-            if len(agents) == 1:
-                return f"{agents[0].name} answers your questions. Esc stops it, /model chooses another one."
+            answering_names = [agent.name for agent in agents if agent.is_model]
+            if not joined or name in answering_names:
+                return f"{answering_names[0]} answers your questions. Esc stops it, /model chooses another one."
+            names = ", ".join(agent.name for agent in joined)
             return f"Which one? In the session: {names}."
 
-        agent = joined[0]
+        agent = named[0]
         # On a thread, because sending may block if the agent does not read.
         start_thread("disconnect", agent.leave, "The user disconnected you from the session.")
         return f"Disconnected {agent.name}."

@@ -86,7 +86,7 @@ class WatchApp(TerminalApp[int]):
             for record in follow_session(self._followed):
                 self._records.append(record)
         except OSError as error:
-            text = f"The session cannot be reached: {error.strerror}."
+            text = f"The session cannot be reached: {error.strerror or error}."
             self._records.append(Notice(text, level="error", time=time.time()))
         finally:
             self._ended.set()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import threading
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +14,13 @@ from PIL import Image
 
 from mahtab_tui.acp_client.agent import OutsideAgent
 from mahtab_tui.acp_client.turn import OWN_TOOLS
+from mahtab_tui.agent.host import Door
 from mahtab_tui.bus.conversation import Conversation
 from mahtab_tui.bus.entries import AnswerText, Cell, ToolUse
 from mahtab_tui.kernel.cancellation import Cancellation
+from mahtab_tui.session.agent import SessionAgent
 from mahtab_tui.session.code_rules import CodeRules
+from mahtab_tui.session.running_sessions import share_folder
 from mahtab_tui.session.user_requests import Permission
 from mahtab_tui.system import start_thread
 from tests import tags
@@ -332,8 +335,11 @@ def test_an_agent_that_answers_cannot_leave_the_session(answering: OpenAnswering
         assert joined.disconnect(name) == refusal
     joined.join("codex", lambda sentence: None, None)
     assert joined.disconnect("") == "Disconnected codex."
-    assert joined.disconnect("nobody") == "Which one? In the session: other, codex."
-    assert joined.names == ["other", "codex"]
+    assert joined.disconnect("nobody") == "Which one? In the session: codex."
+    # The agent may have joined again before the session has noticed that it is gone.
+    joined.join("other", lambda sentence: None, None, is_model=True)
+    assert joined.disconnect("other") == refusal
+    assert joined.names == ["other", "codex", "other"]
 
 
 def test_a_cell_ends_with_its_answer_although_another_question_waits(
@@ -406,17 +412,34 @@ def test_the_reason_why_the_program_stops_an_agent_is_said_although_it_fails(
     assert it.notices == [f"other was stopped, because {limit}"]
 
 
+class ContendedLock:
+    """A lock that knows whether a thread has waited for it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.is_wanted = False
+
+    def __enter__(self) -> None:
+        if not self._lock.acquire(blocking=False):
+            self.is_wanted = True
+            self._lock.acquire()
+
+    def __exit__(self, *error: object) -> None:
+        self._lock.release()
+
+
 def test_a_question_that_ends_while_it_is_cancelled_leaves_the_next_one(
     answering: OpenAnswering, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     it = answering()
     answers: list[Future[str]] = [Future(), Future()]
     second_has_begun = threading.Event()
+    turn_end_lock = ContendedLock()
     stop = OutsideAgent.stop
 
     def stop_late(agent: OutsideAgent) -> None:
         it.wait_end(1)
-        second_has_begun.wait(0.5)
+        wait_for(lambda: turn_end_lock.is_wanted or second_has_begun.is_set())
         stop(agent)
 
     def ask(number: int, cancellation: Cancellation | None = None) -> None:
@@ -430,6 +453,9 @@ def test_a_question_that_ends_while_it_is_cancelled_leaves_the_next_one(
     cancellation = Cancellation()
     start_thread("first", ask, 0, cancellation)
     it.store.wait(tags.AGENT_SESSION, turn=1)
+    outside_agent = it.session.agent._outside_agent
+    assert outside_agent is not None
+    monkeypatch.setattr(outside_agent, "_turn_end_lock", turn_end_lock)
     start_thread("second", ask, 1)
     start_thread("watch", watch_second)
     with monkeypatch.context() as patch:
@@ -437,6 +463,62 @@ def test_a_question_that_ends_while_it_is_cancelled_leaves_the_next_one(
         cancellation.cancel()
     assert answers[0].result(60) == "Spent."
     assert answers[1].result(60) == "Spent."
+
+
+def test_a_question_for_an_agent_that_was_closed_ends(answering: OpenAnswering) -> None:
+    it = answering()
+    it.ask("say hello")
+    outside_agent = it.session.agent._outside_agent
+    assert outside_agent is not None
+    outside_agent.close()
+    assert it.wait_end(it.begin_question("say more")) == "stopped"
+
+
+def test_two_questions_at_once_replace_an_idle_agent(
+    answering: OpenAnswering, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    it = answering()
+    it.ask("say hello")
+    it.session.set_model("demo")
+    both_have_begun = threading.Barrier(2)
+    choose_answerer = SessionAgent._answerer
+
+    def choose_later(agent: SessionAgent, **options: Any) -> Any:
+        both_have_begun.wait(60)
+        return choose_answerer(agent, **options)
+
+    monkeypatch.setattr(SessionAgent, "_answerer", choose_later)
+    with ThreadPoolExecutor() as threads:
+        answers = [threads.submit(it.session.agent.ask, "Which variables?") for _ in range(2)]
+    assert all(answer.result() for answer in answers)
+
+
+def test_an_agent_that_is_stopped_while_its_socket_is_made_leaves_none(
+    answering: OpenAnswering, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    it = answering()
+    begun = threading.Event()
+    can_open = threading.Event()
+    opened = threading.Event()
+    make_door = it.session.agent._open_door
+    assert make_door is not None
+
+    def open_late(name: str) -> Door:
+        begun.set()
+        can_open.wait(60)
+        door = make_door(name)
+        opened.set()
+        return door
+
+    monkeypatch.setattr(it.session.agent, "_open_door", open_late)
+    turn = it.begin_question("say hello")
+    assert begun.wait(60)
+    it.session.stop()
+    assert it.wait_end(turn) == "stopped"
+    can_open.set()
+    assert opened.wait(60)
+    it.session.close()
+    wait_for(lambda: not any(share_folder().iterdir()))
 
 
 def test_an_agent_that_dies_is_started_again(answering: OpenAnswering) -> None:

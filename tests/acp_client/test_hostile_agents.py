@@ -13,6 +13,7 @@ import pytest
 
 from mahtab_tui.acp_client import live_agent, process
 from mahtab_tui.acp_client.agent import OutsideAgent
+from mahtab_tui.acp_client.live_agent import LiveAgent
 from mahtab_tui.bus.entry_names import question_entry
 from mahtab_tui.bus.records import encode
 from mahtab_tui.bus.sanitize import plain
@@ -390,16 +391,23 @@ def test_an_agent_can_be_closed_by_two_threads_at_once(hostile: OpenAnswering) -
     wait_for(lambda: not any(map(alive, pids)))
 
 
-def test_a_stop_while_an_agent_is_replaced_starts_none(hostile: OpenAnswering) -> None:
+def test_a_stop_while_an_agent_is_replaced_starts_none(
+    hostile: OpenAnswering, monkeypatch: pytest.MonkeyPatch
+) -> None:
     it = hostile("stubborn")
     it.ask("Hello?")
     pid = read_pid("agent.pid")
     # The agent cannot forget it.
     it.session.entries.hide(question_entry(1), hidden=True)
-    turn = it.begin_question("And now?")
-    wait_for(Path("terminated").exists)
-    it.session.stop()
-    assert it.wait_end(turn) == "stopped"
+    close = LiveAgent.close
+
+    async def stop_and_close(agent: LiveAgent) -> None:
+        it.session.stop()
+        await close(agent)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LiveAgent, "close", stop_and_close)
+        assert it.wait_end(it.begin_question("And now?")) == "stopped"
     wait_for(lambda: not alive(pid))
     assert read_pid("agent.pid") == pid
 

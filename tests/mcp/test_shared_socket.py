@@ -19,6 +19,7 @@ import anyio
 import pytest
 
 from mahtab_tui.session.running_sessions import SharingError, running_sessions, share_folder
+from mahtab_tui.session.sharing import _SocketPeer
 from mahtab_tui.worker.link.frames import FrameReader, encode
 from tests import tags
 from tests.mcp.clients import agent, requests
@@ -261,7 +262,9 @@ async def test_server_of_an_agent_that_answers_stays_in_its_session(share: Share
         for tool, mode in (("mode", "private"), ("log_viewer", "file")):
             assert f"There is no tool '{tool}'." in await a.text(tool, mode=mode)
         # It may have been cut off because it was slow.
-        await anyio.to_thread.run_sync(it.session.joined_agents.disconnect)
+        (peer,) = it.server._list_peers()
+        assert isinstance(peer, _SocketPeer)
+        peer._socket.shutdown(socket.SHUT_RDWR)
         while it.session.joined_agents.names:
             await anyio.sleep(0.01)
         assert await a.eval("2") == "2\n[In 2]"
@@ -270,8 +273,25 @@ async def test_server_of_an_agent_that_answers_stays_in_its_session(share: Share
             await waited(it, tags.ASSISTANT_REPL_IN, cell=3)
             await anyio.to_thread.run_sync(it.server.close)
         assert a.answers == ["The session has closed."]
-        reason = "The session cannot be reached: No such file or directory."
-        assert await a.text("eval", code="3") == reason
+        assert await a.text("eval", code="3") == "The session has closed."
+
+
+async def test_agent_that_the_user_disconnected_does_not_join_again(share: Share) -> None:
+    it = share()
+    async with agent("--attach", str(it.server.path)) as a:
+        assert await a.eval("1") == "1\n[In 1]"
+        await anyio.to_thread.run_sync(it.session.joined_agents.disconnect)
+        while it.session.joined_agents.names:
+            await anyio.sleep(0.01)
+        refusal = "The user disconnected you from the session."
+        assert [await a.text("eval", code="2") for _ in range(2)] == [refusal] * 2
+    assert len(it.session.cells.finished) == 1
+
+
+async def test_agent_learns_why_a_socket_cannot_be_used(project: Path) -> None:
+    async with agent("--attach", str(project / ("x" * 200 + ".sock"))) as a:
+        reason = "The session cannot be reached: AF_UNIX path too long."
+        assert await a.text("eval", code="1") == reason
 
 
 async def test_dying_agent_leaves_its_cell_running(share: Share, project: Path) -> None:
