@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import dis
-import functools
 import itertools
 import sys
 import threading
 from collections.abc import Callable
-from types import CodeType, FrameType
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -108,55 +106,6 @@ def test_a_nested_cell_behind_the_answer_is_refused(host: AnsweringHost) -> None
     host.calls.call("usage", {})
     refusal = "the cell that asked for it no longer waits"
     assert host.nested_cells == [("before", None), ("behind", refusal)]
-
-
-@functools.cache
-def interruptible_offsets(code: CodeType) -> frozenset[int]:
-    """Return the offsets of the instructions before which the interpreter looks for signals: those
-    that follow a call, the beginning of a function, or a jump back."""
-    instructions = list(dis.get_instructions(code))
-    return frozenset(
-        following.offset
-        for instruction, following in itertools.pairwise(instructions)
-        if instruction.opname.startswith(("CALL", "RESUME", "JUMP_BACKWARD"))
-    )
-
-
-def interrupt_at(step: int) -> Callable[[FrameType, str, Any], Any]:
-    """Return a trace function that raises `KeyboardInterrupt` at one of the moments in the module's
-    code at which a signal or another thread can raise it."""
-    steps = itertools.count(1)
-
-    def trace(frame: FrameType, event: str, arg: Any) -> Any:
-        if frame.f_code.co_filename != host_calls.__file__:
-            return None
-        frame.f_trace_opcodes = True
-        is_interruptible = frame.f_lasti in interruptible_offsets(frame.f_code)
-        if event == "opcode" and is_interruptible and next(steps) == step:
-            raise KeyboardInterrupt
-        return trace
-
-    return trace
-
-
-def test_an_interrupt_at_any_moment_leaves_no_call_behind(host: AnsweringHost) -> None:
-    """A nested cell that is put into the inbox of a call that is gone is never answered."""
-    trace_before = sys.gettrace()
-    for step in itertools.count(1):
-        is_interrupted = False
-        sys.settrace(interrupt_at(step))
-        try:
-            host.calls.call("usage", {})
-        except KeyboardInterrupt:
-            is_interrupted = True
-        finally:
-            sys.settrace(trace_before)
-        assert not host.calls.deliver({"op": "execute", "code": "late"}), step
-        for number in range(1, step + 1):
-            assert not host.calls.deliver({"op": "answer", "id": number, "value": None}), step
-        if not is_interrupted:
-            break
-    assert step > 20
 
 
 class ThreadedHost(AnsweringHost):
