@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
-import sys
-import threading
 from collections.abc import Callable
-from types import FrameType
-from typing import Any
 
 import pytest
 
-from mahtab_tui.worker.link import host_calls
 from mahtab_tui.worker.link.frames import Frame
 from mahtab_tui.worker.link.host_calls import HostCalls
 
@@ -106,43 +100,3 @@ def test_a_nested_cell_behind_the_answer_is_refused(host: AnsweringHost) -> None
     host.calls.call("usage", {})
     refusal = "the cell that asked for it no longer waits"
     assert host.nested_cells == [("before", None), ("behind", refusal)]
-
-
-class ThreadedHost(AnsweringHost):
-    """Answers each call on a thread of its own."""
-
-    def _receive(self, frame: Frame) -> None:
-        threading.Thread(target=super()._receive, args=(frame,), daemon=True).start()
-
-
-def act_at(step: int, action: Callable[[], object]) -> Callable[[FrameType, str, Any], Any]:
-    """Return a trace function that acts at one of the steps of the module's code, as a finalizer or a
-    signal handler may."""
-    steps = itertools.count(1)
-
-    def trace(frame: FrameType, event: str, arg: Any) -> Any:
-        if frame.f_code.co_filename != host_calls.__file__:
-            return None
-        if event == "line" and next(steps) == step:
-            action()
-        return trace
-
-    return trace
-
-
-@pytest.mark.timeout(30)
-def test_a_finalizer_may_call_the_host_at_any_step_of_another_call() -> None:
-    host = ThreadedHost()
-    answers: list[str] = []
-    trace_before = sys.gettrace()
-    for step in itertools.count(1):
-        answers.clear()
-        sys.settrace(act_at(step, lambda: answers.append(host.calls.call("finalizer", {}))))
-        try:
-            assert host.calls.call("usage", {}) == "usage"
-        finally:
-            sys.settrace(trace_before)
-        if not answers:
-            break
-        assert answers == ["finalizer"]
-    assert step > 20
