@@ -96,7 +96,7 @@ class AttachedSession(NamedTuple):
 
     kernel: ReattachedKernel
     past: list[Record]
-    """The records of the session, with what the kernel has done since the screen was left."""
+    """The records of the session, also those of work done while no screen was attached."""
 
 
 def attach(store: SqliteStore, past: list[Record], settings: Settings) -> AttachedSession:

@@ -181,7 +181,7 @@ def _show_draft(app: MahtabApp, draft: Draft) -> None:
 
 
 def _record_exit(app: MahtabApp, opened: OpenSession) -> None:
-    """Note how the screen was left, for the interface that comes next or for the end."""
+    """Note what the user was typing, and whether the kernel goes on, for what comes next."""
     opened.draft = _read_draft(app)
     opened.leaves_kernel = app.leaves_kernel
     opened.has_crashed = app.crash is not None

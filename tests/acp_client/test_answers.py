@@ -664,9 +664,9 @@ def test_a_picture_goes_along_if_the_agent_sees_it(answering: OpenAnswering, pro
 def test_an_agent_is_told_of_the_users_variables(answering: OpenAnswering) -> None:
     it = answering()
     it.run("prices = {'apple': 3}")
-    told = it.ask("echo")
-    assert "The tools of the MCP server mahtab run Python" in told
-    assert "prices" in told
+    request_text = it.ask("echo")
+    assert "The tools of the MCP server mahtab run Python" in request_text
+    assert "prices" in request_text
     # Once.
     assert "The tools of the MCP server mahtab" not in it.ask("echo")
 
@@ -689,10 +689,10 @@ def test_an_agent_is_told_of_the_users_cells_and_not_of_its_own(answering: OpenA
     it = answering(approval="auto")
     it.ask("eval theirs = 1")
     it.run("mine = 2")
-    told = it.ask("echo")
-    assert "mine = 2" in told
-    assert "theirs = 1" not in told
-    assert "another agent" not in told
+    request_text = it.ask("echo")
+    assert "mine = 2" in request_text
+    assert "theirs = 1" not in request_text
+    assert "another agent" not in request_text
 
 
 def test_what_answers_has_its_own_name(answering: OpenAnswering) -> None:

@@ -38,9 +38,9 @@ def test_an_agents_session_goes_on_when_ours_is_continued(
 
 def test_an_agent_that_cannot_go_on_is_told_the_conversation(answering: OpenAnswering) -> None:
     again = continued(answering)
-    told = again.ask("echo")
-    assert "user: say The word is plum." in told
-    assert "assistant: The word is plum. " in told
+    request_text = again.ask("echo")
+    assert "user: say The word is plum." in request_text
+    assert "assistant: The word is plum. " in request_text
     # Only once.
     assert "plum" not in again.ask("echo")
 
@@ -63,9 +63,9 @@ def test_what_the_user_takes_out_is_forgotten(answering: OpenAnswering) -> None:
     it.ask("say The word is plum.")
     it.ask("say The number is 7.")
     it.session.entries.hide(question_entry(1), hidden=True)
-    told = it.ask("echo")
-    assert "The number is 7." in told
-    assert "say The word is plum" not in told
+    request_text = it.ask("echo")
+    assert "The number is 7." in request_text
+    assert "say The word is plum" not in request_text
     assert it.ask("recall").startswith("I remember ['']")
 
 
@@ -98,9 +98,9 @@ def test_what_is_attached_stays_when_something_is_hidden_meanwhile(
         return message
 
     monkeypatch.setattr(it.session.agent, "add_context", hide_afterwards)
-    told = it.ask("Look at @notes.txt\necho")
-    assert "quince" in told
-    assert "say The word is plum" not in told
+    request_text = it.ask("Look at @notes.txt\necho")
+    assert "quince" in request_text
+    assert "say The word is plum" not in request_text
 
 
 def test_another_model_does_not_answer_while_the_agent_does(
@@ -144,9 +144,9 @@ def test_a_model_and_an_agent_hand_over_the_conversation(answering: OpenAnswerin
     assert messages.count("The word is plum.") == 2
     assert messages.count("And the colour?") == 1
     it.session.set_model("acp:other")
-    told = it.ask("echo")
-    assert "assistant: The colour is blue." in told
-    assert "assistant: The word is plum." in told
+    request_text = it.ask("echo")
+    assert "assistant: The colour is blue." in request_text
+    assert "assistant: The word is plum." in request_text
 
 
 def test_one_agent_follows_another(answering: OpenAnswering) -> None:
