@@ -4,6 +4,7 @@ results is computed from."""
 from __future__ import annotations
 
 import ast
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -27,7 +28,12 @@ from mahtab_tui.bus.code_scopes import (
     local_names,
     outer_nodes,
 )
-from mahtab_tui.bus.magic_code import MAX_NESTED_MAGICS, keeps_names, session_code
+from mahtab_tui.bus.magic_code import (
+    MAX_NESTED_MAGICS,
+    function_name,
+    keeps_names,
+    session_code,
+)
 from mahtab_tui.worker.magic.syntax import parse_python, transform
 
 _MAX_LOOP_READS = 5
@@ -120,13 +126,21 @@ class _CellReader(ast.NodeVisitor):
         """Names that the current statement has read."""
         self._call_targets: set[str] = set()
         """Names that the calls of the current statement may change."""
-        self._class_sources: set[str] | None = None
-        """Names from before the cell that the body of the current class has read; None outside."""
+        self._block_sources: set[str] | None = None
+        """Names from before the cell that the statements of the current class or `try` have read;
+        None outside."""
         self._remaining_names = _MAX_NAMES_READ
         """How many names may still be looked at."""
         self._names_read_by_methods: set[str] = set()
         """Names that the functions defined so far read; in a class, only those of its methods."""
-        self._is_in_loop = False
+        self._loop: ast.stmt | None = None
+        """The innermost loop around the reader."""
+        self._exit_sources: defaultdict[ast.stmt, set[str]] = defaultdict(set)
+        """Names from before the cell that decide whether a round of a loop goes on, by the loop."""
+        self._exit_source_count = 0
+        """How many these are for all loops together."""
+        self._exit_flows: list[Flow] = []
+        """What is known at each `break` and `continue` of the innermost loop."""
         self._magic_depth = 0
         """How many magic commands contain the code that is being read."""
 
@@ -159,11 +173,22 @@ class _CellReader(ast.NodeVisitor):
         for name in self._call_targets - self.flow.unchangeable_names:
             call_sources = self.flow.call_sources.get(name, _NO_NAMES)
             self.flow.call_sources[name] = limit_sources(call_sources | sources)
-        if self._class_sources is not None:
-            self._class_sources |= sources
+        if self._block_sources is not None:
+            self._block_sources |= sources
         self._statement_sources = outer_sources
         self._statement_names = outer_names
         self._call_targets = outer_targets
+
+    @contextmanager
+    def _block(self) -> Iterator[set[str]]:
+        """Collect the names from before the cell that statements read."""
+        outer_sources = self._block_sources
+        block_sources: set[str] = set()
+        self._block_sources = block_sources
+        yield block_sources
+        self._block_sources = outer_sources
+        if outer_sources is not None:
+            outer_sources |= block_sources
 
     def _visit_all(self, nodes: Iterable[ast.AST]) -> None:
         for node in nodes:
@@ -336,9 +361,9 @@ class _CellReader(ast.NodeVisitor):
             self._assign([node.target], node.value)
 
     def visit_AugAssign(self, node: ast.AugAssign) -> None:
-        self.visit(node.value)
         if isinstance(node.target, ast.Name):
             self._read([node.target.id])
+        self.visit(node.value)
         self.visit(node.target)
 
     def visit_NamedExpr(self, node: ast.NamedExpr) -> None:
@@ -402,41 +427,88 @@ class _CellReader(ast.NodeVisitor):
 
     def visit_For(self, node: ast.For | ast.AsyncFor) -> None:
         self.visit(node.iter)
-        self._visit_loop([node.target, *node.body])
+        self._visit_loop(node, [node.target, *node.body])
         self._visit_optional(node.orelse)
 
     visit_AsyncFor = visit_For
 
     def visit_While(self, node: ast.While) -> None:
         self.visit(node.test)
-        self._visit_loop([*node.body, node.test])
+        self._visit_loop(node, [*node.body, node.test])
         self._visit_optional(node.orelse)
 
-    def _visit_loop(self, nodes: Sequence[ast.AST]) -> None:
+    def _visit_loop(self, loop: ast.stmt, nodes: Sequence[ast.AST]) -> None:
         """Read statements that may run several times, and then read what they have bound."""
-        is_outermost = not self._is_in_loop
-        self._is_in_loop = True
-        for _ in range(_MAX_LOOP_READS if is_outermost else 1):
-            sources_before = self.flow.sources
-            self._visit_optional(nodes)
-            if self.flow.sources == sources_before:
+        outer_loop = self._loop
+        outer_exit_flows = self._exit_flows
+        self._loop = loop
+        self._statement_sources |= self._exit_sources[loop]
+        for _ in range(_MAX_LOOP_READS if outer_loop is None else 1):
+            start = self.flow
+            exit_source_count = self._exit_source_count
+            self.flow = self._copy_flow(start)
+            self._exit_flows = []
+            self._visit_all(nodes)
+            self.flow = self._join([start, self.flow, *self._exit_flows])
+            # What a round computes depends on whether it goes on, and whether an earlier one did.
+            self._statement_sources |= self._exit_sources[loop]
+            has_new_exit_sources = self._exit_source_count > exit_source_count
+            if self.flow.sources == start.sources and not has_new_exit_sources:
                 break
-        self._is_in_loop = not is_outermost
+        self._loop = outer_loop
+        self._exit_flows = outer_exit_flows
+
+    def visit_Break(self, node: ast.Break | ast.Continue) -> None:
+        if self._loop is None:
+            return
+        new_sources = self._statement_sources - self._exit_sources[self._loop]
+        self._exit_sources[self._loop] |= new_sources
+        self._exit_source_count += len(new_sources)
+        self._exit_flows.append(self._copy_flow(self.flow))
+
+    visit_Continue = visit_Break
+
+    def visit_With(self, node: ast.With | ast.AsyncWith) -> None:
+        self._visit_all(node.items)
+        if any(_is_suppressing(item.context_expr) for item in node.items):
+            flow_at_error, _ = self._visit_interruptible(node.body)
+            self.flow = self._join([self.flow, flow_at_error])
+        else:
+            self._visit_all(node.body)
+
+    visit_AsyncWith = visit_With
 
     def visit_Try(self, node: ast.Try | ast.TryStar) -> None:
-        flow_at_error = self._copy_flow(self.flow)
-        for statement in node.body:
-            self.visit(statement)
-            if node.handlers:
-                flow_at_error = self._join([flow_at_error, self.flow])
+        if not node.handlers:
+            self._visit_all([*node.body, *node.orelse, *node.finalbody])
+            return
+        flow_at_error, body_sources = self._visit_interruptible(node.body)
+        outer_sources = self._statement_sources
+        # What the body has read decides whether there is an error.
+        self._statement_sources = outer_sources | body_sources
         self._visit_all(node.orelse)
         flows = [self.flow]
         for handler in node.handlers:
             self.flow = self._copy_flow(flow_at_error)
             self.visit(handler)
             flows.append(self.flow)
+        self._statement_sources = outer_sources
         self.flow = self._join(flows)
         self._visit_all(node.finalbody)
+
+    def _visit_interruptible(self, statements: Iterable[ast.stmt]) -> tuple[Flow, set[str]]:
+        """Read statements of which any may end with an error after which the cell goes on.
+
+        Returns:
+            What is known after the error, and the names from before the cell that the statements
+            have read.
+        """
+        flow_at_error = self._copy_flow(self.flow)
+        with self._block() as body_sources:
+            for statement in statements:
+                self.visit(statement)
+                flow_at_error = self._join([flow_at_error, self.flow])
+        return flow_at_error, body_sources
 
     visit_TryStar = visit_Try
 
@@ -476,17 +548,15 @@ class _CellReader(ast.NodeVisitor):
 
     def visit_ClassDef(self, node: ast.ClassDef) -> None:
         self._visit_all(outer_nodes(node))
-        outer_class_sources = self._class_sources
         outer_read_names = self._names_read_by_methods
-        self._class_sources = set()
         self._names_read_by_methods = set()
-        self._visit_class_body(node)
+        with self._block() as body_sources:
+            self._visit_class_body(node)
         # Inherited methods are found through the bases.
         base_names = {base.id for base in node.bases if isinstance(base, ast.Name)}
         names = frozenset(self._names_read_by_methods | base_names)
         definition = Definition(names, is_class=True, global_names=declared_globals(node))
-        self._statement_sources |= self._class_sources
-        self._class_sources = outer_class_sources
+        self._statement_sources |= body_sources
         self._names_read_by_methods = outer_read_names
         self._define(node.name, definition)
         self.flow.namespace_names.add(node.name)
@@ -555,6 +625,11 @@ def _is_unchangeable(value: ast.expr) -> bool:
         elif not isinstance(operand, ast.Constant | ast.JoinedStr):
             return False
     return True
+
+
+def _is_suppressing(context: ast.expr) -> bool:
+    """Return whether a context of `with` is one of `contextlib.suppress`."""
+    return isinstance(context, ast.Call) and function_name(context) == "suppress"
 
 
 def _call_targets(call: ast.Call, namespace_names: Set[str]) -> Iterator[str]:
