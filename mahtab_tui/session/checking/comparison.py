@@ -46,6 +46,18 @@ class Comparison(NamedTuple):
         return self.verdict in ("different", "failed")
 
 
+def unfinished_origin(name: str, origin_name: str) -> Comparison:
+    """Return the comparison of a cell or a variable that cannot be compared, because it uses what
+    another cell has made that did not run in full.
+
+    Args:
+        name: The name of the cell or the variable.
+        origin_name: The name of the other cell, such as ``In 3``.
+    """
+    reason = f"it rests on {origin_name}, which did not run in full"
+    return Comparison(name, "not comparable", reason)
+
+
 def compare_outcomes(
     recorded: CellOutcome, fresh_runs: Sequence[CellOutcome], *, is_foreign: bool
 ) -> Judgement:

@@ -131,6 +131,11 @@ class FreshRun:
     copy_remark: str = ""
     """What was not copied, as sentences."""
 
+    @property
+    def has_known_outcome(self) -> bool:
+        """Whether the outcome of at least one cell means something."""
+        return any(number not in self.unknown_reasons for number in self.outcomes)
+
 
 class CheckKernel:
     """A kernel in a copy of the project, which can change files only there. It must be closed."""
