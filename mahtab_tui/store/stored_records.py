@@ -1,4 +1,4 @@
-"""Records as rows of the database."""
+"""Turns records into rows of the database, and rows into records."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import sqlite3
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeGuard
 
 from mahtab_tui.bus.codec import MAX_INTEGER, InvalidRecord, decode
 from mahtab_tui.bus.records import AssistantChat, Record, ReplOut, encode
@@ -15,20 +15,35 @@ from mahtab_tui.store.database import decode_text, encode_text
 LIST_PART_ITEMS = 2_000
 """Items of a long list that are written as JSON at once."""
 
+_SELECT_UNFINISHED = "select time, tag, attrs, text from partial where session = ? order by time"
+"""Finds the rows of a session's unfinished streams; the columns are those of `StoredRow`."""
+
 
 class StoredRow(NamedTuple):
-    """A record as it is stored. The file may be damaged, so nothing in a row is validated."""
+    """A record as it is stored. The file may be damaged, so a row that was read can hold any
+    values."""
 
-    time: Any
-    """In seconds since the epoch."""
-    tag: Any
-    attrs: Any
-    """The fields, as JSON."""
-    text: Any
+    time: object
+    """The time of the record, in seconds since the epoch."""
+    tag: object
+    """The kind of the record, as `Record.tag`."""
+    attrs: object
+    """The fields of the record except time and text, as JSON."""
+    text: object
+    """The text of the record, as `encode_text` returns it."""
+
+
+class UnfinishedStream(NamedTuple):
+    """A stream that was unfinished when the program was killed."""
+
+    row: StoredRow
+    """The row that has what had come until then."""
+    record: Record | None
+    """The same as a record that is marked ``cut``; None if it cannot be read."""
 
 
 def encode_row(record: Record) -> StoredRow:
-    """Return a record as it is stored."""
+    """Return a record as it is stored. One without a time gets the present time."""
     return StoredRow(
         time=record.time or time.time(),
         tag=record.tag,
@@ -37,46 +52,50 @@ def encode_row(record: Record) -> StoredRow:
     )
 
 
-def _as_json(attributes: Mapping[str, Any]) -> str:
-    """Return the fields of a record as JSON. Long lists are written in parts, because Python's other
-    threads, such as the one that reads keys, wait while a value is written."""
-    if not any(map(_is_long_list, attributes.values())):
-        return json.dumps(attributes, default=str)
+def decode_row(row: StoredRow) -> Record | None:
+    """Return the record of a row.
 
-    members: list[str] = []
-    for name, value in attributes.items():
-        is_long = _is_long_list(value)
-        text = _long_list_as_json(value) if is_long else json.dumps(value, default=str)
-        members.append(f"{json.dumps(name)}: {text}")
-    return f"{{{', '.join(members)}}}"
+    Returns:
+        The record; None if a newer version of the program wrote it, with a tag that this version does
+        not know.
+
+    Raises:
+        InvalidRecord: The row is damaged.
+    """
+    if not isinstance(row.attrs, str | bytes):
+        raise InvalidRecord("The attributes are not JSON.")
+    try:
+        attributes = json.loads(row.attrs)
+    except (ValueError, RecursionError):
+        raise InvalidRecord("The attributes are not JSON.") from None
+    if not isinstance(row.tag, str) or not isinstance(row.time, float):
+        raise InvalidRecord("The tag or the time is missing.")
+    # Infinities and NaN are not in this range either.
+    if not -MAX_INTEGER <= row.time < MAX_INTEGER:
+        raise InvalidRecord("The time is not a number of seconds.")
+    if not isinstance(row.text, str | bytes):
+        raise InvalidRecord("The text is missing.")
+    return decode(row.tag, decode_text(row.text), attributes, row.time)
 
 
-def _long_list_as_json(items: Sequence[object]) -> str:
-    """Return a list as JSON, which is written in parts."""
-    parts: list[str] = []
-    for start in range(0, len(items), LIST_PART_ITEMS):
-        part = json.dumps(items[start : start + LIST_PART_ITEMS], default=str)
-        parts.append(part.removeprefix("[").removesuffix("]"))
-    return f"[{', '.join(parts)}]"
-
-
-def _is_long_list(value: object) -> bool:
-    return isinstance(value, list) and len(value) > LIST_PART_ITEMS
-
-
-class UnfinishedStream(NamedTuple):
-    """A stream that was unfinished when the program was killed."""
-
-    row: StoredRow
-    record: Record | None
-    """Marked ``cut``; None if it cannot be read."""
+def readable_record(row: StoredRow) -> Record | None:
+    """Return the record of a row; None if the row is damaged, or if a newer version of the program
+    wrote it."""
+    try:
+        return decode_row(row)
+    except InvalidRecord:
+        return None
 
 
 def unfinished_streams(connection: sqlite3.Connection, session: str) -> list[UnfinishedStream]:
-    """Return the unfinished streams of a session, the oldest first."""
-    query = "select time, tag, attrs, text from partial where session = ? order by time"
+    """Return the unfinished streams of a session, the oldest first.
+
+    Args:
+        connection: The database of the sessions.
+        session: The id of the session.
+    """
     streams: list[UnfinishedStream] = []
-    for columns in connection.execute(query, (session,)):
+    for columns in connection.execute(_SELECT_UNFINISHED, (session,)):
         row = StoredRow(*columns)
         record = readable_record(row)
         cut_record: Record | None = None
@@ -86,25 +105,30 @@ def unfinished_streams(connection: sqlite3.Connection, session: str) -> list[Unf
     return streams
 
 
-def decode_row(row: StoredRow) -> Record | None:
-    """Decode a record; None if a newer version wrote it. Raises `InvalidRecord`."""
-    try:
-        attributes = json.loads(row.attrs)
-    except (ValueError, TypeError, RecursionError):
-        raise InvalidRecord("The attributes are not JSON.") from None
-    if not isinstance(row.tag, str) or not isinstance(row.time, float):
-        raise InvalidRecord("The tag or the time is missing.")
-    # False for infinities and NaN.
-    if not -MAX_INTEGER <= row.time < MAX_INTEGER:
-        raise InvalidRecord("The time is not a number of seconds.")
-    if not isinstance(row.text, str | bytes):
-        raise InvalidRecord("The text is missing.")
-    return decode(row.tag, decode_text(row.text), attributes, row.time)
+def _as_json(attributes: Mapping[str, object]) -> str:
+    """Return the fields of a record as JSON. Long lists are written in parts, because Python's other
+    threads, such as the one that reads keys, wait while a value is written."""
+    if not any(map(_is_long_list, attributes.values())):
+        return json.dumps(attributes, default=str)
+
+    members: list[str] = []
+    for name, value in attributes.items():
+        if _is_long_list(value):
+            json_value = _long_list_as_json(value)
+        else:
+            json_value = json.dumps(value, default=str)
+        members.append(f"{json.dumps(name)}: {json_value}")
+    return f"{{{', '.join(members)}}}"
 
 
-def readable_record(row: StoredRow) -> Record | None:
-    """Decode a record; None if it is damaged, or if a newer version wrote it."""
-    try:
-        return decode_row(row)
-    except InvalidRecord:
-        return None
+def _is_long_list(value: object) -> TypeGuard[list[object]]:
+    return isinstance(value, list) and len(value) > LIST_PART_ITEMS
+
+
+def _long_list_as_json(items: Sequence[object]) -> str:
+    """Return a list as JSON, written a part of its items at a time."""
+    json_parts: list[str] = []
+    for start in range(0, len(items), LIST_PART_ITEMS):
+        json_part = json.dumps(items[start : start + LIST_PART_ITEMS], default=str)
+        json_parts.append(json_part.removeprefix("[").removesuffix("]"))
+    return f"[{', '.join(json_parts)}]"
