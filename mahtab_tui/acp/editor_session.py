@@ -15,11 +15,11 @@ from mahtab_tui.kernel.detached import attach
 from mahtab_tui.kernel.local_process import LocalProcess
 from mahtab_tui.session import Session
 from mahtab_tui.session.backend import SessionBackend
-from mahtab_tui.session.background_kernels import add_recovered_output
 from mahtab_tui.session.cell_records import unfinished_cells
 from mahtab_tui.session.frontend import HeadlessFrontend
 from mahtab_tui.session.kernel import ReattachedKernel, process_kernel
 from mahtab_tui.session.open_session import open_door
+from mahtab_tui.session.recovered_cells import add_recovered_output
 from mahtab_tui.session.running_sessions import SharingError
 from mahtab_tui.session.session import QUIT_SAVE_S
 from mahtab_tui.session.sharing import ShareServer

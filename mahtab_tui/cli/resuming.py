@@ -20,8 +20,8 @@ from mahtab_tui.kernel.detached import attach as attach_to
 from mahtab_tui.kernel.remote.attaching import attach_remote
 from mahtab_tui.kernel.remote.notes import KernelNote, noted_kernels
 from mahtab_tui.kernel.remote.transport import KernelGone
-from mahtab_tui.session.background_kernels import add_recovered_output
 from mahtab_tui.session.kernel import ReattachedKernel
+from mahtab_tui.session.recovered_cells import add_recovered_output
 from mahtab_tui.session.running_sessions import RunningSession, SharingError, running_sessions
 from mahtab_tui.settings.model import Settings
 from mahtab_tui.store.forks import forked_store

@@ -30,10 +30,10 @@ from mahtab_tui.bus.values import Change, ChangeKind
 from mahtab_tui.kernel.detached import save_last_output
 from mahtab_tui.kernel.holder_connection import sockets_folder
 from mahtab_tui.kernel.inprocess import InProcessKernel
-from mahtab_tui.session.background_kernels import add_recovered_output
 from mahtab_tui.session.cell_records import last_changes
 from mahtab_tui.session.frontend import HeadlessFrontend
 from mahtab_tui.session.open_session import index_sessions
+from mahtab_tui.session.recovered_cells import add_recovered_output
 from mahtab_tui.session.running_sessions import remove_leftovers, share_folder
 from mahtab_tui.session.session import Session
 from mahtab_tui.session.variable_history import VariableHistory
