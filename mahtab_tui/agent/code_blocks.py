@@ -1,5 +1,4 @@
-"""The code blocks of an answer: the request to run one, the result of one that did not run, and
-what ran last."""
+"""Makes the request to run a code block of an answer, and reads and makes the results of blocks."""
 
 from __future__ import annotations
 
@@ -16,18 +15,28 @@ def make_request(state: AgentState) -> ApprovalRequest:
     turn = state["turn"]
     step = state["step"]
     block = state["next_block"]
+    codes = state["code_blocks"]
     return ApprovalRequest(
-        f"{turn}.{step}.{block}",
-        turn,
-        step,
-        block,
-        len(state["code_blocks"]),
-        state["code_blocks"][block],
+        request=f"{turn}.{step}.{block}",
+        turn=turn,
+        step=step,
+        block=block,
+        blocks=len(codes),
+        code=codes[block],
     )
 
 
 def describe_obstacle(result: ExecutionResult, decision: Decision) -> str:
-    """Return what happened to a block so that those after it do not run; empty if they do."""
+    """Return why the blocks after a block do not run, as what has become of that block: it "was
+    undone", "was refused", or "failed".
+
+    Args:
+        result: The result of the block.
+        decision: The decision about the block.
+
+    Returns:
+        A verb; empty if the blocks after it may run.
+    """
     if result.get("undone", False):
         return "was undone"
     if decision.action == "refuse":
@@ -37,10 +46,17 @@ def describe_obstacle(result: ExecutionResult, decision: Decision) -> str:
     return ""
 
 
-def skip_result(
+def make_unrun_result(
     state: AgentState, block: int, note: str, status: str = "skipped"
 ) -> ExecutionResult:
-    """Return the result of a block that did not run. note: why, for the model."""
+    """Return the result of a block of the newest answer that did not run.
+
+    Args:
+        state: The state of the question.
+        block: The number of the block within the answer, from 0.
+        note: Tells the model why the block did not run.
+        status: ``skipped``, or ``repeated`` for code that had already run.
+    """
     return ExecutionResult(
         step=state["step"],
         block=block,
@@ -54,16 +70,28 @@ def skip_result(
 
 
 def find_last_run(results: Sequence[ExecutionResult]) -> ExecutionResult | None:
-    """Return the result of the block that ran last for a question; None if none ran."""
+    """Return the result of the block that ran last; None if none of the blocks ran.
+
+    Args:
+        results: The results of a question, in the order of the blocks.
+    """
     for result in reversed(results):
-        if result["cell"] is not None:
+        has_run = result["cell"] is not None
+        if has_run:
             return result
     return None
 
 
-def normalize_code(code: str) -> str:
-    """Return code without comments, blank lines and spacing."""
+def is_same_code(code: str, other_code: str) -> bool:
+    """Return whether two codes differ at most in comments, blank lines and spacing."""
+    return _comparable_form(code) == _comparable_form(other_code)
+
+
+def _comparable_form(code: str) -> str:
+    """Return the syntax tree of code as text; if Python cannot parse it, its lines that are not
+    blank, without the spaces at their ends."""
     try:
         return ast.dump(ast.parse(code))
-    except (SyntaxError, ValueError, MemoryError, RecursionError):  # of IPython, or wrong
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        # The code is wrong, nests too deeply, or has magic commands of IPython.
         return "\n".join(line.rstrip() for line in code.splitlines() if line.strip())

@@ -17,9 +17,9 @@ from mahtab_tui.agent.answer_figures import look_up_figures
 from mahtab_tui.agent.code_blocks import (
     describe_obstacle,
     find_last_run,
+    is_same_code,
     make_request,
-    normalize_code,
-    skip_result,
+    make_unrun_result,
 )
 from mahtab_tui.agent.host import AgentHost, ExecutionResult, ToolCall
 from mahtab_tui.agent.model_calls import ModelAnswer, call_model
@@ -316,7 +316,7 @@ class Nodes:
         if obstacle:
             for block in range(next_block, block_count):
                 note = prompts.not_run_note(block, obstacle)
-                results.append(skip_result(state, block, note))
+                results.append(make_unrun_result(state, block, note))
             next_block = block_count
 
         update: Update = {
@@ -459,11 +459,11 @@ class Nodes:
         request = make_request(state)
         block = request.block
         if self._repeats_last_run(state, request.code):
-            return skip_result(state, block, prompts.AFTER_REPETITION, status="repeated")
+            return make_unrun_result(state, block, prompts.AFTER_REPETITION, status="repeated")
         if decision.action == "refuse":
-            return skip_result(state, block, prompts.refused_note(block, decision.reason))
+            return make_unrun_result(state, block, prompts.refused_note(block, decision.reason))
         if decision.action == "skip":
-            return skip_result(state, block, prompts.skipped_note(block, decision.reason))
+            return make_unrun_result(state, block, prompts.skipped_note(block, decision.reason))
         code = request.code if decision.code is None else make_encodable(decision.code)
         return self._session.execute(request, code)
 
@@ -476,7 +476,7 @@ class Nodes:
         # Tools may have changed files that the code reads.
         if any(message.type == "tool" for message in last_exchange(state["messages"])):
             return False
-        return normalize_code(code) == normalize_code(last_run["code"])
+        return is_same_code(code, last_run["code"])
 
     def _report(
         self,
