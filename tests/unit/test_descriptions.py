@@ -33,6 +33,7 @@ from mahtab_tui.worker.describing.table_lines import (
     head_lines,
     table_lines,
 )
+from mahtab_tui.worker.inspection.cell_texts import cell_text
 from mahtab_tui.worker.values.secret_names import HIDDEN_VALUE
 from tests.benchmarks.answers.tables import SOURCES
 from tests.hostile import HOSTILE
@@ -620,6 +621,9 @@ def zoo(ran: list[str]) -> dict[str, Any]:
         "zoned_levels": zoned.set_index(["t", "v"]),
         "zoned_columns": pd.DataFrame([[1, 2, 3]], columns=zoned["t"]),
         "zoned_categories": pd.DataFrame({"c": zoned["t"].astype("category")}),
+        "zoned_intervals": pd.DataFrame(
+            {"i": pd.Series([pd.Interval(*zoned["t"].iloc[:2])], dtype=object)}
+        ),
         "zoned_moments": [datetime.datetime(2026, 1, 1, tzinfo=Zone())],
         "kinds": pd.DataFrame({"a": [1, 2, 3], "k": Kinds()}),
         "kinds_series": pd.Series(Kinds()),
@@ -665,6 +669,31 @@ def test_no_user_code_runs() -> None:
     arguments = "a: Hostile, b: Hostile | None = …, c: int = 1"
     assert described["function"] == f"def function({arguments}) -> list[Hostile]"
     assert "2026-01-01" in described["zoned_index"]
+
+
+def test_an_interval_is_written_as_pandas_does_without_running_its_time_zone() -> None:
+    class Zone(datetime.tzinfo):
+        is_armed = False
+
+        def utcoffset(self, moment: datetime.datetime | None) -> datetime.timedelta:
+            assert not self.is_armed
+            return datetime.timedelta(0)
+
+        def dst(self, moment: datetime.datetime | None) -> None:
+            assert not self.is_armed
+
+        def tzname(self, moment: datetime.datetime | None) -> str:
+            assert not self.is_armed
+            return "Z"
+
+    zone = Zone()
+    zoned = pd.Interval(pd.Timestamp(0, tz=zone), pd.Timestamp(1, tz=zone), closed="left")
+    zone.is_armed = True
+    assert cell_text(zoned) == "[Timestamp 0 ns, Timestamp 1 ns)"
+
+    days = (pd.Timestamp("2026-01-01"), pd.Timestamp("2026-01-02"))
+    for interval in (pd.Interval(0.1, 2), pd.Interval(*days), pd.Interval(*days, closed="both")):
+        assert cell_text(interval) == str(interval)
 
 
 def test_describing_changes_nothing() -> None:

@@ -32,12 +32,10 @@ def cell_text(value: Any) -> str | None:
     if cls is int or cls is float or cls is bool:
         return summary(value)
     if is_one_of(value, "pandas", "Timestamp"):
-        # A time zone of the user's would run their code.
-        has_foreign_zone = value.tzinfo is not None and not is_safe_zone(value.tzinfo)
-        if has_foreign_zone:
-            return f"Timestamp {value.value} ns"
-        return str(value)
-    if is_one_of(value, "pandas", "Timedelta", "Period", "Interval"):
+        return _timestamp_text(value)
+    if is_one_of(value, "pandas", "Interval"):
+        return one_line(_interval_text(value), MAX_CELL_CHARS)
+    if is_one_of(value, "pandas", "Timedelta", "Period"):
         return one_line(str(value), MAX_CELL_CHARS)
     if value is get_if_loaded("pandas", "NaT") or value is get_if_loaded("pandas", "NA"):
         return None
@@ -45,6 +43,26 @@ def cell_text(value: Any) -> str | None:
     if cls in _SIZED or not about:
         return one_line(f"{type_name(value)} {about}".rstrip(), MAX_CELL_CHARS)
     return about
+
+
+def _timestamp_text(timestamp: Any) -> str:
+    """Return a timestamp of pandas as it is written; if its time zone is the user's, whose code would
+    run, its nanoseconds since 1970."""
+    zone = timestamp.tzinfo
+    if zone is not None and not is_safe_zone(zone):
+        return f"Timestamp {timestamp.value} ns"
+    return str(timestamp)
+
+
+def _interval_text(interval: Any) -> str:
+    """Return an interval of pandas as it is written, without running the time zone of its ends."""
+    if not is_one_of(interval.left, "pandas", "Timestamp"):
+        return str(interval)
+    opening = "[" if interval.closed_left else "("
+    closing = "]" if interval.closed_right else ")"
+    left_end = _timestamp_text(interval.left)
+    right_end = _timestamp_text(interval.right)
+    return f"{opening}{left_end}, {right_end}{closing}"
 
 
 def is_safe_zone(zone: object) -> bool:
