@@ -15,18 +15,19 @@ from ..values.summaries import one_line, safe_length, summary
 from .column_facts import ColumnFacts
 
 MAX_HEAD_ROWS = 2
-"""First rows that are shown, at most."""
+"""Maximum first rows of a table that are shown."""
 MAX_WHOLE_ROWS = 10
-"""Rows of a table all of which may be shown."""
 MAX_WHOLE_COLUMNS = 6
-"""Columns of such a table."""
-MAX_CELL_CHARS = 40
+"""Maximum rows and columns of a table that is shown whole."""
 MAX_COLUMNS = 60
-"""Columns of a table that are described, the first ones."""
+"""Maximum columns of a table that are described, which are the first ones."""
+MAX_CELL_CHARS = 40
+"""Maximum characters of a value or a label."""
 
-
-_LITERAL = re.compile(r"[-+]?[\d_.]+(?:[eE][-+]?\d+)?|True|False|None|nan|NaN|NaT|")
-"""A text that code would read as a number or a constant, or nothing."""
+_UNREAD_VALUE = "…"
+"""Stands for each value of a column that only the user's code could read."""
+_READ_AS_CONSTANT = re.compile(r"[-+]?[\d_.]+(?:[eE][-+]?\d+)?|True|False|None|nan|NaN|NaT|")
+"""A text that is misread without quotation marks: a number, a constant, or nothing at all."""
 
 
 class DescribedColumn(NamedTuple):
@@ -34,83 +35,106 @@ class DescribedColumn(NamedTuple):
 
     label: str
     type: str
+    """The name of the type of the values."""
     cells: Sequence[str]
-    """The first values."""
+    """The first values, as texts."""
     facts: ColumnFacts | None = None
-    """What was read of all values; None if that was not possible, or there is no place for it."""
+    """What was read of all values; None if that was not possible, or has no place in the
+    description."""
 
 
 def describe_column(
     label: object,
     dtype: str,
-    rows: int,
+    row_count: int,
     *,
     head: Column | None = None,
     missing_text: str = "",
     facts: ColumnFacts | None = None,
     head_rows: int = MAX_HEAD_ROWS,
 ) -> DescribedColumn:
-    """Describe a column, without its values if its name is that of a secret.
+    """Describe a column. If its label is the name of a secret, its values are not told.
 
     Args:
-        label: The column's name.
-        dtype: The type of its values.
-        rows: The number of all rows.
-        head: Reads the first rows; None if that would run the user's code.
+        label: The column's label, which may be any object.
+        dtype: The name of the type of the values.
+        row_count: The number of all rows.
+        head: A column of at least the first rows; None if reading them would run the user's code.
         missing_text: Stands for a missing value.
-        facts: What is known about all rows.
-        head_rows: First rows that are read.
+        facts: What was read of all values; None if nothing was.
+        head_rows: The number of first rows that are described.
     """
     name = label_text(label)
-    visible_rows = min(rows, head_rows)
-    # The label itself, because the name of a long one is cut.
-    if looks_secret(label if type(label) is str else name):
+    cell_count = min(row_count, head_rows)
+    # The name of a long label is cut, and may not look like that of a secret any more.
+    whole_name = label if type(label) is str else name
+    if looks_secret(whole_name):
         if facts is not None:
             facts = ColumnFacts(facts.rows, facts.is_complete, facts.missing)
-        return DescribedColumn(name, dtype, [HIDDEN_VALUE] * visible_rows, facts)
+        return DescribedColumn(name, dtype, [HIDDEN_VALUE] * cell_count, facts)
     if head is None:
-        return DescribedColumn(name, dtype, ["…"] * visible_rows, facts)
-    return DescribedColumn(name, dtype, cell_texts(head, visible_rows, missing_text), facts)
+        return DescribedColumn(name, dtype, [_UNREAD_VALUE] * cell_count, facts)
+    return DescribedColumn(name, dtype, cell_texts(head, cell_count, missing_text), facts)
 
 
 def label_text(label: object) -> str:
-    """Return a label as it is written before its column; quoted if it would be misread otherwise."""
-    if type(label) is str and label == label.strip() and not _LITERAL.fullmatch(label):
+    """Return a label as it is written before its column. It stands in quotation marks if it would be
+    misread without them."""
+    if type(label) is str:
+        has_outer_space = label != label.strip()
+        if has_outer_space or _READ_AS_CONSTANT.fullmatch(label):
+            return one_line(short_key(label), MAX_CELL_CHARS)
         return one_line(label, MAX_CELL_CHARS)
-    if type(label) is str or type(label) is tuple:
+    if type(label) is tuple:
         return one_line(short_key(label), MAX_CELL_CHARS)
-    return _cell_text(label)
+    return _value_text(label)
 
 
 def label_literal(label: object) -> str:
-    """Return a label as Python code would have it."""
+    """Return a label as it is written in Python code."""
     if type(label) is str:
         return literal(label, MAX_CELL_CHARS)
     return label_text(label)
 
 
-def cell_texts(column: Column, rows: int, missing_text: str) -> list[str]:
-    """Return the texts of a column's first values."""
-    if type(column) is Column:  # of any objects
-        return [_cell_text(column.value(row)) for row in range(rows)]
-    texts = column.texts(range(rows))
+def cell_texts(column: Column, cell_count: int, missing_text: str) -> list[str]:
+    """Return the first values of a column, each as a text in one line.
+
+    Args:
+        column: The column, which has at least `cell_count` values.
+        cell_count: The number of values.
+        missing_text: Stands for a missing value.
+    """
+    # A subclass of `Column` has values of a single type, which it formats itself.
+    if type(column) is Column:
+        return [_value_text(column.value(row)) for row in range(cell_count)]
+    texts = column.texts(range(cell_count))
     return [missing_text if text is None else one_line(text, MAX_CELL_CHARS) for text in texts]
 
 
-def _cell_text(value: Any) -> str:
-    """Return a value as text, or its type if the text would say nothing or run the user's code."""
-    text = cell_text(value)
+def _value_text(value: Any) -> str:
+    """Return any value as a text in one line, without running the user's code."""
+    return one_line(_long_value_text(value), MAX_CELL_CHARS)
+
+
+def _long_value_text(value: Any) -> str:
+    """Return any value as a text, or its type if its text says nothing about it."""
     if value is None or type(value) is str:
-        text = str(value)
-    elif type(value) is dict or type(value) in SEQUENCES:
-        text = short_value(value)
-    elif text is None:
+        return str(value)
+    if type(value) is dict or type(value) in SEQUENCES:
+        return short_value(value)
+    text = cell_text(value)
+    if text is None:
         return "NaN"
-    elif is_one_of(value, "pandas", "Interval"):
-        # Its time zone may be the user's.
-        if is_one_of(value.left, "pandas", "Timestamp"):
-            text = describe_type(value)
-    elif type(value) not in SCALARS and (not summary(value) or safe_length(value) is not None):
-        is_moment = is_one_of(value, "pandas", "Timestamp", "Timedelta", "Period")
-        text = text if is_moment else describe_type(value)
-    return one_line(text, MAX_CELL_CHARS)
+    return text if _is_told_by_text(value) else describe_type(value)
+
+
+def _is_told_by_text(value: Any) -> bool:
+    """Return whether the text of a value in a table says more than its type."""
+    if is_one_of(value, "pandas", "Interval"):
+        # Two moments in one text are cut before the second one.
+        return not is_one_of(value.left, "pandas", "Timestamp")
+    if type(value) in SCALARS or is_one_of(value, "pandas", "Timestamp", "Timedelta", "Period"):
+        return True
+    # The summary of a value with a length says only how long it is.
+    return bool(summary(value)) and safe_length(value) is None
