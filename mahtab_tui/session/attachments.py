@@ -33,7 +33,7 @@ from mahtab_tui.llm.pictures import (
 from mahtab_tui.session.attached_files import (
     MAX_ATTACHMENT_CHARS,
     NotAttached,
-    measure_file,
+    describe_picture_size,
     read_picture,
     read_text,
     resolve_links,
@@ -204,7 +204,7 @@ class Attachments:
             named_path = folder / os.path.expanduser(mention.name)
             path, link_target = resolve_links(named_path, (Path.cwd(), folder))
             status = os.stat(path)
-            picture_size = measure_file(path) if stat.S_ISREG(status.st_mode) else None
+            picture_size = describe_picture_size(path) if stat.S_ISREG(status.st_mode) else None
         except PermissionError as error:
             raise NotAttached(f"cannot be read: {error.strerror}") from None
         except (OSError, ValueError):

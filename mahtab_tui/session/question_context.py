@@ -18,10 +18,10 @@ from mahtab_tui.llm.prompt_sections import render_context
 from mahtab_tui.llm.prompts import COMPUTE, PLANNING
 from mahtab_tui.llm.surroundings import PACKAGES, asks_about_files, render_surroundings
 from mahtab_tui.llm.variable_texts import VALUES_KEY
-from mahtab_tui.session.attached_files import render_folder
 from mahtab_tui.session.attachments import Attachments, render_attachment
 from mahtab_tui.session.cells import Cells
 from mahtab_tui.session.descriptions import VariableDescriptions
+from mahtab_tui.session.folder_words import render_folder
 from mahtab_tui.session.runtime import Runtime
 from mahtab_tui.session.stale_outputs import StaleOutputs
 

@@ -23,7 +23,7 @@ from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.values import FolderEntry, FolderListing
 from mahtab_tui.llm.prompt_sections import changed_sections
 from mahtab_tui.llm.surroundings import render_surroundings
-from mahtab_tui.session.attached_files import render_folder
+from mahtab_tui.session.folder_words import render_folder
 from mahtab_tui.system import start_thread
 from tests import tags
 from tests.agents import COMPLETE, INCOMPLETE, Desk, FakeModel, code, words
