@@ -10,10 +10,11 @@ _UNREAD_MARKUP = re.compile(
     r"""
     <(?:script|style)\b .*? (?: </(?:script|style)\s*> | \Z )   # code, and how things look
     | <!-- .*? (?: --> | \Z )                                   # a comment
-    | <(?:!doctype\b|\?[a-z]) [^>]* >?                          # a declaration, as of XML
+    | <(?:!doctype\b|\?[a-z]) [^>]* >?                          # a declaration, of HTML or XML
     """,
     re.IGNORECASE | re.DOTALL | re.VERBOSE,
 )
+"""Parts of a page that nobody reads, with what they contain."""
 _LINE_TAG = re.compile(
     r"""
     </? (?:
@@ -29,24 +30,32 @@ _LINE_TAG = re.compile(
     """,
     re.IGNORECASE | re.VERBOSE,
 )
-"""A tag before or after which a line begins."""
+"""A tag at which a new line begins."""
 _WORD_TAG = re.compile(
-    r"</? (?: td | th | dt | dd | select | optgroup | option | input | button | label | sup | sub ) \b [^>]* >?",
+    r"""
+    </? (?:
+        td | th | dt | dd
+        | select | optgroup | option | input | button | label
+        | sup | sub
+    ) \b [^>]* >?
+    """,
     re.IGNORECASE | re.VERBOSE,
 )
-"""A tag that separates words, and numbers: two cells are not one number."""
+"""A tag that separates words: the numbers of two cells of a table are not one number."""
+_ANY_TAG = re.compile(r"</?[a-zA-Z][^>]*>?")
+"""A tag of any other element, such as ``<b>``, which may stand in the middle of a word."""
 _PREFORMATTED_OR_SPACE = re.compile(
     r"""
-    ( <pre\b .*? (?: </pre\s*> | \Z ) )     # an element in which white space stays
+    ( <pre\b .*? (?: </pre\s*> | \Z ) )     # group 1: an element whose white space counts
     | \s+                                   # white space elsewhere, which counts as one blank
     """,
     re.IGNORECASE | re.DOTALL | re.VERBOSE,
 )
-_REFERENCE = re.compile(r"&(?:#[0-9]+|#[xX][0-9a-fA-F]+|[^\t\n\f <&#;]{1,32});?")
-"""A reference to a character, such as ``&lt;`` and ``&#60;``, as `html.unescape` knows them."""
+_CHARACTER_REFERENCE = re.compile(r"&(?:#[0-9]+|#[xX][0-9a-fA-F]+|[^\t\n\f <&#;]{1,32});?")
+"""A character written as ``&lt;`` or ``&#60;``; the same forms as `html.unescape` knows."""
 _MAX_REFERENCE_CHARS = 40
-"""A longer one stays as it is: to read a number takes long, and Python refuses thousands of digits."""
-_ANY_TAG = re.compile(r"</?[a-zA-Z][^>]*>?")
+"""Maximum characters of a reference that is read. Numbers of many digits take long to read, and
+Python refuses those with thousands."""
 
 
 def html_words(html: str) -> str:
@@ -56,23 +65,29 @@ def html_words(html: str) -> str:
         html: A page, or a part of one. It need not be valid.
 
     Returns:
-        Lines without blanks around them; none is empty.
+        Lines without blanks around them. None of them is empty.
     """
-    # Scripts go first: what they contain may look like a tag.
+    # Scripts go first, because their code may look like tags.
     text = _UNREAD_MARKUP.sub(" ", html)
     text = _WORD_TAG.sub(" ", text)
-    # Line breaks of the source are white space, so the breaks that tags mean come after them.
-    text = _PREFORMATTED_OR_SPACE.sub(lambda match: match[1] or " ", text)
+    # Line breaks of the source are white space; only after they are gone, tags make line breaks.
+    text = _PREFORMATTED_OR_SPACE.sub(_collapse_space, text)
     text = _LINE_TAG.sub("\n", text)
     text = _ANY_TAG.sub("", text)
+    # References go last, because `&lt;b&gt;` is not a tag but a text about one.
+    text = _CHARACTER_REFERENCE.sub(_read_reference, text)
 
-    # References go last: `&lt;b&gt;` is a text about a tag.
-    text = _REFERENCE.sub(_unescape, text)
     lines = [line.strip() for line in text.split("\n")]
     return "\n".join(line for line in lines if line)
 
 
-def _unescape(match: re.Match[str]) -> str:
+def _collapse_space(match: re.Match[str]) -> str:
+    """Return a preformatted element as it is, and white space elsewhere as one blank."""
+    return match[1] or " "
+
+
+def _read_reference(match: re.Match[str]) -> str:
+    """Return the character that a reference means; a reference that is too long as it is."""
     reference = match[0]
     if len(reference) > _MAX_REFERENCE_CHARS:
         return reference
