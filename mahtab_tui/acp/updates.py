@@ -10,7 +10,7 @@ from mahtab_tui.bus import records
 from mahtab_tui.bus.answers import answer_prose
 from mahtab_tui.bus.change_words import format_changes
 from mahtab_tui.bus.fences import fenced
-from mahtab_tui.bus.records import PICTURES, Record, RecordHandler
+from mahtab_tui.bus.records import PICTURE_MIMES, Record, RecordHandler
 from mahtab_tui.bus.values import Status, describe_files
 
 Request = records.Approval | records.Review | records.Input | records.SearchFanOut
@@ -273,7 +273,7 @@ class UpdateWriter(RecordHandler):
             case records.DisplayRecord(action="clear"):
                 card.clear_output()
                 self._show_soon(card)
-            case records.DisplayRecord() if record.mime in PICTURES:
+            case records.DisplayRecord() if record.mime in PICTURE_MIMES:
                 card.add_picture(CellPicture(record.mime, record.data, record.name))
                 self._show_soon(card)
             case records.Namespace(restored=False):

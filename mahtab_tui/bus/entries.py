@@ -8,7 +8,7 @@ from typing import ClassVar, Literal, NamedTuple
 
 from mahtab_tui.bus.hidden_characters import visible
 from mahtab_tui.bus.output import LOCATION, DisplayedValue, DisplayLine, OutputBuffer
-from mahtab_tui.bus.records import PICTURES, AnswerFigure, ReplOut
+from mahtab_tui.bus.records import PICTURE_MIMES, AnswerFigure, ReplOut
 from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.bus.staleness import StaleInput, describe_stale
 from mahtab_tui.bus.terminal_screen import collapse
@@ -182,7 +182,7 @@ class Cell(Entry):
     def pictures(self) -> list[DisplayLine]:
         """The pictures among the output."""
         displays = (line for line in self.output if isinstance(line, DisplayLine))
-        return [display for display in displays if display.mime in PICTURES]
+        return [display for display in displays if display.mime in PICTURE_MIMES]
 
     @property
     def ran_for_question(self) -> bool:

@@ -52,7 +52,7 @@ class WholeOutput(OutputBuffer):
     def show(self, text: str, mime: str, data: str, value: str = "") -> None:
         self.received += len(text)
         is_rich_text = mime in RICH_TEXT_MIMES
-        is_picture = mime in records.PICTURES and BASE64.fullmatch(data)
+        is_picture = mime in records.PICTURE_MIMES and BASE64.fullmatch(data)
         if is_rich_text or is_picture:
             self.parts.append(OutputPart("display", text, mime, data))
         else:

@@ -15,7 +15,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from mahtab_tui.bus.records import PICTURES
+from mahtab_tui.bus.records import PICTURE_MIMES
 from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.export.outputs import BASE64, MAX_OUTPUT_CHARS, OutputPart, shorten
 
@@ -371,7 +371,7 @@ def _read_data(data: Node, text_kind: str) -> OutputPart:
         mime_types = map(one_line, list(data)[:5])
         text = f"[{', '.join(mime_types)}]\n"
 
-    for mime in sorted(PICTURES):
+    for mime in sorted(PICTURE_MIMES):
         picture = _join_lines(data.get(mime)) or ""
         if picture and len(picture) <= MAX_PICTURE_CHARS and BASE64.fullmatch(picture):
             return OutputPart("display", text, mime, "".join(picture.split()))

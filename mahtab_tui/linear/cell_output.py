@@ -16,7 +16,7 @@ from mahtab_tui.bus.output import (
     OutputLine,
     is_code,
 )
-from mahtab_tui.bus.records import PICTURES, DisplayRecord, ReplOut, ReplOutStream
+from mahtab_tui.bus.records import PICTURE_MIMES, DisplayRecord, ReplOut, ReplOutStream
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.bus.sgr import styled
 from mahtab_tui.bus.terminal_screen import HEIGHT, collapse
@@ -196,7 +196,7 @@ class CellOutput:
         self._writer.write_line(text)
 
     def _write_display(self, line: DisplayLine) -> None:
-        if line.mime in PICTURES and self._draw_picture(line):
+        if line.mime in PICTURE_MIMES and self._draw_picture(line):
             return
         text = line.data if line.mime == "text/markdown" else line.text
         self._writer.write_line(styled(text))

@@ -6,7 +6,7 @@ import base64
 from collections.abc import Sequence
 from contextlib import suppress
 
-from mahtab_tui.bus.records import PICTURES, DisplayRecord
+from mahtab_tui.bus.records import PICTURE_MIMES, DisplayRecord
 from mahtab_tui.llm.pictures import EncodedPicture, PictureError, scale_picture
 
 MAX_STEP_PICTURES = 2
@@ -42,7 +42,7 @@ class StepPictures:
             self._count = 0
 
         picture_ids: list[str] = []
-        figures = [display for display in displays if display.mime in PICTURES]
+        figures = [display for display in displays if display.mime in PICTURE_MIMES]
         for display in figures[-MAX_STEP_PICTURES:]:
             if self._count == MAX_STEP_PICTURES:
                 break

@@ -40,7 +40,7 @@ class MemoryStore:
             for record in self.records
             if isinstance(record, records.DisplayRecord)
             and record.cell == cell
-            and record.mime in records.PICTURES
+            and record.mime in records.PICTURE_MIMES
         ]
 
     def everything(self) -> list[Record]:

@@ -30,7 +30,7 @@ _RECORD_PAGE = (
     "select time, tag, attrs, text from record where session = ? order by number limit ? offset ?"
 )
 _HAS_TAG = "select 1 from record where session = ? and tag = ? limit 1"
-_OUTPUT_MARKS = ", ".join("?" for _ in records.OUTPUTS)
+_OUTPUT_MARKS = ", ".join("?" for _ in records.OUTPUT_TAGS)
 _PRIVATE_MARKS = (
     "select time, tag, attrs, '' from record"
     f" where session = ? and tag in (?, {_OUTPUT_MARKS}) order by number"
@@ -53,7 +53,7 @@ def find_private_cells(connection: sqlite3.Connection, session: str) -> HiddenEn
     private_tag = records.Private.tag
     if connection.execute(_HAS_TAG, (session, private_tag)).fetchone() is None:
         return hidden
-    for columns in connection.execute(_PRIVATE_MARKS, (session, private_tag, *records.OUTPUTS)):
+    for columns in connection.execute(_PRIVATE_MARKS, (session, private_tag, *records.OUTPUT_TAGS)):
         record = readable_record(StoredRow(*columns))
         if record is not None:
             hidden.fold(record)

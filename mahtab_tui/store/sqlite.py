@@ -198,14 +198,16 @@ class SqliteStore:
     def output(self, cell: int) -> str | None:
         """Return the whole output of a cell; None if it was not stored, or while the cell runs.
         Raises `StoreError`."""
-        rows = self._fetch(_LAST_OUTPUT, *records.OUTPUTS, cell)
+        rows = self._fetch(_LAST_OUTPUT, *records.OUTPUT_TAGS, cell)
         if not rows or rows[0][0] is None:
             return None
         return decode_text(rows[0][0])
 
     def pictures(self, cell: int) -> list[str]:
         """Return the stored pictures displayed by a cell, as base64. Raises `StoreError`."""
-        rows = self._fetch(_PICTURES, records.DisplayRecord.tag, cell, *sorted(records.PICTURES))
+        rows = self._fetch(
+            _PICTURES, records.DisplayRecord.tag, cell, *sorted(records.PICTURE_MIMES)
+        )
         return [row[0] for row in rows if isinstance(row[0], str)]
 
     def _fetch(self, query: str, *parameters: object) -> list[tuple[Any, ...]]:

@@ -19,8 +19,8 @@ from mahtab_tui.bus.records.answers import (
 )
 from mahtab_tui.bus.records.approvals import Approval, Decision, Input, Review
 from mahtab_tui.bus.records.cells import (
-    OUTPUTS,
-    PICTURES,
+    OUTPUT_TAGS,
+    PICTURE_MIMES,
     AssistantReplIn,
     AssistantReplOut,
     AssistantReplOutStream,
