@@ -7,15 +7,37 @@ import os
 import re
 import sys
 from contextlib import suppress
+from typing import NamedTuple
 
 from ..stdlib import late_import
 from .line_diff import unified_diff
 from .text_tools import mark_as_text
 
 _LINE_END = re.compile(r"\r?\n")
-
+_BYTE_ORDER_MARK = "\ufeff"
+_PERMISSION_BITS = 0o7777
+"""The part of a file's mode that can be changed."""
+_DIFF_CONTEXT_LINES = 2
 _MAX_COMPARED_LINES = 20_000
-"""Lines of a file that are compared with a text that does not occur in it."""
+"""Maximum lines of a file that are compared with a text that does not occur in it."""
+_MIN_SIMILARITY = 0.7
+"""How similar a line must be to be named in place of a text that does not occur, from 0 to 1."""
+
+
+class _DecodedFile(NamedTuple):
+    """A text file that was read."""
+
+    text: str
+    encoding: str
+    """The encoding with which the text becomes the same bytes again, except for bytes that are
+    invalid in it: they are surrogates in the text (see the error handler ``surrogateescape``)."""
+
+
+class _Replacement(NamedTuple):
+    """A text to replace, and what takes its place."""
+
+    old: str
+    new: str
 
 
 def read(path: str, start: int = 1, end: int | None = None) -> str:
@@ -25,12 +47,13 @@ def read(path: str, start: int = 1, end: int | None = None) -> str:
     Raises FileNotFoundError, IsADirectoryError, PermissionError.
     Example: print(read("app.py", 10, 40)).
     """
+    text = _read_file(path).text.removeprefix(_BYTE_ORDER_MARK)
     # Split at newlines only, not at form feeds, so that line numbers match those of editors.
-    text = _read_text(path)[0].removeprefix("\ufeff")
     lines = [line.removesuffix("\r") for line in text.split("\n")]
-    lines = lines if lines[-1] else lines[:-1]
-    last_line = len(lines) if end is None else min(end, len(lines))
+    if not lines[-1]:
+        lines.pop()
     first_line = max(1, start)
+    last_line = len(lines) if end is None else min(end, len(lines))
     numbers = range(first_line, last_line + 1)
     return mark_as_text("\n".join(f"{number:>6}  {lines[number - 1]}" for number in numbers))
 
@@ -43,33 +66,21 @@ def edit(path: str, old: str, new: str) -> None:
     """
     if not old:
         raise ValueError("old is empty: say what to replace")
-    old_text, encoding = _read_text(path)
-    end = "\n"
-    if old_text.count("\r\n") * 2 > old_text.count("\n"):
-        end = "\r\n"
-    # If `old` has line ends and occurs with them, those of `new` are meant, too. A "\n" at its start
-    # that follows a "\r" in the file is not a line end.
-    if "\n" not in old or old not in old_text or f"\r{old}" in old_text:
-        old = _LINE_END.sub(end, old)
-        new = _LINE_END.sub(end, new)
-    start = old_text.find(old)
+    old_text, encoding = _read_file(path)
+    replacement = _adopt_line_ends(_Replacement(old, new), old_text)
+    start = old_text.find(replacement.old)
     if start == -1:
-        raise ValueError(f"{path}: the text to replace does not occur.{_nearest(old_text, old)}")
+        hint = _describe_similar_line(old_text, replacement.old)
+        raise ValueError(f"{path}: the text to replace does not occur.{hint}")
     # Not by `count`, which counts no occurrences that overlap.
-    if old_text.find(old, start + 1) != -1:
+    if old_text.find(replacement.old, start + 1) != -1:
         raise ValueError(
             f"{path}: the text to replace occurs more than once; include more of the text around it"
         )
-    new_text = old_text.replace(old, new)
-    _write(path, new_text, encoding)
-    diff = unified_diff(old_text.splitlines(), new_text.splitlines(), context_lines=2)
-    if diff:
-        print("\n".join([f"--- {path}", f"+++ {path}", *diff]))
-    elif new_text == old_text:
-        print(f"{path}: nothing changed")
-    else:
-        print(f"{path}: only line ends changed")
-    _reload(path)
+    new_text = old_text.replace(replacement.old, replacement.new)
+    _replace_file(path, new_text, encoding)
+    _print_difference(path, old_text, new_text)
+    _reload_modules(path)
 
 
 def create(name: str, content: str) -> None:
@@ -93,32 +104,68 @@ def create(name: str, content: str) -> None:
         with suppress(FileNotFoundError):
             os.unlink(name)
         raise
-    count = content.count("\n") + (bool(content) and not content.endswith("\n"))
-    print(f"{name}: {count:,} lines written")
-    _reload(name)
+    line_count = content.count("\n")
+    if content and not content.endswith("\n"):
+        line_count += 1
+    print(f"{name}: {line_count:,} lines written")
+    _reload_modules(name)
 
 
-def _read_text(path: str) -> tuple[str, str]:
-    """Return a file's text and its encoding, which preserves invalid bytes."""
+def _read_file(path: str) -> _DecodedFile:
+    """Read a text file, and guess its encoding: UTF-8, Windows-1252, or UTF-16 with a byte order
+    mark."""
     with open(path, "rb") as file:
         data = file.read()
     text = data.decode("utf-8", "surrogateescape")
-    invalid = sum("\udc80" <= character <= "\udcff" for character in text)
-    # By the order of their bytes, so that the mark at the start stays in the text.
+    invalid_byte_count = sum("\udc80" <= character <= "\udcff" for character in text)
+    special_character_count = sum(character > "\x7f" for character in text)
+    # Not as "utf-16", which would take the mark out of the text that is written again.
     if data.startswith(codecs.BOM_UTF16_LE):
         encoding = "utf-16-le"
     elif data.startswith(codecs.BOM_UTF16_BE):
         encoding = "utf-16-be"
-    elif 2 * invalid > sum(character > "\x7f" for character in text):
+    elif 2 * invalid_byte_count > special_character_count:
         encoding = "cp1252"
     else:
-        return text, "utf-8"
+        return _DecodedFile(text, "utf-8")
     with suppress(UnicodeDecodeError):
-        return data.decode(encoding), encoding
-    return text, "utf-8"
+        return _DecodedFile(data.decode(encoding), encoding)
+    return _DecodedFile(text, "utf-8")
+
+
+def _adopt_line_ends(replacement: _Replacement, text: str) -> _Replacement:
+    """Return a replacement whose line ends are those of the text in which it is made, unless those of
+    the replaced text are meant as they are."""
+    old = replacement.old
+    # A "\n" at the start of `old` that follows a "\r" in the text is not a line end.
+    splits_line_end = f"\r{old}" in text
+    if "\n" in old and old in text and not splits_line_end:
+        return replacement
+    line_end = "\n"
+    is_mostly_crlf = text.count("\r\n") * 2 > text.count("\n")
+    if is_mostly_crlf:
+        line_end = "\r\n"
+    return _Replacement(_LINE_END.sub(line_end, old), _LINE_END.sub(line_end, replacement.new))
+
+
+def _describe_similar_line(text: str, old: str) -> str:
+    """Return a sentence about the line that is most like the first line of `old`, with a blank before
+    it; empty if no line is similar, or `old` is blank."""
+    first_line = old.strip().split("\n")[0].strip()
+    if not first_line:
+        return ""
+    lines = [line.strip() for line in text.split("\n")[:_MAX_COMPARED_LINES]]
+    similar_lines = late_import("difflib").get_close_matches(
+        first_line, lines, n=1, cutoff=_MIN_SIMILARITY
+    )
+    if not similar_lines:
+        return ""
+    similar_line = similar_lines[0]
+    return f" Line {lines.index(similar_line) + 1} is similar: {similar_line!r}"
 
 
 def _encode(path: str, text: str, encoding: str) -> bytes:
+    """Return a text as the bytes of a file. Raises `ValueError` if the encoding cannot write it."""
     try:
         return text.encode(encoding, "surrogateescape")
     except UnicodeEncodeError as error:
@@ -127,50 +174,54 @@ def _encode(path: str, text: str, encoding: str) -> bytes:
         ) from None
 
 
-def _write(path: str, text: str, encoding: str) -> None:
-    """Replace a file's text atomically. Its mode stays, and symbolic links still lead to it; other
-    hard links keep the old text."""
+def _replace_file(path: str, text: str, encoding: str) -> None:
+    """Replace the text of a file at once, so that no program reads a part of it. The mode of the file
+    stays, and symbolic links still lead to it; other hard links keep the old text."""
     data = _encode(path, text, encoding)
     target = os.path.realpath(path)
-    mode = os.stat(target).st_mode & 0o7777
+    mode = os.stat(target).st_mode & _PERMISSION_BITS
     folder = os.path.dirname(target)
-    handle, draft = late_import("tempfile").mkstemp(".draft", ".", folder)
+    descriptor, draft_path = late_import("tempfile").mkstemp(".draft", ".", folder)
     try:
-        with os.fdopen(handle, "wb") as file:
+        with os.fdopen(descriptor, "wb") as file:
             file.write(data)
-        os.chmod(draft, mode)
-        os.replace(draft, target)
+        os.chmod(draft_path, mode)
+        os.replace(draft_path, target)
     except BaseException:
-        # It is missing if an interrupt came after it had been renamed.
+        # The draft is gone if an interrupt came after it had been renamed.
         with suppress(FileNotFoundError):
-            os.unlink(draft)
+            os.unlink(draft_path)
         raise
 
 
-def _nearest(text: str, old: str) -> str:
-    """Return a sentence about the line most like the first one of `old`; empty if none is, or `old`
-    is blank."""
-    first_line = old.strip().split("\n")[0].strip()
-    if not first_line:
-        return ""
-    lines = [line.strip() for line in text.split("\n")[:_MAX_COMPARED_LINES]]
-    close = late_import("difflib").get_close_matches(first_line, lines, n=1, cutoff=0.7)
-    if close:
-        return f" Line {lines.index(close[0]) + 1} is similar: {close[0]!r}"
-    return ""
+def _print_difference(path: str, old_text: str, new_text: str) -> None:
+    """Print how a file has changed, as a diff, or that its lines are the same."""
+    diff_lines = unified_diff(
+        old_text.splitlines(), new_text.splitlines(), context_lines=_DIFF_CONTEXT_LINES
+    )
+    if diff_lines:
+        print("\n".join([f"--- {path}", f"+++ {path}", *diff_lines]))
+    elif new_text == old_text:
+        print(f"{path}: nothing changed")
+    else:
+        print(f"{path}: only line ends changed")
 
 
-def _reload(path: str) -> None:
-    """Reload the modules that were imported from a file."""
+def _reload_modules(path: str) -> None:
+    """Reload the modules that were imported from a file, and print which."""
     real_path = os.path.realpath(path)
     for name, module in list(sys.modules.items()):
-        file = getattr(module, "__file__", None)
-        if name != "__main__" and isinstance(file, str) and os.path.realpath(file) == real_path:
-            importlib = late_import("importlib")
-            importlib.invalidate_caches()
-            try:
-                importlib.reload(module)
-            except (Exception, SystemExit) as error:  # raised by the user's module
-                print(f"{name} could not be reloaded: {type(error).__name__}: {error}")
-            else:
-                print(f"{name} was reloaded")
+        module_file = getattr(module, "__file__", None)
+        if name == "__main__" or not isinstance(module_file, str):
+            continue
+        if os.path.realpath(module_file) != real_path:
+            continue
+        importlib = late_import("importlib")
+        importlib.invalidate_caches()
+        try:
+            importlib.reload(module)
+        except (Exception, SystemExit) as error:
+            # The user's module has raised it.
+            print(f"{name} could not be reloaded: {type(error).__name__}: {error}")
+        else:
+            print(f"{name} was reloaded")
