@@ -98,15 +98,15 @@ class Worker:
         if holder is not None:
             holder.worker = self
             self.channel.answer_unheard_calls = holder.auto_answer
-        self._calls = HostCalls(self.channel.send, self._execute)
-        self._interrupts.waits_for_host = self._calls.is_waiting
+        self.calls = HostCalls(self.channel.send, self._execute)
+        self._interrupts.waits_for_host = self.calls.is_waiting
 
         # What cells find
         warn_about_unawaited_coroutines()
         self._console = Console()
         for replacement in self._console.replacements():
             setattr(*replacement)
-        toolbox.install(self._calls.call)
+        toolbox.install(self.calls.call)
         self.environment = CellEnvironment(main, self._interrupts, self._loop.make_current)
         self._executor = Executor(namespace, self.environment, self._interrupts, self._loop)
         self._protected_files = protected.ProtectedFiles(self._executor.attribution)
@@ -227,10 +227,13 @@ class Worker:
             self._send_end(cell, seal, outcome, needs, start, files)
         except BaseException as error:
             self.environment.leave_child(error)
+            has_ended = cell not in self._open_cells
             if outcome is None:
                 outcome = failed_outcome(format_safely(error))
             # The host ignores an end that it has already.
             self._send_end(cell, seal, outcome, needs, start)
+            if has_ended and self._executor.depth:
+                raise  # it is for the cell around this one, such as an interrupt
 
     def _run_cell(self, frame: Frame, refusal: str | None) -> tuple[Outcome, str]:
         """Return how the cell ended, and why it needs more than its lock allows, if it does."""
@@ -246,7 +249,7 @@ class Worker:
         run_locked = own_module("guard.locked").run_locked
         keep = lock == "keep"
         run = partial(
-            run_locked, self._executor, self.environment, self._calls, cell, code, keep=keep
+            run_locked, self._executor, self.environment, self.calls, cell, code, keep=keep
         )
         if self._fork_thread is not None:
             run = partial(run, fork_thread=self._fork_thread)
@@ -341,7 +344,7 @@ class Worker:
             start: When it began, by `time.perf_counter`.
             files: The changes of files.
         """
-        self._open_cells.discard(cell)
+        self._note_end(cell)
         reply = {
             "cell": cell,
             "duration": time.perf_counter() - start,
@@ -351,6 +354,11 @@ class Worker:
             **outcome._asdict(),
         }
         self.channel.send({"op": "done", "seal": seal, **reply})
+
+    def _note_end(self, cell: int) -> None:
+        """Note that a cell has ended, or a restoring, so that it cannot be interrupted any more."""
+        self._open_cells.discard(cell)
+        self._interrupts.forget(cell)
 
     # Called by the control thread, also through the holder
 
@@ -365,7 +373,7 @@ class Worker:
             self._save_jobs.load_keeper()
         elif op == "answer" and self.holder is not None:
             self.holder.backlog.on_answer(frame["id"])
-        if (op == "answer" or frame.get("nested")) and self._calls.deliver(frame):
+        if (op == "answer" or frame.get("nested")) and self.calls.deliver(frame):
             return
         if op != "answer":
             self._queue_job(frame)
@@ -534,7 +542,7 @@ class Worker:
         try:
             missing = self._save_jobs.restore(frame["file"], self._interrupts, cell)
         finally:
-            self._open_cells.discard(cell)
+            self._note_end(cell)
         if self._executor.undo is not None:
             self._executor.undo.invalidate("variables have come back since")
         return {"changes": self._executor.tracker.changes(None), "missing": missing}

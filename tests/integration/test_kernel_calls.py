@@ -226,6 +226,75 @@ def test_interrupt_stops_a_cell_in_which_a_nested_one_cannot_begin(cells: Cells)
     cells.expect("1 + 1", "2\n")
 
 
+INTERRUPTS_AFTER_ITS_END = """\
+import signal, sys
+frame = sys._getframe()
+while frame.f_code.co_name != '_execute':
+    frame = frame.f_back
+channel = frame.f_locals['self'].channel
+send = channel.send
+def send_and_interrupt(frame):
+    send(frame)
+    if frame['op'] == 'done':
+        channel.send = send
+        signal.raise_signal(signal.SIGINT)
+channel.send = send_and_interrupt"""
+"""Code that sends the signal as soon as the host knows its end."""
+
+
+def test_an_interrupt_after_the_end_of_a_nested_cell_stops_the_cell_around_it(
+    cells: Cells,
+) -> None:
+    inner = nest(cells, INTERRUPTS_AFTER_ITS_END)
+    assert cells.run("usage()").status is Status.INTERRUPTED
+    assert [result.status for result in inner] == [Status.OK]
+    cells.expect("1 + 1", "2\n")
+
+
+@pytest.mark.timeout(60)
+def test_code_may_call_the_host_while_a_message_to_it_is_encoded(cells: Cells) -> None:
+    """As a finalizer may, which the garbage collector runs then."""
+    answers(cells, "inner", "outer")
+    code = """\
+from mahtab_worker.link.host import Host
+class Arguments(dict):
+    def items(self):
+        words.append(Host.call("usage", {}))
+        return super().items()
+words = []
+words.append(Host.call("usage", Arguments(x=1)))
+words"""
+    cells.expect(code, "['inner', 'outer']\n")
+
+
+CALLS_ON_CONTROL_THREAD = """\
+import ctypes, sys, time
+class Call(Exception):
+    def __init__(self):
+        called.append(1)
+        usage()
+def find_control_thread():
+    while True:
+        for thread_id, frame in sys._current_frames().items():
+            while frame is not None:
+                if frame.f_code.co_name == '_ready':
+                    return ctypes.c_ulong(thread_id)
+                frame = frame.f_back
+called = []
+ctypes.pythonapi.PyThreadState_SetAsyncExc(find_control_thread(), ctypes.py_object(Call))
+while not called: time.sleep(0.01)"""
+"""Code that calls the host from the thread that reads its answers, as a finalizer may."""
+
+
+@pytest.mark.timeout(60)
+def test_the_kernel_answers_after_code_on_its_control_thread_has_called_the_host(
+    cells: Cells,
+) -> None:
+    assert cells.run(CALLS_ON_CONTROL_THREAD).status is Status.OK
+    assert "called" in cells.names()
+    assert cells.host.calls.empty()
+
+
 def test_interrupts_while_no_cell_runs_do_nothing(cells: Cells) -> None:
     assert cells.kernel.interrupt() is False
     for _ in range(5):

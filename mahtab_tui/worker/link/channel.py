@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Callable
 
 from ..stdlib import late_import
 from .exit_codes import EXIT_CONNECTION_LOST
-from .frames import MAX_FRAME_BYTES, TOKEN_BYTES, Frame, encode
+from .frames import MAX_FRAME_BYTES, TOKEN_BYTES, Frame, encode, encode_body, join_frame
 
 if TYPE_CHECKING:
     from .interrupts import Interrupts
@@ -55,6 +55,9 @@ class Channel:
         self._token = token
         self._interrupts = interrupts
         self._lock = threading.Lock()
+        """Held while a frame is written."""
+        self._writing_thread_id = 0
+        """The thread that holds the lock to write a frame; 0 if none does."""
         self._main_thread_id = threading.get_ident()
         os.register_at_fork(after_in_child=self._close_in_child)
 
@@ -63,25 +66,33 @@ class Channel:
 
         Raises:
             TypeError, FrameError: The frame cannot be encoded, or is too large.
-            RuntimeError: This process is a forked child.
+            RuntimeError: This process is a forked child, or a finalizer or a signal handler sends a
+                frame while its thread writes another one.
         """
-        if threading.get_ident() == self._main_thread_id:
-            with self._interrupts.shielded():
-                self._write(frame)
-        else:
-            self._write(frame)
-
-    def _write(self, frame: Frame) -> None:
-        """Write a frame as `send` does, on any thread."""
         if self.fd < 0:
             raise RuntimeError("a forked process cannot reach the session")
+        # Before the lock, because finalizers may run meanwhile, and send frames.
+        body = encode_body(frame, self._limit)
+        if threading.get_ident() == self._main_thread_id:
+            with self._interrupts.shielded():
+                self._write(frame, body)
+        else:
+            self._write(frame, body)
 
+    def _write(self, frame: Frame, body: bytes) -> None:
+        """Write an encoded frame as `send` does, on any thread."""
+        thread_id = threading.get_ident()
+        if self._writing_thread_id == thread_id:
+            raise RuntimeError("the session cannot be called while a message to it is written")
         with self._lock:
-            data = encode(frame, self._limit, self._token)  # with the token of the current host
-            if self._backlog is not None:
-                self._backlog.record(frame)
-            if not self.detached:
-                self._write_all(data)
+            self._writing_thread_id = thread_id
+            try:
+                if self._backlog is not None:
+                    self._backlog.record(frame)
+                if not self.detached:
+                    self._write_all(join_frame(body, self._token))
+            finally:
+                self._writing_thread_id = 0
 
         is_unheard = self.detached or self.link_down
         if is_unheard and frame["op"] == "call":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import select
 import signal
+import threading
 from typing import TYPE_CHECKING
 
 from .descriptors import is_readable
@@ -34,6 +35,7 @@ class ControlThread:
         """Serve until the kernel has to end."""
         # The signal is for the main thread, because only there does it end a `sleep`.
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        self._worker.calls.reader_thread_id = threading.get_ident()
         was_busy = False
         while True:
             try:

@@ -45,6 +45,20 @@ def encode(frame: Frame, max_body_bytes: int = MAX_FRAME_BYTES, token: bytes = b
         token: The bytes that the reader expects after the length.
 
     Raises:
+        TypeError, FrameError: See `encode_body`.
+    """
+    return join_frame(encode_body(frame, max_body_bytes), token)
+
+
+def join_frame(body: bytes, token: bytes) -> bytes:
+    """Return the bytes of a frame with this body."""
+    return _LENGTH.pack(len(body)) + token + body
+
+
+def encode_body(frame: Frame, max_body_bytes: int = MAX_FRAME_BYTES) -> bytes:
+    """Return the body of a frame.
+
+    Raises:
         TypeError: JSON cannot represent the type of a value.
         FrameError: The body is too large, or JSON cannot represent the object: a value contains
             itself, is nested too deeply, or is an integer with too many digits.
@@ -59,7 +73,7 @@ def encode(frame: Frame, max_body_bytes: int = MAX_FRAME_BYTES, token: bytes = b
         raise FrameError(
             f"a message of {len(body):,} bytes is too large (at most {max_body_bytes:,})"
         )
-    return _LENGTH.pack(len(body)) + token + body
+    return body
 
 
 class FrameReader:

@@ -46,6 +46,8 @@ class HostCalls:
         """The inboxes of the calls that wait, by their numbers."""
         self._main_thread_inboxes: list[queue.SimpleQueue[Frame]] = []
         """The inboxes of the calls for which the main thread waits, the innermost last."""
+        self.reader_thread_id = 0
+        """The thread that reads the host's answers, and so cannot wait for one; 0 if there is none."""
         self.fork_handler: Callable[[str, dict[str, Any]], object] | None = None
         """Serves calls in place of the host. A locked fork sets it, because it has no host."""
 
@@ -65,6 +67,11 @@ class HostCalls:
         """
         if self.fork_handler is not None:
             return self.fork_handler(name, args)
+        # A finalizer may run on any thread.
+        if threading.get_ident() == self.reader_thread_id:
+            raise self._error_class(
+                "a finalizer cannot call the session from the kernel's own thread"
+            )
         _audit(name, args)
 
         number = next(self._call_numbers)
