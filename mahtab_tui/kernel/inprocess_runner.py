@@ -192,20 +192,21 @@ class CellRunner:
         """Run the cell of a job, or refuse it with a sentence."""
         running: RunningCell = frame["running"]
         start = time.perf_counter()
-        try:
-            with self._lock:
-                self._cells.append(running)
-            outcome = self._executor.run(running.cell, frame["code"], refusal)
-        except KeyboardInterrupt:
-            # It arrived just before the code began, or just after it had ended; what the code
-            # changed is reported with the next cell.
-            outcome = interrupted_outcome([])
-        # An interrupt may still arrive after the code has ended.
-        while not running.result.done():
+        outcome: Outcome | None = None
+        while True:
             try:
+                if outcome is None:
+                    with self._lock:
+                        self._cells.append(running)
+                    outcome = self._executor.run(running.cell, frame["code"], refusal)
                 self._finish(running, outcome, time.perf_counter() - start)
+                return
             except KeyboardInterrupt:
-                continue
+                if running.result.done():
+                    return
+                # It arrived just before the code began, or after it had ended. What the code changed
+                # may be reported with the next cell.
+                outcome = outcome or interrupted_outcome([])
 
     def _finish(self, running: RunningCell, outcome: Outcome, duration: float) -> None:
         """Set the result of a cell. duration: in seconds."""

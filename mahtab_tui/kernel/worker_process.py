@@ -6,6 +6,7 @@ elsewhere."""
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import selectors
 import signal
@@ -55,9 +56,6 @@ SEAL_BYTES = 16
 """Random bytes by which the end of a cell proves that the worker has sent it, and not the cell."""
 
 CLAIMED = "The other terminal now has the kernel and its variables."
-
-_RESTORE_CELL = -1
-"""The number by which restoring a file is interrupted, as if it were a cell."""
 
 
 class ProcessEnd(NamedTuple):
@@ -123,6 +121,9 @@ class WorkerProcess:
         """The seal of the cell that has ended last."""
         self._restoring: RunningCell | None = None
         """The file that is being restored, as if it were a cell."""
+        self._restore_numbers = itertools.count(-1, -1)
+        """The numbers by which restoring files is interrupted. Each is used once, because an interrupt
+        may come too late."""
         self._has_lost_holder = False
         """Whether what would keep the process without this host has ended."""
         self._is_detaching = False
@@ -311,9 +312,10 @@ class WorkerProcess:
 
     def restore(self, file: str, timeout: float) -> RestoredFile:
         """Restore the variables in a file; `interrupt` stops it. Raises `KernelError`."""
-        self._restoring = RunningCell(_RESTORE_CELL, lambda kind, text: None)
+        number = next(self._restore_numbers)
+        self._restoring = RunningCell(number, lambda kind, text: None)
         try:
-            return self.ask(Operations.restore, timeout, file=file, cell=_RESTORE_CELL)
+            return self.ask(Operations.restore, timeout, file=file, cell=number)
         except KernelError:
             # It may still be reading, which must not delay the next cell.
             self.interrupt()

@@ -10,12 +10,14 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mahtab_tui.bus.values import Status
+from mahtab_tui.kernel import running_cell
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.host import HostFunction
 from mahtab_tui.kernel.inprocess import InProcessKernel
@@ -217,6 +219,24 @@ def test_an_interrupt_at_the_end_of_a_nested_embedded_cell_spares_the_outer_one(
     interrupting.start()
     embedded.expect("usage()\n'went on'", "'went on'\n")
     interrupting.join()
+
+
+@pytest.mark.timeout(60)
+def test_an_embedded_cell_that_is_interrupted_after_its_end_has_a_result(
+    embedded: Cells, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    interrupts: list[bool] = []
+
+    class InterruptingFuture(Future[CellResult]):
+        def done(self) -> bool:
+            is_cells_thread = threading.current_thread().name == "mahtab-kernel"
+            if is_cells_thread and not interrupts:
+                interrupts.append(embedded.kernel.interrupt())
+            return super().done()
+
+    monkeypatch.setattr(running_cell, "Future", InterruptingFuture)
+    embedded.expect("1 + 1", "2\n")
+    embedded.expect("1 + 2", "3\n")
 
 
 def test_details_come_from_the_callers_namespace(embedded: Cells) -> None:

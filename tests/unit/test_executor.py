@@ -514,7 +514,15 @@ def test_an_interrupt_for_a_cell_that_has_ended_spares_the_one_around_it() -> No
         assert ends_code(interrupts)
 
 
-def test_an_interrupt_for_a_nested_cell_that_is_refused_does_not_keep_later_ones_away() -> None:
+def test_an_interrupt_before_variables_are_restored_does_not_end_the_next_restoring() -> None:
+    cell = -1
+    interrupts = Interrupts()
+    interrupts.requested = cell
+    assert not ends_code(interrupts)
+    assert [can_begin(interrupts, cell) for _ in range(2)] == [False, True]
+
+
+def test_a_signal_after_a_nested_cell_was_refused_ends_the_cell_around_it() -> None:
     open_cells = {1, 2}
     interrupts = Interrupts()
     interrupts.is_open = open_cells.__contains__
@@ -522,13 +530,51 @@ def test_an_interrupt_for_a_nested_cell_that_is_refused_does_not_keep_later_ones
         interrupts.requested = 2
         assert not ends_code(interrupts)
         open_cells.discard(2)
-        signals = [ends_code(interrupts) for _ in range(2)]
-    assert signals[-1]
+        assert ends_code(interrupts)
 
 
-def test_an_interrupt_before_variables_are_restored_does_not_end_the_next_restoring() -> None:
-    cell = -1
+def test_a_signal_in_the_cell_after_one_that_was_interrupted_while_it_sent_a_frame_ends_it() -> (
+    None
+):
+    open_cells = {1}
     interrupts = Interrupts()
-    interrupts.requested = cell
+    interrupts.is_open = open_cells.__contains__
+    with interrupts.allowed(1):
+        interrupts.requested = 1
+        with pytest.raises(KeyboardInterrupt), interrupts.shielded():
+            assert not ends_code(interrupts)
+    open_cells.remove(1)
+    with interrupts.allowed(2):
+        assert ends_code(interrupts)
+
+
+def test_an_interrupt_while_a_frame_cannot_be_sent_does_not_end_the_next_sending() -> None:
+    interrupts = Interrupts()
+
+    def fail_to_send() -> None:
+        with interrupts.shielded():
+            interrupts.handle(signal.SIGINT, None)
+            raise ValueError("the frame is too large")
+
+    with interrupts.allowed(1):
+        with pytest.raises(KeyboardInterrupt):
+            fail_to_send()
+        with interrupts.shielded():
+            pass
+
+
+def test_two_interrupts_for_cells_that_have_not_begun_end_both() -> None:
+    interrupts = Interrupts()
+    with interrupts.allowed(1):
+        for cell in (2, 3):
+            interrupts.requested = cell
+            assert not ends_code(interrupts)
+        assert [can_begin(interrupts, cell) for cell in (2, 3, 4)] == [False, False, True]
+
+
+def test_an_interrupt_of_a_cell_that_was_refused_spares_a_later_one_of_its_number() -> None:
+    interrupts = Interrupts()
+    interrupts.requested = 0
     assert not ends_code(interrupts)
-    assert [can_begin(interrupts, cell) for _ in range(2)] == [False, True]
+    interrupts.forget(0)
+    assert can_begin(interrupts, 0)

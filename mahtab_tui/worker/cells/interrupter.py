@@ -69,7 +69,8 @@ class CellInterrupter:
         os.killpg(0, signal.SIGINT)
         # `os.system` makes the process ignore the signal while it waits; this flag cannot be
         # ignored.
-        _thread.interrupt_main()
+        if self._is_unhandled(cell, requested_at):
+            _thread.interrupt_main()
         repetition = threading.Thread(target=self._repeat, args=(cell, requested_at), daemon=True)
         repetition.start()
 

@@ -22,9 +22,11 @@ class Interrupts:
         self.handled_at = 0.0
         """When (`time.monotonic`) a signal was handled last."""
         self.requested: int | None = None
-        """The cell that the host wants to interrupt; None once that was done."""
+        """The cell for which the next signal comes; None if that is not a request of the host's."""
         self._newest_cell = 0
         """The newest cell that has begun."""
+        self._stopped_cells: set[int] = set()
+        """Cells that end when they begin, because they were interrupted before."""
         self.is_open: Callable[[int], bool] = lambda cell: True
         """Returns whether a cell has been sent and has not ended."""
         self.waits_for_host: Callable[[int], bool] = lambda cell_count: True
@@ -42,23 +44,30 @@ class Interrupts:
 
     def handle(self, signum: int, frame: FrameType | None) -> None:
         """Handle SIGINT. The parameters are those of a signal handler."""
-        if self.requested is not None and not self.is_open(self.requested):
-            self.requested = None
-            return  # the cell has ended meanwhile
+        cell = self.requested
+        self.requested = None
+        if cell is not None and not self.is_open(cell):
+            return  # it has ended meanwhile
         if not self.running:
+            if cell is not None:
+                self._stopped_cells.add(cell)
             if self.idle_task_in_the_way():
                 raise KeyboardInterrupt
             return
-        has_not_begun = self.requested is not None and self.requested > self._newest_cell
-        if has_not_begun and self.waits_for_host(self._depth):
-            return  # it ends when it begins, and not the cell that waits for it
         self.handled_at = time.monotonic()
+        if cell is not None and cell > self._newest_cell and self.waits_for_host(self._depth):
+            # The signal is not for the cell that waits.
+            self._stopped_cells.add(cell)
+            return
         if self._shielded:
             self._pending = True
             return
-        self.requested = None
         if not self.cancel_await():
             raise KeyboardInterrupt
+
+    def forget(self, cell: int) -> None:
+        """Forget a cell that has ended; another one may get its number."""
+        self._stopped_cells.discard(cell)
 
     def install(self) -> None:
         """Handle SIGINT from now on, also if code has set another handler."""
@@ -68,14 +77,15 @@ class Interrupts:
 
     @contextmanager
     def allowed(self, cell: int | None = None) -> Iterator[None]:
-        """Let interrupts end this block. cell: raise at once if one was requested for this cell."""
+        """Let interrupts end this block. cell: The cell that begins with it. Raises
+        `KeyboardInterrupt` if it was interrupted before."""
         outer_depth = self._depth
         try:
             self._depth = outer_depth + 1
             if cell is not None:
                 self._newest_cell = max(self._newest_cell, cell)
-                if self.requested == cell:
-                    self.requested = None
+                if cell in self._stopped_cells:
+                    self._stopped_cells.discard(cell)
                     self.handled_at = time.monotonic()
                     raise KeyboardInterrupt
             yield
@@ -93,6 +103,7 @@ class Interrupts:
             yield
         finally:
             self._shielded = False
-        if self._pending:
+            was_interrupted = self._pending
             self._pending = False
-            raise KeyboardInterrupt
+            if was_interrupted:
+                raise KeyboardInterrupt
