@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from os.path import basename
 from typing import NamedTuple
 
+from mahtab_tui.worker.guard.simple_commands import READ_SHELLS, SHELLS
 from mahtab_tui.worker.magic.syntax import (
     HELP_BUILTIN,
     MAGIC_BUILTIN,
@@ -78,8 +79,6 @@ _CODE_MAGICS = {
 """Magic commands whose text is code of the session, with patterns for the options before it."""
 _PYTHON_MAGICS = frozenset(("python", "python3"))
 """Magic commands whose text is code that another process runs."""
-_SHELL_NAMES = frozenset("bash dash ksh sh zsh".split())
-"""Programs, and magic commands of cells, that run a text as commands of a shell."""
 _COMMAND_OPTION = re.compile(r"(?:^|[\s'\"])-\w*c")
 """An option that may be the one of a shell or of Python that is followed by a command or by code,
 perhaps among others."""
@@ -230,12 +229,14 @@ def _read_magic(call: ast.Call) -> _MagicText:
     runs_python = name in _PYTHON_MAGICS or (
         is_script and any(program.startswith("python") for program in programs)
     )
-    runs_program = is_script or runs_python or name in _SHELL_NAMES
+    runs_program = is_script or runs_python or name in SHELLS
     command = ""
     if runs_program and _COMMAND_OPTION.search(first_line):
         program = "" if is_script else f"{name} "
         command = f"{program}{first_line}\n{body}"
-    elif is_script and not programs.isdisjoint(_SHELL_NAMES):
+    elif not programs.isdisjoint(SHELLS - READ_SHELLS):
+        command = f"{first_line if is_script else name}\n{body}"
+    elif is_script and not programs.isdisjoint(READ_SHELLS):
         command = body
     if runs_python:
         # Not every option with a `c` is followed by code, instead of which the body runs.
@@ -248,7 +249,7 @@ def _read_magic(call: ast.Call) -> _MagicText:
         return _MagicText(command=f"{name} {first_line}")
     if name == _CAPTURE_MAGIC:
         return _MagicText(command=first_line.partition("=")[2])
-    if not programs.isdisjoint(_SHELL_NAMES):
+    if not programs.isdisjoint(READ_SHELLS):
         return _MagicText(command=body)
     if name in TEXT_MAGICS or name in _HELP_MAGICS or name == _SEARCH_MAGIC:
         return _MagicText()

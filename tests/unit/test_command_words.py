@@ -72,6 +72,77 @@ f() { local x=$(cat y); cd; rm config; }; f
 declare -n x=HOME; x=.git; cd; rm config
 local -n x; x=HOME; x=.git; cd; rm config
 coproc HOME (ls); cd; rm config
+z=HO; z+=ME=5; ((z)); cd; rm config
+echo $((z)); cd; rm config
+z=GLOBIGN; z+=ORE=5; : $((z)); rm */config
+((GLOBIGNORE++)); rm */config
+[[ GLOBIGNORE++ -eq 0 ]]; rm */config
+z='a[$(cd .g*; rm c*)]'; echo $((z))
+z='a[$(cd .g*; rm c*)]'; echo "$((1 + z))"
+z='a[$(cd .g*; rm c*)]'; echo $(($z))
+z='a[$(cd .g*; rm c*)]'; echo $[z]
+z='a[$(cd .g*; rm c*)]'; ((z))
+z='a[$(cd .g*; rm c*)]'; for ((i=0; i<z; i++)); do break; done
+z='a[$(cd .g*; rm c*)]'; let z
+z='a[$(cd .g*; rm c*)]'; builtin l""et z
+z='a[$(cd .g*; rm c*)]'; [[ z -eq 1 ]]
+z='a[$(cd .g*; rm c*)]'; [[ 1 -lt "$z" ]]
+z='a[$(cd .g*; rm c*)]'; [[ x > y || (z -eq 2) ]]
+z='a[$(cd .g*; rm c*)]'; [[ -n $(ls) && z -eq 2 ]]
+z='a[$(cd .g*; rm c*)]'; [[ $(echo z) -gt 2 ]]
+z='a[$(cd .g*; rm c*)]'; [[ `echo z` -gt 2 ]]
+z='a[$(cd .g*; rm c*)]'; echo ${x:z}
+z='a[$(cd .g*; rm c*)]'; echo "${@:1:z}"
+z='a[$(cd .g*; rm c*)]'; echo ${x[z]}
+z='a[$(cd .g*; rm c*)]'; echo "${#x[z]}"
+z='a[$(cd .g*; rm c*)]'; x[z]=1
+z='a[$(cd .g*; rm c*)]'; x=(y [z]=1)
+z='a[$(cd .g*; rm c*)]'; read 'x[z]' <<< 1
+z='a[$(cd .g*; rm c*)]'; test -v "$z"
+z='a[$(cd .g*; rm c*)]'; echo ${!z}
+z='a[$(cd .g*; rm c*)]'; declare -i x=z
+z='a[$(cd .g*; rm c*)]'; f() { local -i x; x=z; }; f
+z='a[$(cd .g*; rm c*)]'; typeset -ai x; read -a x <<< z
+z='a[$(cd .g*; rm c*)]'; RANDOM=z
+z='a[$(cd .g*; rm c*)]'; for SRANDOM in z; do :; done
+z='a[$(cd .g*; rm c*)]' bash -c 'echo $((z))'
+env z='a[$(cd .g*; rm c*)]' bash -c 'echo $((z))'
+: ${z:='a[$(cd .g*; rm c*)]'}; ((z))
+: ${z:=b}; ((z)); b='a[$(cd .g*; rm c*)]'; ((z))
+z=('a[$(cd .g*; rm c*)]'); ((z))
+z=$(base64 -d < x); ((z))
+z=`base64 -d < x`; ((z))
+printf -v z '%b' 'a[\x24(cd .g*; rm c*)]'; ((z))
+printf -vz '%b' 'a[\x24(cd .g*; rm c*)]'; ((z))
+read -r z < x; ((z))
+while read -r z; do echo $((z)); done < x
+for z in $(cat x); do echo $((z)); done
+f() { echo $(($1)); }; f "$x"
+wc() { base64 -d < x; }; z=$(ls | wc -l); ((z))
+nproc() { base64 -d < x; }; echo $(($(nproc)))
+: 'a[$(cd .g*; rm c*)]'; echo $((_))
+[[ 'a[$(cd .g*; rm c*)]' =~ .* ]]; echo $((BASH_REMATCH))
+read <<< 'a[$(cd .g*; rm c*)]'; ((REPLY))
+test -v 'a[$(cd .g*; rm c*)]'
+[ -n x -a -v 'a[$(cd .g*; rm c*)]' ]
+[[ -v 'a[$(cd .g*; rm c*)]' ]]
+unset 'a[$(cd .g*; rm c*)]'
+printf -v 'a[$(cd .g*; rm c*)]' 1
+declare 'a[$(cd .g*; rm c*)]=1'
+let 'a[$(cd .g*; rm c*)]'
+x='$(cd .g*; rm c*)'; echo "${x@P}"
+: <<< "${x@P}"
+PS4='$(cd .g*; rm c*)'; set -x; ls
+compgen -C 'cd .g*; rm c*'
+mapfile -C 'cd .g*; rm c*;' -c 1 x < notes.md
+readarray -tC 'cd .g*; rm c*;' x < notes.md
+history -s 'cd .g*; rm c*'; fc -s
+set -o history -o histexpand; echo cdq.git
+set -H; echo cdq.git
+trap -- 'cd .g*; rm c*' EXIT
+bash +c 'cd .g*; rm c*'
+ksh -c '[ "$x" -eq 1 ]'
+fish -c 'x (ls)'
 true {HOME}< x; cd; rm config
 echo ${CDPATH:=.git}; cd hooks; rm x
 echo ${!x:=.git}; cd; rm config
@@ -212,6 +283,39 @@ export x=${#y}
 export x=$((1+2))
 export x=$((7 * 2 > 3 ? 1 : -1))
 echo $((n + 1))
+echo "n = $((n+1))"
+x=5; echo $((x*2))
+x=5; y=$((x * 2)); echo $y $((y + 1))
+i=0; while [ $i -lt 3 ]; do echo $i; i=$((i+1)); done
+for ((i=0; i<3; i++)); do echo $i; done
+for i in 1 2 3; do echo "$i: $((i * 10))%"; done
+for i in {1..5}; do echo $((i*i)); done
+sum=0; for i in $(seq 10); do ((sum+=i)); done; echo $sum
+for f in *.csv; do count=$((count + 1)); done; echo $count
+for i in 1 2 3; do echo $i; done
+while ((i < 3)); do ((i++)); done
+n=$(wc -l < notes.md); echo $((n+1))
+n=$(ls | wc -l); [[ $n -gt 3 ]] && echo many
+[[ $(ls | wc -l) -gt 3 ]] && echo many
+[ $(ls | wc -l) -gt 3 ] && echo many
+[ "$x" -eq 1 ] && echo one
+if [[ $# -eq 0 ]]; then echo none; fi
+[[ -v HOME && -n "$x" ]] && echo set
+start=$(date +%s); make; echo $(( $(date +%s) - start ))
+echo $(( ((1+2)) * 3 )) $((0x1f)) $((2**8)) $((1 << 4))
+echo $((RANDOM % 6 + 1)) $((SECONDS / 60))
+sleep $((60*2))
+let x=5+3; echo $x
+declare -i n=5; echo $n
+declare -A m; m[key]=1; echo ${m[key]}
+a=(1 2 3); echo ${a[0]} ${a[@]:1} ${#a[@]}
+x=abc; echo ${x:0:2} ${x: -1} ${x%.*} ${x/a/b} ${x^^} ${x@Q}
+test -v HOME && echo set
+mapfile -t lines < notes.md; echo ${#lines[@]}
+set -euo pipefail; ls
+trap -- 'echo done' EXIT; ls
+bash -c 'for i in 1 2; do echo $((i+1)); done'
+cd src && echo $((1+2))
 export x=$'a b'
 unset CDPATH
 unset CDPATH GIT_DIR; make

@@ -9,11 +9,13 @@ from collections.abc import Iterator, Sequence
 
 from . import git_commands
 from .command_folders import CommandFolders, find_folders, repeats_parts, value_forms
+from .shell_arithmetic import unknown_computation
 from .shell_variables import deciding_assignment, makes_references, sets_home
 from .shell_words import Word, split_commands
 from .simple_commands import (
     CHANGES_READING,
     MAX_COMMAND_CHARS,
+    READ_SHELLS,
     SHELLS,
     WORDS_AS_CODE,
     SimpleCommand,
@@ -37,8 +39,11 @@ _READING_OPTIONS = re.compile(r"--(?:exclude|ignore|prune|skip)[\w-]*")
 """Options whose values name files that a program leaves alone."""
 _OPEN_ENDED = re.compile(r"(?:^|/)(?:[^/]*\.git|\.config)/*$|^/+etc/*$", re.IGNORECASE)
 """Paths of folders in which protected files have names that do not show it."""
-_EXTENDED_PATTERN_OPTION = re.compile(r"[-+][A-Za-z]*O")
-"""The option of a shell that sets how it reads patterns."""
+_READING_OPTION = re.compile(r"[-+][A-Za-z]*[OH]|histexpand")
+"""An option of a shell that sets how it reads patterns, or commands of its history."""
+_CALLING_COMMANDS = frozenset(("mapfile", "readarray"))
+_CALLING_OPTION = re.compile(r"-[A-Za-z]*C")
+"""The option with which these run a text for each line."""
 
 
 def nested_command(text: str) -> str | None:
@@ -154,7 +159,11 @@ def unreadable_part(text: str, folder: str = "") -> str:
     commands = read.commands
     certain_commands = [command for command in commands if command.is_certain]
     unreadable_words = filter(None, map(_unreadable_word, certain_commands))
-    reason = next(unreadable_words, "") or read.unread_part
+    reason = (
+        next(unreadable_words, "")
+        or read.unread_part
+        or unknown_computation(commands, keeps_names=read.keeps_names)
+    )
     if reason:
         return reason
 
@@ -191,14 +200,20 @@ def _unreadable_program(command: SimpleCommand) -> str:
         return program
     if _has_split_option(command):
         return "env -S"
+    if program in SHELLS - READ_SHELLS and [*nested_commands(command)]:
+        return program
     nested = [word for word in nested_commands(command) if not word.is_expanded]
     if not nested and reads_commands_elsewhere(command):
         return program
-    if program in SHELLS and any(
-        _EXTENDED_PATTERN_OPTION.match(word.text) for word in command.arguments
-    ):
+    if program in (*SHELLS, "set") and _has_option(command, _READING_OPTION):
+        return program
+    if program in _CALLING_COMMANDS and _has_option(command, _CALLING_OPTION):
         return program
     return ""
+
+
+def _has_option(command: SimpleCommand, option: re.Pattern[str]) -> bool:
+    return any(option.match(word.text) for word in command.arguments)
 
 
 def _has_find_action(command: SimpleCommand) -> bool:

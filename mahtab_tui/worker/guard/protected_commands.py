@@ -23,9 +23,10 @@ from .protected_places import (
     protected_path_in,
     resolve_path,
 )
+from .shell_arithmetic import computed_names
 from .shell_variables import VARIABLES_OF_SHELLS
-from .shell_words import Word, split_commands
-from .simple_commands import MAX_COMMAND_CHARS, known_program
+from .shell_words import PRINTED_NUMBER, Word, split_commands
+from .simple_commands import MAX_COMMAND_CHARS, known_program, read_simple_commands
 
 _WORD_SEPARATORS = re.compile(r"""[\s'"`;&|<>()=]+""")
 _SHELL_OPERATORS = re.compile(r"[;&|<>`\n]|\$\(")
@@ -33,6 +34,7 @@ _SHELL_OPERATORS = re.compile(r"[;&|<>`\n]|\$\(")
 _READING_COMMANDS = frozenset("cat diff file grep head less ls more rg stat tail wc".split())
 _WRITING_WITH_OPTIONS = frozenset("file less more rg".split())
 """Reading commands with options that write a file or start a program."""
+_INTEGER = re.compile(r"[-+]?\d{0,100}")
 _EXPORTED_FUNCTION = "BASH_FUNC_"
 """Beginning of the variables in which Bash hands functions to other shells."""
 _FIRST_VARIABLES = dict(os.environ)
@@ -67,7 +69,9 @@ def paths_changed_by_command(command: str, folder: str = "") -> Iterator[str]:
 def unreadable_part_of_command(command: str, folder: str = "") -> str:
     """Return why it is not known which files a shell command changes: a word in which the shell puts
     something, for example. Empty if it is known, or if the command changes none."""
-    return "" if command_only_reads(command) else unreadable_part(command, folder)
+    if command_only_reads(command):
+        return ""
+    return unreadable_part(command, folder).replace(PRINTED_NUMBER, "$(…)")
 
 
 def leads_to_open_folder(text: str) -> bool:
@@ -144,12 +148,20 @@ def check_command(command: str, folder: str, environment: Mapping[str, str] | No
             f"The command may change protected files: {part} does not show which. Write"
             " the whole command as plain text in the code, and the user will be asked"
         )
-    name = _changed_variable(os.environ if environment is None else environment)
+    variables = os.environ if environment is None else environment
+    name = _changed_variable(variables)
     if name:
         raise PermissionError(
             f"The command may change protected files: code has set {name}, which decides what a shell"
             " runs. Only code that the user has approved by hand may start it"
         )
+    for name in computed_names(read_simple_commands(command).commands):
+        value = variables.get(name, "")
+        if _INTEGER.fullmatch(value) is None:
+            raise PermissionError(
+                f"The command may change protected files: it computes {name}, which is set to a text"
+                " that may set variables or contain commands"
+            )
     deadline = time.monotonic() + _MAX_MATCHING_S
     for path in _files_of(read_words(command, folder), deadline):
         if leads_to_protected(path) or is_hard_link(path):

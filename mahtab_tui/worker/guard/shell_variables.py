@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 
 from .command_folders import value_forms
-from .shell_words import ARITHMETIC, Word
+from .shell_words import NUMBER, Word
 from .simple_commands import SimpleCommand, assigned_name
 
 VARIABLES_OF_SHELLS = frozenset(
     "BASHOPTS BASH_ALIASES BASH_CMDS BASH_ENV CDPATH DIRSTACK ENV FPATH GLOBIGNORE HOME IFS OLDPWD"
-    " PROMPT_COMMAND PWD SHELLOPTS ZDOTDIR LD_PRELOAD LD_LIBRARY_PATH LD_AUDIT".split()
+    " PROMPT_COMMAND PS0 PS1 PS2 PS4 PWD SHELLOPTS ZDOTDIR LD_PRELOAD LD_LIBRARY_PATH LD_AUDIT".split()
 )
 """Variables that decide how a shell reads what follows, or what else it runs."""
 _VARIABLES_OF_PROGRAMS = re.compile(
@@ -22,7 +22,7 @@ _VARIABLES_OF_PROGRAMS = re.compile(
 _PLAIN_PROGRAMS = frozenset(("", ":", "true", "false", "cat", "less", "more"))
 """Values of such variables that change nothing."""
 _SETTING_COMMANDS = frozenset(
-    "declare export float for foreach getln getopts integer let local mapfile nameref read readarray"
+    "declare export float for foreach getln getopts integer local mapfile nameref read readarray"
     " readonly select set setenv strftime sysread typeset unset vared zparseopts".split()
 )
 """Commands that set, declare or remove variables whose names are among their arguments."""
@@ -33,7 +33,7 @@ _SPLITTING_COMMANDS = frozenset(("export", "local", "readonly"))
 further variables."""
 _PLAIN_EXPANSION = re.compile(
     r"\$\{?(?:HOME|LANG|LOGNAME|PATH|PWD|SHELL|TMPDIR|USER)\b\}?"
-    rf"|\$[?#]|\$\{{#\w+\}}|{re.escape(ARITHMETIC)}"
+    rf"|\$[?#]|\$\{{#\w+\}}|{re.escape(NUMBER)}"
 )
 """A variable of the system's or a number, which have no assignments in them."""
 _SEVERAL_WORDS = re.compile(r"\$\{?[@=^]|\$\{[(!]|\[@\]")
@@ -69,7 +69,7 @@ def deciding_assignment(command: SimpleCommand) -> str:
         for word in command.arguments:
             if _may_be_split(word):
                 return word.text
-    return next((word.text for word in _named_variables(command) if _may_name_deciding(word)), "")
+    return next((word.text for word in named_variables(command) if _may_name_deciding(word)), "")
 
 
 def sets_home(command: SimpleCommand) -> bool:
@@ -78,7 +78,7 @@ def sets_home(command: SimpleCommand) -> bool:
         return True
     if command.program in _SPLITTING_COMMANDS and any(map(_may_be_split, command.arguments)):
         return True
-    named_words = [word for word in _named_variables(command) if _may_name_deciding(word)]
+    named_words = [word for word in named_variables(command) if _may_name_deciding(word)]
     return any("HOME" in word.text or word.is_expanded for word in named_words)
 
 
@@ -112,7 +112,7 @@ def _may_be_split(word: Word) -> bool:
     return "$" in own_value.sub("", value) or "`" in value
 
 
-def _named_variables(command: SimpleCommand) -> list[Word]:
+def named_variables(command: SimpleCommand) -> list[Word]:
     """Return the arguments of a command that are, or may be, names of variables that it sets."""
     # A variable for the descriptors of the process stands before its command.
     if any(word.text == "coproc" for word in command.words):

@@ -10,11 +10,41 @@ _EXPANDED = re.compile(r"[A-Za-z0-9_({@*#?$!'\"-]")
 """What a dollar sign stands before if the shell replaces it."""
 _PLAIN_BRACES = re.compile(r"\{[^'\"`\\${}]{0,200}\}")
 """What stands in ``${…}`` if it surely ends at the first closing brace."""
-ARITHMETIC = "$((…))"
+_PARAMETER = re.compile(
+    r"\{(?:\w+|[@*#?$-])(?:\[(?:[@*]|(?P<index>[^\]]*))\])?"
+    r"(?:(?P<assignment>:?=.*)|:(?P<part>[^-+?=].*)|(?::?[-+?]|[#%/^,]|@[QEAaUuLKk](?=\})).*)?\}"
+    r"|\{#(?:\w+|[@*])(?:\[(?:[@*]|(?P<counted_index>[^\]]*))\])?\}"
+    r"|\{!(?:\w+[@*]|\w+\[[@*]\])?\}",
+    re.DOTALL,
+)
+"""What stands in ``${…}`` if it is not the value of a variable that another one names, nor a text that
+is read as code. `index` and `part` are computed."""
+NUMBER = "$((…))"
 """What stands in a word for a number that the shell computes."""
-_PLAIN_ARITHMETIC = re.compile(r"\(\([\d\s+*/%<>=!&|^~?:,-]{0,200}\)\)")
-"""What stands after the dollar sign of such a number. The value of a variable in it would be computed,
-too, and may set others."""
+PRINTED_NUMBER = "$((#))"
+"""What stands in a word for a number that a command prints, if its name means what it says."""
+_ARITHMETIC = re.compile(
+    r"\(\((?P<expression>(?:[^()`'\"\\]|\((?:[^()`'\"\\]|\([^()`'\"\\]{0,200}\)){0,200}\)){0,500})\)\)"
+)
+"""Arithmetic in which no command, text or function stands."""
+_PLAIN_ARITHMETIC = re.compile(r"[\d\s+*/%<>=!&|^~?:;,()-]*")
+"""Arithmetic without variables. The value of a variable would be computed, too, and may set others, or
+contain commands."""
+_COUNTING = r"nproc|date \+%s|seq(?: -?\d{1,20}){1,3}|wc -[clmw] ?< ?[\w./-]{1,200}"
+"""A command that prints numbers, and has no other in it."""
+_INNER_NUMBER = re.compile(rf"\$\((?:{_COUNTING})\)")
+_PRINTED_NUMBER = re.compile(
+    rf"\((?:{_COUNTING}|[^()`'\"\\\n]{{1,200}}\| ?wc -[clmw])\)(?=\"?(?:[\s;&|)]|\Z))"
+)
+"""What stands after the dollar sign of a command that prints numbers, and is a whole word."""
+COMPUTING_COMMAND = "let"
+"""The command that computes its arguments. It is inserted for each arithmetic expression."""
+_COMPARISONS = frozenset("-eq -ne -lt -le -gt -ge".split())
+"""Operators in ``[[…]]`` whose operands are computed."""
+_VARIABLE_TESTS = frozenset(("-v", "-R"))
+"""Operators in ``[[…]]`` before a variable, the index of whose item is computed."""
+_MAY_BE_ITEM = re.compile(r"[\[$`]")
+_COMPARISON = re.compile(r"[\"'\\]?\s{0,20}[\"'\\]?-(?:eq|ne|lt|le|gt|ge)\b")
 _ENDS_WORD = frozenset(" \t\n;&|<>()")
 _SEPARATES_COMMANDS = frozenset("\n;&|()")
 _PATTERN_OPERATORS = frozenset("@!+*?")
@@ -26,6 +56,10 @@ _ESCAPED_IN_QUOTES = '$`"\\\n'
 _ANSI_QUOTE = "$'"
 """How a text begins in which some shells read backslashes, and others do not."""
 _HERE_DOCUMENT = "<<"
+_UNCLEAR_EXPANSION = re.compile(r"`|\$\(|\$\[|\$\{(?!\w{1,100}\})")
+"""What may be a command, or set a variable, in a text that the shell expands."""
+_EXPANSION_SIGNS = {"`": "`", "$(": "$(…)", "$[": "$[…]", "${": "${…}"}
+"""How such expansions are shown, by their beginnings."""
 
 
 class Word(NamedTuple):
@@ -42,6 +76,8 @@ class Word(NamedTuple):
     unquoted_text: str = ""
     """The text, with a space in place of each sign that is quoted: the shell may make several words of
     what it puts in the rest."""
+    is_computed: bool = False
+    """Whether it is a part of ``((…))``, which most shells compute, and others run as a command."""
 
 
 def join_words(words: Sequence[str]) -> str:
@@ -51,7 +87,8 @@ def join_words(words: Sequence[str]) -> str:
 
 def split_commands(text: str) -> list[list[Word]]:
     """Return the simple commands of a shell command, with their words; also of those in ``$(…)``.
-    Where shells may read the text in several ways, a command is inserted whose name is expanded."""
+    Where shells may read the text in several ways, a command is inserted whose name is expanded. For
+    arithmetic, the command `let` is inserted, and an assignment for ``${x:=y}``."""
     return _Splitter(text).split()
 
 
@@ -64,6 +101,15 @@ class _HereDocument(NamedTuple):
     """Whether tabs at the beginnings of its lines do not count."""
 
 
+class _Parenthesis(NamedTuple):
+    """An open parenthesis."""
+
+    outer_quote: str
+    """The quote in which it is."""
+    output: str
+    """What stands for the output of its commands in a word; empty if it is none of ``$(…)``."""
+
+
 class _Splitter:
     """Reads a shell command sign by sign."""
 
@@ -72,13 +118,17 @@ class _Splitter:
         self._index = 0
         """Where the next sign is."""
         self._commands: list[list[Word]] = [[]]
+        self._inserted_commands: list[list[Word]] = []
         self._quote = ""
-        self._outer_quotes: list[str] = []
-        """The quotes in which the open parentheses are."""
-        self._are_expansions: list[bool] = []
-        """Whether each open parenthesis is one of ``$(…)``, the outermost first."""
+        self._parentheses: list[_Parenthesis] = []
+        """The open parentheses, the outermost first."""
         self._has_arithmetic = False
-        """Whether there were two open parentheses next to each other."""
+        """Whether there were two open parentheses next to each other, except for plain arithmetic."""
+        self._is_in_test = False
+        """Whether ``[[`` is open."""
+        self._previous_word = ""
+        self._computed_end = 0
+        """Where the last ``((…))`` ends."""
         self._backtick_quote: str | None = None
         """The quote in which the open backtick is; None if there is no open one."""
         self._ambiguous_parts: list[str] = []
@@ -109,6 +159,9 @@ class _Splitter:
                 self._read_quote(sign)
             elif sign == "`":
                 self._read_backtick()
+            elif sign == "$" and self._next_sign() == "[":
+                self._note_ambiguity("$[…]")
+                self._add(sign)
             elif sign == "$" and _EXPANDED.match(self._next_sign()):
                 self._read_expansion()
             elif self._quote:
@@ -123,7 +176,8 @@ class _Splitter:
                 self._add(sign)
         self._end_word()
         ambiguous_commands = [[Word(part, is_expanded=True)] for part in self._ambiguous_parts[:1]]
-        return [*ambiguous_commands, *filter(None, self._commands)]
+        commands = [*ambiguous_commands, *self._inserted_commands, *self._commands]
+        return [words for words in commands if words]
 
     def _next_sign(self) -> str:
         return self._text[self._index : self._index + 1]
@@ -175,6 +229,7 @@ class _Splitter:
             if self._quote != self._backtick_quote:
                 self._note_ambiguity("`")
             self._backtick_quote = None
+            self._insert_tested_output("`")
         self._add("`")
         self._is_expanded = True
         self._end_command()
@@ -184,10 +239,7 @@ class _Splitter:
         next_sign = self._next_sign()
         self._is_expanded = True
         if next_sign == "(":
-            arithmetic = _PLAIN_ARITHMETIC.match(self._text, self._index)
-            self._index += 1
-            self._add("$(…)" if arithmetic is None else ARITHMETIC)
-            self._open_parenthesis(is_expansion=True)
+            self._read_parenthesis_expansion()
             return
         is_ansi_quote = next_sign == "'" and not self._quote
         self._add("$", is_quoted=is_ansi_quote)
@@ -196,16 +248,67 @@ class _Splitter:
             self._quote = _ANSI_QUOTE
             self._has_quotes = True
         elif next_sign == "{":
-            braces = _PLAIN_BRACES.match(self._text, self._index)
-            if braces is None:
-                self._note_ambiguity("${…}")
-            else:
-                self._add(braces[0])
-                self._index = braces.end()
+            self._read_parameter()
+
+    def _read_parenthesis_expansion(self) -> None:
+        """Read ``$((…))``, or the beginning of ``$(…)``."""
+        arithmetic = _ARITHMETIC.match(self._text, self._index)
+        if arithmetic is not None:
+            self._insert_computation(arithmetic["expression"])
+            self._add(NUMBER)
+            self._index = arithmetic.end()
+            return
+        if self._text.startswith("((", self._index):
+            self._note_ambiguity("$((…))")
+        is_number = _PRINTED_NUMBER.match(self._text, self._index) is not None
+        output = PRINTED_NUMBER if is_number else "$(…)"
+        self._index += 1
+        self._add(output)
+        self._open_parenthesis(output)
+
+    def _read_parameter(self) -> None:
+        """Read ``{…}`` after a dollar sign."""
+        braces = _PLAIN_BRACES.match(self._text, self._index)
+        parameter = None if braces is None else _PARAMETER.fullmatch(braces[0])
+        if braces is None or parameter is None:
+            self._note_ambiguity("${…}")
+            return
+        for group in ("index", "counted_index", "part"):
+            self._insert_computation(parameter[group] or "")
+        if parameter["assignment"]:
+            name = braces[0][1 : parameter.start("assignment")]
+            value = parameter["assignment"].partition("=")[2]
+            self._inserted_commands.append([Word(f"{name}={value}", is_expanded=True)])
+        self._add(braces[0])
+        self._index = braces.end()
+
+    def _insert_computation(self, expression: str) -> None:
+        """Insert a command for arithmetic in which there are variables."""
+        expression = _INNER_NUMBER.sub(PRINTED_NUMBER, expression)
+        if _PLAIN_ARITHMETIC.fullmatch(expression) is None:
+            self._inserted_commands.append([Word(COMPUTING_COMMAND), Word(expression)])
+
+    def _insert_tested_output(self, output: str) -> None:
+        """Insert a command for the output of another one if ``[[…]]`` computes it."""
+        if self._is_in_test and _COMPARISON.match(self._text, self._index):
+            self._insert_computation(output)
+
+    def _insert_tested_word(self, text: str) -> None:
+        """Insert commands for what ``[[…]]`` computes of its next word and the one before."""
+        previous = self._previous_word
+        self._previous_word = text
+        self._is_in_test = text == "[[" or (self._is_in_test and text != "]]")
+        if not self._is_in_test:
+            return
+        if text in _COMPARISONS:
+            self._insert_computation(previous)
+        is_item = _MAY_BE_ITEM.search(text) is not None
+        if previous in _COMPARISONS or (previous in _VARIABLE_TESTS and is_item):
+            self._insert_computation(text)
 
     def _skip_comment(self) -> None:
         is_after_expansion = self._text[max(0, self._index - 2)] in ")`"
-        if is_after_expansion or (self._has_arithmetic and self._outer_quotes):
+        if is_after_expansion or (self._has_arithmetic and self._parentheses):
             self._note_ambiguity("#")
         ends = [self._text.find("\n", self._index)]
         if self._backtick_quote is not None:
@@ -224,17 +327,29 @@ class _Splitter:
             is_in_word = self._text[self._index - 2 : self._index - 1] in _PATTERN_OPERATORS
             if self._index > 1 and is_in_word:
                 self._note_ambiguity(self._text[self._index - 2 : self._index])
+            if self._next_sign() == "(":
+                self._note_arithmetic_command()
             self._open_parenthesis()
         elif sign in _SEPARATES_COMMANDS:
             self._end_command()
             if sign == "\n":
                 self._read_here_documents()
-            if sign == ")" and self._outer_quotes:
-                self._quote = self._outer_quotes.pop()
-                is_expansion = self._are_expansions.pop()
+            if sign == ")" and self._parentheses:
+                parenthesis = self._parentheses.pop()
+                self._quote = parenthesis.outer_quote
                 ends_word = not _WORD_CONTINUATION.match(self._next_sign())
-                if not is_expansion and not ends_word and not self._quote:
+                if not parenthesis.output and not ends_word and not self._quote:
                     self._note_ambiguity(")")
+                self._insert_tested_output(parenthesis.output)
+
+    def _note_arithmetic_command(self) -> None:
+        """Note what is computed in ``((…))``, which is read as commands, too."""
+        arithmetic = _ARITHMETIC.match(self._text, self._index - 1)
+        if arithmetic is None:
+            self._note_ambiguity("((…))")
+            return
+        self._insert_computation(arithmetic["expression"])
+        self._computed_end = arithmetic.end()
 
     def _read_redirection(self, sign: str) -> None:
         self._redirection = sign
@@ -260,21 +375,23 @@ class _Splitter:
                 self._index = min(end + 1, len(self._text))
                 if (line.lstrip("\t") if document.has_tabs else line) == document.last_line:
                     break
-                if document.is_expanded and ("`" in line or "$(" in line):
-                    self._note_ambiguity("`" if "`" in line else "$(…)")
+                unclear_expansion = _UNCLEAR_EXPANSION.search(line)
+                if document.is_expanded and unclear_expansion is not None:
+                    self._note_ambiguity(_EXPANSION_SIGNS[unclear_expansion[0]])
         self._here_documents = []
 
-    def _open_parenthesis(self, *, is_expansion: bool = False) -> None:
+    def _open_parenthesis(self, output: str = "") -> None:
+        """Begin the commands in parentheses. output: what stands for what they print in a word."""
         self._has_arithmetic |= self._text.startswith("((", self._index - 2)
         self._end_command()
-        self._outer_quotes.append(self._quote)
-        self._are_expansions.append(is_expansion)
+        self._parentheses.append(_Parenthesis(self._quote, output))
         self._quote = ""
 
     def _end_word(self) -> None:
         if not self._is_word:
             return
         text = "".join(self._pieces)
+        self._insert_tested_word(text)
         if self._redirection == _HERE_DOCUMENT:
             self._here_documents.append(_HereDocument(text, not self._has_quotes, self._has_tabs))
         else:
@@ -284,9 +401,10 @@ class _Splitter:
                 self._is_pattern,
                 self._redirection,
                 "".join(self._unquoted_pieces),
+                is_computed=self._index < self._computed_end,
             )
             self._commands[-1].append(word)
-        if text == "case" and any(self._outer_quotes):
+        if text == "case" and any(parenthesis.outer_quote for parenthesis in self._parentheses):
             # The parentheses after its patterns do not end what began before it.
             self._note_ambiguity(text)
         self._redirection = ""

@@ -17,8 +17,13 @@ MAX_SIMPLE_COMMANDS = 5_000
 """Simple commands that are read of a command, with those of the commands in it."""
 MAX_INNER_PROGRAMS = 8
 """Words of a simple command that may be the program which another one starts (`nice xargs rm`)."""
-SHELLS = frozenset("sh bash dash zsh ksh mksh ash fish csh tcsh".split())
-WORDS_AS_CODE = frozenset("eval xargs parallel".split())
+READ_SHELLS = frozenset("ash bash dash sh".split())
+"""Shells whose commands are read here."""
+SHELLS = READ_SHELLS | frozenset(
+    "csh elvish fish ksh ksh93 loksh mksh nu oksh osh pdksh posh pwsh rbash tcsh xonsh yash ysh zsh".split()
+)
+"""Programs that run a text as a command, many of them in languages of their own."""
+WORDS_AS_CODE = frozenset("compgen complete eval fc xargs parallel".split())
 """Programs that make commands of words and of their input."""
 CHANGES_READING = frozenset("alias bind emulate enable hash setopt shopt".split())
 """Commands after which a shell reads or runs others in another way."""
@@ -33,17 +38,17 @@ _PREFIXES = frozenset(
 )
 """Words before the name of a command."""
 _HARMLESS = frozenset(
-    "basename cat cd chdir cmp comm cut date df diff dirname du echo export false fold free grep file"
-    " head id ls md5sum nl nproc paste popd printenv printf ps pushd pwd read readlink realpath rev"
+    "basename case cat cd chdir cmp comm cut date df diff dirname du echo export false fold for free grep file"
+    " head id let ls md5sum nl nproc paste popd printenv printf ps pushd pwd read readlink realpath rev"
     " seq sha256sum sleep stat tac tail test tr true type uname unset wait wc which whoami"
-    " [ [[".split()
+    " [ [[ -d -e -f -n -s -z".split()
 )
-"""Commands that change no file that an argument names."""
+"""Commands that change no file that an argument names, and operators that begin a part of ``[[…]]``."""
 _COMMAND_TAKERS = frozenset("flock script su watch tmux screen xterm setpriv runuser entr".split())
 """Programs that run a text among their arguments as a command of a shell."""
 _INNER_PROGRAMS = frozenset((*SHELLS, *WORDS_AS_CODE, *_COMMAND_TAKERS, "find", "env", "git"))
 _ASSIGNMENT = re.compile(r"\A([A-Za-z_]\w*)(?:\[[^\]]{0,100}\])?\+?=")
-_CODE_OPTION = re.compile(r"-[A-Zabd-z]*c[A-Za-z]*")
+_CODE_OPTION = re.compile(r"[-+][A-Zabd-z]*c[A-Za-z]*")
 """The option of a shell before its command."""
 _INPUT_OPTION = re.compile(r"-[A-Za-rt-z]*s[A-Za-z]*|-")
 """The option of a shell that reads commands from its input, although it has arguments."""
@@ -94,13 +99,16 @@ class ReadCommand(NamedTuple):
     commands: Sequence[SimpleCommand]
     unread_part: str
     """What of it was not read, because it is too long or too deep; empty if all was."""
+    keeps_names: bool
+    """Whether commands of the system surely mean what their names say."""
 
 
 def read_simple_commands(text: str) -> ReadCommand:
     """Read a shell command and those that it hands to other shells. Of long ones, nothing is read."""
-    reader = _Reader(keeps_names=_REDEFINING.search(text) is None)
+    keeps_names = _REDEFINING.search(text) is None
+    reader = _Reader(keeps_names=keeps_names)
     reader.read(text, depth=0, is_certain=True)
-    return ReadCommand(reader.commands, reader.unread_part)
+    return ReadCommand(reader.commands, reader.unread_part, keeps_names)
 
 
 class _Reader:
@@ -175,7 +183,7 @@ def nested_commands(command: SimpleCommand) -> Iterator[Word]:
     its options, which may have arguments."""
     words = [word for word in command.arguments if not word.redirection]
     if command.program == "trap":
-        yield from words[:1]
+        yield from [word for word in words if word.text != "--"][:1]
     elif command.basename in SHELLS:
         yield from _operands_after_option(words)
     elif command.basename in _COMMAND_TAKERS:

@@ -1,0 +1,183 @@
+"""Tells whether a shell command computes texts that may be anything: a shell computes the values of
+variables, too, which may set others (``HOME=5``) or contain commands (``a[$(rm x)]``)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Set
+from typing import NamedTuple
+
+from .command_folders import FOLDER_COMMANDS, value_forms
+from .shell_variables import VARIABLES_OF_SHELLS, named_variables
+from .shell_words import COMPUTING_COMMAND, NUMBER, PRINTED_NUMBER, Word
+from .simple_commands import SimpleCommand, assigned_name
+
+_DECLARING_COMMANDS = frozenset("declare export local readonly typeset".split())
+_INTEGER_OPTION = re.compile(r"[-+][A-Za-z]*i")
+"""The option with which a variable is declared whose values are computed."""
+_INTEGER_VARIABLES = frozenset("HISTCMD OPTIND RANDOM SECONDS SRANDOM".split())
+"""Variables whose values are computed without being declared."""
+_TESTS = frozenset(("[", "test"))
+_VARIABLE_TEST = "-v"
+_VARIABLES_WITH_NUMBERS = frozenset(
+    "BASHPID COLUMNS EPOCHSECONDS EUID LINENO LINES OPTERR PPID SHLVL UID".split()
+)
+"""Variables that shells set to numbers."""
+_VARIABLES_WITH_TEXTS = re.compile(
+    r"_|BASH_\w+|COMP_\w+|COPROC|FUNCNAME|HOSTNAME|MAPFILE|OPTARG|READLINE_\w+|REPLY"
+)
+"""Variables that shells set to texts."""
+_ASSIGNMENT = re.compile(r"\b([A-Za-z_]\w*)\s{0,20}=(?!=)")
+
+_NAME = re.compile(r"[A-Za-z_]\w*")
+_KEY = re.compile(r"\A\[(.*?)\]\+?=", re.DOTALL)
+"""The index before a value in parentheses: ``y=([z]=1)``."""
+_NUMBERS = re.compile(rf"[-+]?\d+|\$[?#$!]|\$\{{#\w+(?:\[[@*]\])?\}}|{re.escape(NUMBER)}")
+_EXPANSION_OF_NAME = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)\})")
+_OPERATORS = re.compile(r"[\w\s+*/%<>=!&|^~?:;,()#\[\].-]*")
+_NUMBER_RANGE = re.compile(r"\{-?\d+\.\.-?\d+(?:\.\.-?\d+)?\}")
+
+
+class _Expressions(NamedTuple):
+    """What commands compute."""
+
+    names: Mapping[str, None]
+    """The variables in it."""
+    set_names: Set[str]
+    """Those of them that it sets."""
+    unknown_part: str
+    """What is no plain expression of numbers and variables; empty if all is."""
+
+
+def computed_names(commands: Iterable[SimpleCommand]) -> Iterable[str]:
+    """Return the variables whose values commands compute."""
+    return _read_expressions(commands, keeps_names=True).names
+
+
+def unknown_computation(commands: Iterable[SimpleCommand], *, keeps_names: bool) -> str:
+    """Return what commands compute although it may be anything; empty if they compute only numbers, and
+    variables that they set to numbers. Variables that they do not set count as numbers if nothing
+    depends on what their values may set.
+
+    Args:
+        commands: All commands.
+        keeps_names: Whether the names of programs surely mean what they say.
+    """
+    commands = list(commands)
+    certain_commands = [command for command in commands if command.is_certain]
+    expressions = _read_expressions(certain_commands, keeps_names=keeps_names)
+    if expressions.unknown_part:
+        return expressions.unknown_part
+    for name in expressions.names:
+        if name in VARIABLES_OF_SHELLS or _VARIABLES_WITH_TEXTS.fullmatch(name):
+            return name
+    if expressions.names:
+        for command in commands:
+            for word in _words_setting_text(command, keeps_names=keeps_names):
+                names = (name for form in value_forms(word) for name in _NAME.findall(form))
+                if not expressions.names.keys().isdisjoint(names):
+                    return word.text
+    # What is set elsewhere is looked at when the command starts.
+    known_names = expressions.set_names | _INTEGER_VARIABLES | _VARIABLES_WITH_NUMBERS
+    for command in commands:
+        known_names |= set(map(assigned_name, command.words))
+        known_names |= {word.text for word in named_variables(command)}
+    if any(map(_depends_on_variables, commands)):
+        return next((name for name in expressions.names if name not in known_names), "")
+    return ""
+
+
+def _depends_on_variables(command: SimpleCommand) -> bool:
+    """Return whether variables decide which folder a command enters, or what its words stand for."""
+    if command.program in FOLDER_COMMANDS:
+        return True
+    return not command.is_harmless and any(
+        (word.is_pattern and not assigned_name(word)) or word.text.startswith("~")
+        for word in command.words
+    )
+
+
+def _read_expressions(commands: Iterable[SimpleCommand], *, keeps_names: bool) -> _Expressions:
+    names: dict[str, None] = {}
+    set_names: set[str] = set()
+    unknown_part = ""
+    for command in commands:
+        names.update(dict.fromkeys(_declared_integers(command)))
+        for expression in _expressions(command):
+            names.update(dict.fromkeys(_NAME.findall(_EXPANSION_OF_NAME.sub(r"\1\2", expression))))
+            set_names.update(_ASSIGNMENT.findall(expression))
+            numbers = _without_numbers(expression, keeps_names=keeps_names)
+            if _OPERATORS.fullmatch(_EXPANSION_OF_NAME.sub("0", numbers)) is None:
+                unknown_part = unknown_part or expression
+    return _Expressions(names, set_names, unknown_part)
+
+
+def _without_numbers(text: str, *, keeps_names: bool) -> str:
+    """Return a text with a digit for each number that a shell puts in it."""
+    if keeps_names:
+        text = text.replace(PRINTED_NUMBER, "0")
+    return _NUMBERS.sub("0", text)
+
+
+def _expressions(command: SimpleCommand) -> Iterator[str]:
+    """Yield the texts that a command computes."""
+    if command.program == COMPUTING_COMMAND:
+        yield from (word.text for word in command.arguments if not word.redirection)
+    for word in command.words:
+        if assigned_name(word):
+            yield from _indexes(word.text.partition("=")[0])
+        yield from _KEY.findall(word.text)
+    named_words = command.arguments if command.program == "unset" else named_variables(command)
+    for word in named_words:
+        yield from _indexes(word.text.partition("=")[0])
+    if command.program in _TESTS:
+        for operator, word in zip(command.arguments, command.arguments[1:]):
+            if operator.text == _VARIABLE_TEST and (word.is_expanded or "[" in word.text):
+                yield word.text
+
+
+def _indexes(text: str) -> Iterator[str]:
+    """Yield the index in the name of a variable's item; nothing if it is a whole variable."""
+    index = text.partition("[")[2].rpartition("]")[0]
+    if index not in ("", "@", "*"):
+        yield index
+
+
+def _declared_integers(command: SimpleCommand) -> Iterator[str]:
+    """Yield the names of the variables whose values are computed when a command, or a later one, sets
+    them."""
+    for word in (*command.words, *named_variables(command)):
+        yield from _INTEGER_VARIABLES.intersection(_NAME.findall(word.text.partition("=")[0]))
+    if command.program not in _DECLARING_COMMANDS:
+        return
+    if any(_INTEGER_OPTION.match(word.text) for word in command.arguments):
+        for word in command.arguments:
+            if not word.text.startswith(("-", "+")):
+                yield from _NAME.findall(word.text.partition("=")[0])
+
+
+def _words_setting_text(command: SimpleCommand, *, keeps_names: bool) -> Iterator[Word]:
+    """Yield the words of a command that set variables to something else than a number."""
+    if command.program == COMPUTING_COMMAND or _loops_over_numbers(command, keeps_names):
+        return
+    named_words = list(named_variables(command))
+    assigning_words = command.words
+    if command.is_harmless and not named_words:
+        assigning_words = command.words[: len(command.words) - len(command.arguments)]
+    for word in (*filter(assigned_name, assigning_words), *named_words):
+        is_option = command.program in _DECLARING_COMMANDS and word.text.startswith(("-", "+"))
+        if word.is_computed or word.redirection or is_option:
+            continue
+        value = _without_numbers(word.text.partition("=")[2], keeps_names=keeps_names)
+        if _NUMBERS.fullmatch(value) is None:
+            yield word
+
+
+def _loops_over_numbers(command: SimpleCommand, keeps_names: bool) -> bool:
+    """Return whether a command begins a loop in which a variable has only numbers as values."""
+    texts = [_without_numbers(word.text, keeps_names=keeps_names) for word in command.words]
+    return texts[:1] == ["for"] and texts[2:3] == ["in"] and all(map(_is_number, texts[3:]))
+
+
+def _is_number(text: str) -> bool:
+    return (_NUMBERS.fullmatch(text) or _NUMBER_RANGE.fullmatch(text)) is not None
