@@ -259,6 +259,11 @@ class Staleness:
         self._first_makers: dict[tuple[str, int], int] = {}
         """The cell that had made a variable anew before another cell changed it, by the variable
         and the cell that changed it. Left out if both are the same cell."""
+        self._equal_before: dict[tuple[str, int], int] = {}
+        """The cell that had made a variable before another cell made it again with an equal value, by
+        the variable and that cell."""
+        self._names_made_equal: defaultdict[int, list[str]] = defaultdict(list)
+        """The variables that a cell has made again with an equal value."""
         self._first_equal: dict[tuple[str, int], int] = {}
         """The cell that had first made a value, by the variable and a later cell that made an equal
         one."""
@@ -458,7 +463,19 @@ class Staleness:
             self.undone_cells.update(cells)
         else:
             self.undone_cells.difference_update(cells)
-        return self._stale_runs_before(cells)
+        return self._stale_runs_before(cells) | self._restore_equal(sorted(cells), undone=undone)
+
+    def _restore_equal(self, cells: Sequence[int], *, undone: bool) -> set[int]:
+        """Note which cells variables are from after an undo or a redo that has not changed them, because
+        the cells had made them again with equal values. Return the cells whose staleness has changed."""
+        makers: dict[str, int | None] = {}
+        for cell in reversed(cells) if undone else cells:
+            for name in self._names_made_equal.get(cell, ()):
+                maker_before = self._equal_before[name, cell]
+                old_maker, new_maker = (cell, maker_before) if undone else (maker_before, cell)
+                if makers.get(name, self._makers.get(name)) == old_maker:
+                    makers[name] = new_maker
+        return self._set_makers(makers)
 
     def _stale_runs_before(self, cells: Iterable[int]) -> set[int]:
         """Return the stale cells whose rerun may have become another, because some of the cells
@@ -487,6 +504,7 @@ class Staleness:
         if use.next_run is not None:
             self._uses[use.next_run].last_run = None
         self.undone_cells.discard(cell)
+        self._names_made_equal.pop(cell, None)
 
     def _with_called(self, read_names: Iterable[str]) -> set[str]:
         """Return names with those that the functions among them read."""
@@ -533,8 +551,7 @@ class Staleness:
                 changed_cells |= self._change_used(cell, change)
             elif kind in _ANEW:
                 # A cell may make very many variables, of which most are never used.
-                self._note_maker(name, cell)
-                self._note_value(change, cell)
+                self._note_made(change, cell)
             else:
                 self._set_maker(change, cell)
         return changed_cells
@@ -617,8 +634,18 @@ class Staleness:
             return
         if change.change == "changed" and name in self._makers:
             self._keep_definition(name, self._makers[name], cell)
+        self._note_made(change, cell)
+
+    def _note_made(self, change: Change, cell: int) -> None:
+        """Note that a cell has made or changed a variable."""
+        name = change.name
+        maker_before = self._makers.get(name, cell)
         self._note_maker(name, cell)
         self._note_value(change, cell)
+        is_equal = self._value_of(name, maker_before) == self._value_of(name, cell)
+        if is_equal and maker_before != cell:
+            self._equal_before[name, cell] = maker_before
+            self._names_made_equal[cell].append(name)
 
     def _note_value(self, change: Change, cell: int) -> None:
         """Note which cell has first made the value that a variable has after its change."""
@@ -658,6 +685,9 @@ class Staleness:
                 makers[change.name] = self._last_makers.get(change.name, cell)
             else:
                 makers[change.name] = cell
+                if change.value_number is not None:
+                    key = (change.name, change.value_number)
+                    self._numbered_values.setdefault(key, self._value_of(change.name, cell))
         return self._set_makers(makers)
 
     def _restart(self, changes: Iterable[Change]) -> set[int]:

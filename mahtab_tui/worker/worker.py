@@ -503,6 +503,8 @@ class Worker:
                 restoration = self._executor.undo.answer(frame["op"], frame["cell"])
             finally:
                 self._executor.tracker.changes(None)
+            if frame["op"] != "preview_undo":
+                self._executor.tracker.number_restored(restoration["changes"])
         if frame.get("files", True):
             file_cell = frame.get("file_cell") or frame["cell"]
             restoration = self._with_files(restoration, frame["op"], file_cell)

@@ -295,3 +295,27 @@ def test_values_that_cannot_be_compared_are_not_said_to_be_equal(cells: Cells) -
     for value in ("V()", "[V()]", "(lambda: 0)", "np.zeros(10_000_000)", "['a'] * 1_000_000"):
         followed.run(f"v = {value}")
         assert followed.run(f"v = {value}")["v"] == ("rebound", False)
+
+
+def test_object_that_a_variable_gets_again_is_known_to_be_the_same(cells: Cells) -> None:
+    followed = FollowedCells(cells)
+    followed.run("class V: size = 1\nv = w = V()\ndef f(): pass\ng = f")
+    assert followed.run("v = w") == {"v": ("rebound", True)}
+    assert followed.run("if 'v' not in globals(): v = V()") == {"v": ("rebound", True)}
+    assert followed.run("if 0:\n    class V: pass") == {"V": ("rebound", True)}
+    assert followed.run("g = f") == {"g": ("rebound", True)}
+    assert followed.run("w.size = 2\nv = v")["v"] == ("rebound", False)
+    assert followed.run("v = v") == {"v": ("rebound", True)}
+    # A new object may have the address of the old one.
+    assert followed.run("del w\nv = None\nv = V()")["v"] == ("rebound", False)
+
+
+@pytest.mark.parametrize("change", ["v['a'] = 2", "w.append(2)"])
+def test_value_before_an_undo_is_not_taken_for_the_one_after_it(cells: Cells, change: str) -> None:
+    followed = FollowedCells(cells)
+    followed.run("class V: pass\nw = [1]; v = {'a': w}; u = V(); u.v = v")
+    followed.run(change)
+    changed_text = cells.run("print(repr(v))").output
+    cells.kernel.undo(cells.number - 1)
+    assert followed.run(f"v = {changed_text}") == {"v": ("rebound", False)}
+    assert followed.run("u = u") == {"u": ("rebound", True)}

@@ -500,6 +500,37 @@ def test_undo_leaves_the_first_change_before_it(story: Story) -> None:
     assert story.stale == deleted
 
 
+def test_undo_of_a_cell_that_made_an_equal_value_names_the_cell_before_it(story: Story) -> None:
+    story.cell("k = 5", {"k": "added"}, value_numbers={"k": 7})
+    for _ in range(2):
+        story.cell("k = 5", {"k": "rebound"}, value_numbers={"k": 7})
+    story.undo(5)
+    story.undo(4)
+    story.cell("print(k)")
+    story.cell("k = 6", {"k": "rebound"}, value_numbers={"k": 8})
+    assert story.stale == {6: "uses `k` from In 3, changed by In 7"}
+
+
+def test_value_that_an_undo_has_brought_back_is_known(story: Story) -> None:
+    story.cell("x = 5", {"x": "rebound"})
+    story.fold(records.Undo("undone", cells=(3,), undone=True))
+    restored = described({"x": "rebound"}, {"x": 7})
+    story.fold(records.Namespace(cell=1, changes=restored, restored=True))
+    assert story.stale == {}
+    story.cell("x = x", {"x": "rebound"}, value_numbers={"x": 7})
+    assert story.stale == {}
+
+
+def test_redo_names_the_cell_that_made_an_equal_value_again(story: Story) -> None:
+    story.cell("k = 5", {"k": "added"}, value_numbers={"k": 7})
+    story.cell("k = 5", {"k": "rebound"}, value_numbers={"k": 7})
+    story.undo(4)
+    story.fold(records.Undo("redone", cells=(4,), undone=False))
+    story.cell("print(k)")
+    story.cell("k = 6", {"k": "rebound"}, value_numbers={"k": 8})
+    assert story.stale == {5: "uses `k` from In 4, changed by In 6"}
+
+
 def test_undo_does_not_leave_a_first_change_that_it_has_undone(story: Story) -> None:
     story.cell("x = 5", {"x": "rebound"})
     story.cell("x = 6", {"x": "rebound"})

@@ -123,4 +123,6 @@ def test_only_values_that_are_not_numbers_are_limited(row_count: int, is_compare
     numbers = started()
     columns = {"name": ["a", "b"] * (row_count // 2), "size": range(row_count), "price": 1.5}
     table = pd.DataFrame(columns).astype({"name": object})
-    assert (numbers.number("v", table).number is not None) == is_compared
+    numbers.number("v", table)
+    numbers.start_cell(can_compare=True)
+    assert numbers.number("v", table.copy()).is_equal == is_compared

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import types
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..stdlib import own_module
@@ -48,6 +48,10 @@ class _Mutations(NamedTuple):
 
     changed: frozenset[str]
     unknown: frozenset[str]
+
+    def may_include(self, name: str) -> bool:
+        """Return whether the object of a name may have been changed in place."""
+        return name in self.changed or name in self.unknown
 
 
 class NamespaceTracker:
@@ -116,6 +120,7 @@ class NamespaceTracker:
         mutations = self._find_mutations()
 
         rows: list[dict[str, Any]] = []
+        unchanged_names: set[str] = set()
         for name in old_snapshots:
             if name not in snapshots:
                 self._parts.pop(name, None)
@@ -126,6 +131,9 @@ class NamespaceTracker:
                 change = "added"
             elif not snapshot.is_same_object(old_snapshot) or name in bound:
                 change = "rebound"
+                # An address is not an identity: the object may be a new one.
+                if snapshot == old_snapshot and not mutations.may_include(name):
+                    unchanged_names.add(name)
             elif snapshot != old_snapshot or name in mutations.changed:
                 change = "changed"
             elif name in mutations.unknown:
@@ -134,11 +142,25 @@ class NamespaceTracker:
                 continue
             rows.append(self._describe_change(name, change))
         if not self._is_in_fork:
-            self._number_values(rows)
+            self._number_values(rows, unchanged_names)
         return rows
 
-    def _number_values(self, rows: list[dict[str, Any]]) -> None:
-        """Add to changes which earlier values of the variables are equal."""
+    def number_restored(self, rows: list[dict[str, Any]]) -> None:
+        """Add to the changes of an undo or a redo which earlier values of the variables are equal.
+
+        The values before it do not count: no snapshot shows all that it has changed.
+        """
+        for row in rows:
+            self._values.forget_current(row["name"])
+        self._number_values(rows, frozenset())
+
+    def _number_values(self, rows: list[dict[str, Any]], unchanged_names: Set[str]) -> None:
+        """Add to changes which earlier values of the variables are equal.
+
+        Args:
+            rows: The changes.
+            unchanged_names: Variables whose objects are as before, if they are the same objects.
+        """
         self._values.start_cell(can_compare=len(rows) <= _MAX_NUMBERED)
         for row in rows:
             name = row["name"]
@@ -147,7 +169,9 @@ class NamespaceTracker:
                 self._values.forget_current(name)
                 continue
             try:
-                value = self._values.number(name, self._namespace.get(name))
+                value = self._values.number(
+                    name, self._namespace.get(name), is_unchanged=name in unchanged_names
+                )
             except Exception:  # of a library's object, or an import that code has broken
                 self._values.forget_current(name)
                 continue

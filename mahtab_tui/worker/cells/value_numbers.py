@@ -7,6 +7,7 @@ import itertools
 import marshal
 import os
 import time
+import weakref
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -69,20 +70,31 @@ class ValueNumbers:
         """The numbers of each variable's values, by their digests."""
         self._current: dict[str, int] = {}
         """The numbers of the values that variables have now."""
+        self._objects: dict[str, weakref.ref[Any]] = {}
+        """The objects that variables have now whose values cannot be compared."""
         self._deadline = 0.0
 
     def start_cell(self, *, can_compare: bool) -> None:
         """Allow the values of another cell their time; none if they are not to be compared."""
         self._deadline = time.thread_time() + _TIMEOUT_S if can_compare else 0.0
 
-    def number(self, name: str, value: object) -> ValueNumber:
-        """Return the number of the value that a variable has got."""
+    def number(self, name: str, value: object, *, is_unchanged: bool = False) -> ValueNumber:
+        """Return the number of the value that a variable has got.
+
+        Args:
+            name: The variable.
+            value: Its value.
+            is_unchanged: Whether the object that the variable had before, if it still exists, has
+                not been changed in place since.
+        """
         digest = b""
         if time.thread_time() < self._deadline:
             digest = _digest(value)
         old_number = self._current.pop(name, None)
+        old_object = self._objects.pop(name, None)
         if not digest:
-            return UNKNOWN_VALUE
+            is_same = is_unchanged and old_object is not None and old_object() is value
+            return self._number_object(name, value, old_number if is_same else None)
 
         numbers = self._numbers.setdefault(name, {})
         number = numbers.pop(digest, None)
@@ -94,9 +106,22 @@ class ValueNumbers:
         self._current[name] = number
         return ValueNumber(number, number == old_number)
 
+    def _number_object(self, name: str, value: object, old_number: int | None) -> ValueNumber:
+        """Return the number of a value that cannot be compared with others. old_number: its number if
+        the variable had the same object before; None for another one."""
+        try:
+            reference = weakref.ref(value)
+        except TypeError:
+            return UNKNOWN_VALUE
+        number = next(self._next_number) if old_number is None else old_number
+        self._objects[name] = reference
+        self._current[name] = number
+        return ValueNumber(number, number == old_number)
+
     def forget_current(self, name: str) -> None:
         """Note that a variable is gone, or that its value may have changed."""
         self._current.pop(name, None)
+        self._objects.pop(name, None)
 
 
 def _digest(value: Any) -> bytes:
