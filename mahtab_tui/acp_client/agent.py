@@ -11,11 +11,11 @@ from functools import partial
 from typing import Any, TypeVar
 
 from mahtab_tui.acp_client.briefing import write_question
-from mahtab_tui.acp_client.live_agent import LiveAgent
+from mahtab_tui.acp_client.live_agent import EarlierSessionFailed, LiveAgent
 from mahtab_tui.acp_client.process import ENDING_TASK, EXIT_GRACE_S
 from mahtab_tui.acp_client.protocol import Option
 from mahtab_tui.acp_client.turn import AgentTurn
-from mahtab_tui.agent.host import Door, OutsideHost, StoredMessage
+from mahtab_tui.agent.host import Door, EarlierSession, OutsideHost, StoredMessage
 from mahtab_tui.bus.records import AgentSession, Notice, emit
 from mahtab_tui.kernel.cancellation import Cancellation
 from mahtab_tui.llm.base import ModelError, make_encodable
@@ -23,6 +23,8 @@ from mahtab_tui.llm.ledger import OverBudget
 from mahtab_tui.settings.acp_agents import AcpAgent
 from mahtab_tui.system import RESULT_CHECK_INTERVAL_S, start_thread, wait_for_result
 
+START_TIMEOUT_S = 60.0
+"""Seconds that an agent may take until it has a session."""
 CLOSE_TIMEOUT_S = 4 * EXIT_GRACE_S
 """Seconds that closing a session waits for the agent's end. An agent that does not listen takes three
 times its grace until it and its children are killed."""
@@ -211,12 +213,15 @@ class OutsideAgent:
                 await old_live.close()
             door = await asyncio.to_thread(self._open_door)
             try:
-                self._live = await self._start_process(door, earlier.id)
-            except ModelError:
-                # It may be the earlier session at which it fails.
-                if not earlier.id:
-                    raise
-                self._live = await self._start_process(door, "")
+                async with asyncio.timeout(START_TIMEOUT_S):
+                    try:
+                        self._live = await self._start_process(door, earlier)
+                    except EarlierSessionFailed:
+                        self._live = await self._start_process(door, EarlierSession())
+            except TimeoutError:
+                raise ModelError(
+                    f"{self.name} did not start within {START_TIMEOUT_S:.0f} seconds, and was ended."
+                ) from None
             return self._live
 
     def _open_door(self) -> Door:
@@ -233,10 +238,10 @@ class OutsideAgent:
         """Return whether the user has taken out of the conversation what the agent cannot forget."""
         return live.has_history and live.session != self._host.earlier_session(self.name).id
 
-    async def _start_process(self, door: Door, earlier_session: str) -> LiveAgent:
-        """Start the agent. earlier_session: As in `LiveAgent.start`. Raises `ModelError`."""
+    async def _start_process(self, door: Door, earlier: EarlierSession) -> LiveAgent:
+        """Start the agent. Arguments and errors are those of `LiveAgent.start`."""
         live = LiveAgent(self._host, self.name, door, self._max_answer_chars)
-        await live.start(self._program, self._options, earlier_session)
+        await live.start(self._program, self._options, earlier)
         return live
 
     async def _answer(self, prompt: str, turn_number: int) -> str:

@@ -10,25 +10,32 @@ from pathlib import Path
 
 from mahtab_tui.acp_client.process import AgentProcess
 from mahtab_tui.acp_client.protocol import (
+    MODE_OPTION,
+    AcpSession,
     AgentConnection,
+    AnswerNews,
     ModeNews,
     Option,
     OptionsNews,
     PermissionChoice,
+    ThoughtNews,
     ToolNews,
     TurnEnd,
     UsageNews,
     read_update,
 )
-from mahtab_tui.acp_client.turn import AgentTurn, describe_permission
-from mahtab_tui.agent.host import Door, OutsideHost
+from mahtab_tui.acp_client.turn import MAX_ASKED_CHARS, AgentTurn, describe_permission
+from mahtab_tui.agent.host import Door, EarlierSession, OutsideHost
+from mahtab_tui.bus.hidden_characters import visible
 from mahtab_tui.bus.records import Usage, emit, warn
 from mahtab_tui.llm.base import ModelError, make_encodable
 from mahtab_tui.llm.pictures import EncodedPicture
 from mahtab_tui.settings.acp_agents import AcpAgent
 
-START_TIMEOUT_S = 60.0
-"""Seconds that an agent may take until it has a session, and to set an option."""
+REOPEN_TIMEOUT_S = 30.0
+"""Seconds that an agent may take to go on in an earlier session."""
+OPTION_TIMEOUT_S = 60.0
+"""Seconds that an agent may take to set an option."""
 CANCEL_TIMEOUT_S = 5.0
 """Seconds that an agent may take to stop; then its process is ended."""
 MAX_OPEN_PERMISSIONS = 4
@@ -40,6 +47,12 @@ MAX_TOOLS = 1_000
 MAX_TOOL_CHARS = 25_000_000
 """Characters of all that is kept and logged of these and of plans, however often it changes."""
 MAX_OPTIONS = 100
+TOO_LONG = "it is too long to be shown whole"
+"""Why a permission is refused, as the end of a sentence."""
+
+
+class EarlierSessionFailed(Exception):
+    """An agent has ended, or has not answered, when it should go on in an earlier session."""
 
 
 class LiveAgent:
@@ -88,14 +101,18 @@ class LiveAgent:
         return self._connection.sees_pictures
 
     async def start(
-        self, program: AcpAgent, options: Mapping[str, str], earlier_session: str
+        self, program: AcpAgent, options: Mapping[str, str], earlier: EarlierSession
     ) -> None:
-        """Start the process, and a session in it. Raises `ModelError`.
+        """Start the process, and a session in it.
 
         Args:
             program: How it is started.
             options: What is set at first.
-            earlier_session: The session in which it goes on, if it can; empty for none.
+            earlier: The session in which it goes on, if it can.
+
+        Raises:
+            ModelError: It could not be started.
+            EarlierSessionFailed: It may start without that session.
         """
         try:
             environment = program.environment()
@@ -107,36 +124,45 @@ class LiveAgent:
         )
         try:
             self._connection = AgentConnection(self._name, self._process, self._ask_permission)
-            async with asyncio.timeout(START_TIMEOUT_S):
-                await self._connection.initialize()
-                server = [sys.executable, "-P", "-m", "mahtab_tui", "mcp"]
-                opened = await self._connection.open_session(
-                    folder, [*server, "--attach", str(self._door.path)], earlier_session
-                )
-                self.session = opened.id
-                self.has_history = opened.is_resumed
-                self._keep_options(opened.options)
-                for option_id, value in options.items():
-                    await self._set_first(option_id, value)
-        except TimeoutError:
-            await self._process.close()
-            raise ModelError(
-                f"{self._name} did not start within {START_TIMEOUT_S:.0f} seconds, and was ended."
-            ) from None
+            await self._connection.initialize()
+            await self._open_session(folder, earlier)
+            for option_id, value in options.items():
+                await self._set_first(option_id, value)
         except ConnectionError:
             raise ModelError(await self._end()) from None
         except BaseException:
             await self._process.close()
             raise
 
+    async def _open_session(self, folder: Path, earlier: EarlierSession) -> None:
+        """Go on in the earlier session if that is possible, else begin one. Raises as `start` does, and
+        `ConnectionError`."""
+        command = [sys.executable, "-P", "-m", "mahtab_tui", "mcp", "--attach"]
+        server = [*command, str(self._door.path)]
+        opened: AcpSession | None = None
+        if earlier.id:
+            # It may report its cost meanwhile, which is that since it began.
+            self._session_cost = earlier.cost
+            try:
+                async with asyncio.timeout(REOPEN_TIMEOUT_S):
+                    opened = await self._connection.reopen_session(folder, server, earlier.id)
+            except (TimeoutError, ConnectionError):
+                raise EarlierSessionFailed from None
+        self.has_history = opened is not None
+        if opened is None:
+            self._session_cost = 0.0
+            opened = await self._connection.new_session(folder, server)
+        self.session = opened.id
+        self._take_options(opened.options)
+
     async def set_option(self, option_id: str, value: str) -> None:
         """Set an option. Raises `ModelError`."""
         try:
-            async with asyncio.timeout(START_TIMEOUT_S):
+            async with asyncio.timeout(OPTION_TIMEOUT_S):
                 await self._set_option(option_id, value)
         except TimeoutError:
             raise ModelError(
-                f"{self._name} did not set {option_id} within {START_TIMEOUT_S:.0f} seconds."
+                f"{self._name} did not set {option_id} within {OPTION_TIMEOUT_S:.0f} seconds."
             ) from None
         except ConnectionError:
             raise ModelError(await self._end()) from None
@@ -150,7 +176,12 @@ class LiveAgent:
         if value not in option.choices:
             values = ", ".join(option.choices)
             raise ModelError(f"{option_id} of {self._name} cannot be {value}. Values: {values}.")
-        self._keep_options(await self._connection.set_option(self.session, option, value))
+        if option.is_mode:
+            await self._connection.set_mode(self.session, value)
+            self._take_mode(value)
+        else:
+            options = await self._connection.set_option(self.session, option, value)
+            self._take_options(options)
 
     async def _set_first(self, option_id: str, value: str) -> None:
         """Set an option; what cannot be set stays as the agent has it, and the user is told."""
@@ -159,10 +190,16 @@ class LiveAgent:
         except ModelError as error:
             warn(self._host.log, str(error))
 
-    def _keep_options(self, options: Sequence[Option]) -> None:
-        for option in options:
-            if option.id in self.options or len(self.options) < MAX_OPTIONS:
-                self.options[option.id] = option
+    def _take_options(self, options: Sequence[Option]) -> None:
+        """Take over all options; a mode that is none of them stays."""
+        mode = self.options.get(MODE_OPTION)
+        self.options = {option.id: option for option in options[:MAX_OPTIONS]}
+        if mode is not None and mode.is_mode:
+            self.options.setdefault(MODE_OPTION, mode)
+
+    def _take_mode(self, mode: str) -> None:
+        if option := self.options.get(MODE_OPTION):
+            self.options[MODE_OPTION] = option._replace(value=mode)
 
     def stop(self) -> None:
         """Stop the answer."""
@@ -267,16 +304,21 @@ class LiveAgent:
             case None:
                 return
             case OptionsNews(options):
-                self._keep_options(options)
+                self._take_options(options)
             case ModeNews(mode):
-                if option := self.options.get("mode"):
-                    self._keep_options([option._replace(value=mode)])
+                self._take_mode(mode)
             case UsageNews(cost=float(cost)):
                 self._follow_cost(cost)
         # What comes after the end of an answer belongs to none.
-        if self._turn is not None and not self._stopping.is_set():
-            self._turn.follow(update)
-            self._check_limits(self._turn)
+        turn = self._turn
+        if turn is None or self._stopping.is_set():
+            return
+        if isinstance(update, AnswerNews | ThoughtNews):
+            # One more than allowed ends the answer.
+            free_chars = self._max_answer_chars - turn.char_count + 1
+            update = update._replace(text=update.text[:free_chars])
+        turn.follow(update)
+        self._check_limits(turn)
 
     def _check_limits(self, turn: AgentTurn) -> None:
         """Stop an answer that is too much."""
@@ -325,21 +367,24 @@ class LiveAgent:
         # The session itself asks about all that our own server does for it.
         if tool.is_ours and approvals:
             return approvals[0].id
-        text = describe_permission(tool)
-        problem = ""
         if not approvals:
-            problem = "it could only have been allowed for good"
-        elif not text:
-            problem = "it is too long to be shown whole"
-        if problem:
-            self._report_refusal(problem)
+            self._report_refusal("it could only have been allowed for good")
+            return refusal_id
+        text = describe_permission(tool)
+        if not text:
+            self._report_refusal(TOO_LONG)
             return refusal_id
 
         names = (approvals[0].name, refusals[0].name if refusals else "")
         answers = [make_encodable(name[:MAX_ANSWER_NAME_CHARS]) for name in names]
         async with self._permission_slots:
+            # Marks on letters take long, and what is hidden becomes longer.
+            text = await asyncio.to_thread(visible, text)
             if self._turn is not turn or self._stopping.is_set():
                 return ""
+            if len(text) > MAX_ASKED_CHARS:
+                self._report_refusal(TOO_LONG)
+                return refusal_id
             request = f"{turn.number}.permission-{next(self._permission_numbers)}"
             self._open_permissions.add(request)
             try:

@@ -21,8 +21,11 @@ Message = dict[str, Any]
 UPDATES = "session/update"
 """The method of what an agent tells without being asked."""
 MAX_MESSAGE_BYTES = 16 * 1024 * 1024
-MAX_STRUCTURE_BYTES = 4 * 1024 * 1024
-"""Bytes of a message outside its strings. Each could become an object in memory."""
+MAX_STRUCTURE_BYTES = 500_000
+"""Bytes of a message outside its strings. Each could become an object, and while the library looks
+at these, nothing else runs."""
+MAX_HEAD_BYTES = 200
+"""Bytes of the beginning of a message, in which its method is."""
 MAX_REQUEST_STRUCTURE_BYTES = 100_000
 """As `MAX_STRUCTURE_BYTES`, for a request: the library makes an error message for each of its values."""
 MAX_OPEN_REQUESTS = 100
@@ -190,6 +193,8 @@ class AgentProcess:
                 last_read = last_read or loop.time() + EXIT_CHECK_S
                 if loop.time() > last_read:
                     break
+            # A flood in one piece would let nothing else run.
+            await asyncio.sleep(0)
             try:
                 async with asyncio.timeout(EXIT_CHECK_S):
                     await self._wait_for_replies()
@@ -205,6 +210,12 @@ class AgentProcess:
             if self.message_count > MAX_MESSAGES:
                 self._problem = f"has sent more than {MAX_MESSAGES:,} messages"
                 break
+            if exceeds_structure_limit(line, MAX_STRUCTURE_BYTES):
+                # Nobody waits for an update.
+                if UPDATES.encode() in line[:MAX_HEAD_BYTES]:
+                    continue
+                self._problem = "has sent a message that is too long"
+                break
             message = _read_message(line)
             if message is None:
                 self._note_error(line)
@@ -214,8 +225,6 @@ class AgentProcess:
                 return self._open_request(message, line)
             elif "id" in message:
                 return message
-            # A flood in one piece would let nothing else run.
-            await asyncio.sleep(0)
         return None
 
     async def _wait_for_replies(self) -> None:
@@ -291,8 +300,6 @@ class AgentProcess:
 
 def _read_message(line: bytes) -> Message | None:
     """Return a message with the types that the protocol's library relies on; None if it is none."""
-    if exceeds_structure_limit(line, MAX_STRUCTURE_BYTES):
-        return None
     try:
         message = json.loads(line)
     except (ValueError, RecursionError):

@@ -33,6 +33,9 @@ MAX_REASON_CHARS = 300
 """Characters of an agent's error in a sentence for the user."""
 MAX_ID_CHARS = 500
 """Characters of a session's id, and of an option's id and each of its values."""
+MAX_COMPARED_CHARS = 4_000_000
+MAX_COMPARED_LINES = 50_000
+"""Characters and lines of a file, before and after a change together, that are compared."""
 MAX_CHOICES = 1_000
 """Values of an option, with its id and the value that it has."""
 MAX_TOKENS = 10**12
@@ -136,7 +139,6 @@ class AcpSession(NamedTuple):
 
     id: str
     options: Sequence[Option]
-    is_resumed: bool
 
 
 AskPermission = Callable[[ToolNews, Sequence[PermissionChoice]], Awaitable[str]]
@@ -177,50 +179,49 @@ class AgentConnection:
         prompts = self._capabilities.prompt_capabilities
         return prompts is not None and bool(prompts.image)
 
-    async def open_session(
-        self, folder: Path, server: Sequence[str], earlier_session: str
-    ) -> AcpSession:
-        """Go on in an earlier session if the agent can, else begin one.
+    async def new_session(self, folder: Path, server: Sequence[str]) -> AcpSession:
+        """Begin a session.
 
         Args:
             folder: Where the agent works.
             server: The command of the MCP server that it gets.
-            earlier_session: The id of the earlier session; empty for none.
         """
-        program, *arguments = server
-        servers: list[Any] = [
-            schema.McpServerStdio(name="mahtab", command=program, args=arguments, env=[])
-        ]
-        if earlier_session:
-            response = await self._reopen(str(folder), earlier_session, servers)
-            if response is not None:
-                return AcpSession(earlier_session, _read_options(response), is_resumed=True)
         with self._refusals("could not begin a session"):
-            new_session = await self._agent.new_session(str(folder), mcp_servers=servers)
-        if len(new_session.session_id) > MAX_ID_CHARS:
+            session = await self._agent.new_session(
+                str(folder), mcp_servers=[_describe_server(server)]
+            )
+        if len(session.session_id) > MAX_ID_CHARS:
             raise ModelError(f"{self._name} could not begin a session: its id is too long.")
-        return AcpSession(new_session.session_id, _read_options(new_session), is_resumed=False)
+        return AcpSession(session.session_id, _read_options(session))
 
-    async def _reopen(
-        self, folder: str, session_id: str, servers: list[Any]
-    ) -> schema.ResumeSessionResponse | schema.LoadSessionResponse | None:
-        """Resume or load a session; None if the agent cannot, or has forgotten it."""
+    async def reopen_session(
+        self, folder: Path, server: Sequence[str], session_id: str
+    ) -> AcpSession | None:
+        """Resume or load a session; return None if the agent cannot, or has forgotten it. Arguments
+        are those of `new_session`."""
+        servers: list[Any] = [_describe_server(server)]
+        cwd = str(folder)
         sessions = self._capabilities.session_capabilities
+        response: schema.ResumeSessionResponse | schema.LoadSessionResponse
         try:
             if sessions is not None and sessions.resume is not None:
-                return await self._agent.resume_session(session_id, folder, mcp_servers=servers)
-            if self._capabilities.load_session:
-                return await self._agent.load_session(folder, session_id, mcp_servers=servers)
+                response = await self._agent.resume_session(session_id, cwd, mcp_servers=servers)
+            elif self._capabilities.load_session:
+                response = await self._agent.load_session(cwd, session_id, mcp_servers=servers)
+            else:
+                return None
         except (RequestError, ValidationError):
-            pass
-        return None
+            return None
+        return AcpSession(session_id, _read_options(response))
+
+    async def set_mode(self, session_id: str, mode: str) -> None:
+        """Set the mode of an agent that has no option for it."""
+        with self._refusals(f"did not set {MODE_OPTION}"):
+            await self._agent.set_session_mode(session_id, mode)
 
     async def set_option(self, session_id: str, option: Option, value: str) -> Sequence[Option]:
-        """Set an option; return those that have changed."""
+        """Set an option that is not the mode; return all options."""
         with self._refusals(f"did not set {option.id}"):
-            if option.is_mode:
-                await self._agent.set_session_mode(session_id, value)
-                return [option._replace(value=value)]
             new_value: str | bool = value == "true" if option.is_boolean else value
             response = await self._agent.set_config_option(option.id, session_id, new_value)
         return _read_options(response)
@@ -269,6 +270,11 @@ class AgentConnection:
                 advice = f" It says: {self._login_advice}." if self._login_advice else ""
                 raise ModelError(f"{self._name} needs a login.{advice}") from None
             raise ModelError(f"{self._name} {problem}: {_describe_error(error)}.") from None
+
+
+def _describe_server(command: Sequence[str]) -> schema.McpServerStdio:
+    program, *arguments = command
+    return schema.McpServerStdio(name="mahtab", command=program, args=arguments, env=[])
 
 
 def _describe_error(error: RequestError) -> str:
@@ -398,10 +404,18 @@ def _read_tool_name(meta: Mapping[str, Any] | None) -> str | None:
 
 
 def _describe_diff(change: schema.FileEditToolCallContent) -> str:
-    """Return the changed lines of a file."""
-    old_lines = (change.old_text or "").splitlines()
-    diff = unified_diff(old_lines, change.new_text.splitlines(), context_lines=2)
-    return "\n".join([f"{change.path}:", *diff])
+    """Return the changed lines of a file; of a very long one, all lines."""
+    old_text = change.old_text or ""
+    new_text = change.new_text
+    if len(old_text) + len(new_text) <= MAX_COMPARED_CHARS:
+        old_lines = old_text.splitlines()
+        new_lines = new_text.splitlines()
+        if len(old_lines) + len(new_lines) <= MAX_COMPARED_LINES:
+            diff = unified_diff(old_lines, new_lines, context_lines=2)
+            return "\n".join([f"{change.path}:", *diff])
+    removed = old_text.replace("\n", "\n-")
+    added = new_text.replace("\n", "\n+")
+    return f"{change.path}:\n-{removed}\n+{added}"
 
 
 def _read_block(block: Any) -> str:

@@ -15,7 +15,6 @@ from mahtab_tui.acp_client.protocol import (
     UsageNews,
 )
 from mahtab_tui.agent.host import ModelHost
-from mahtab_tui.bus.hidden_characters import visible
 from mahtab_tui.bus.prompt import shorten
 from mahtab_tui.bus.records import (
     Agent,
@@ -294,7 +293,8 @@ class AgentTurn:
 
 
 def describe_permission(tool: AgentToolCall) -> str:
-    """Return what a tool would do, for the user who is asked; empty if it cannot be shown whole."""
+    """Return what a tool would do, for the user who is asked; empty if it cannot be shown whole.
+    Characters in it may be hidden."""
     if tool.is_cut:
         return ""
     lines = [f"# {tool.title.strip() or tool.kind or 'a tool'}"]
@@ -305,5 +305,5 @@ def describe_permission(tool: AgentToolCall) -> str:
         lines += [f"{name} = {value}" for name, value in arguments.items()]
     else:
         lines.append(str(arguments))
-    text = visible(make_encodable("\n".join(lines)))
+    text = make_encodable("\n".join(lines))
     return text if len(text) <= MAX_ASKED_CHARS else ""

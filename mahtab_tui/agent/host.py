@@ -229,6 +229,8 @@ class EarlierSession(NamedTuple):
     id: str = ""
     turn: int = 0
     """The last question that it has got."""
+    cost: float = 0.0
+    """US dollars that were counted for it."""
 
 
 class OutsideHost(AgentHost, Protocol):

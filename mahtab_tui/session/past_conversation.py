@@ -15,6 +15,7 @@ from mahtab_tui.bus.records import (
     RecordHandler,
     Replace,
     Summary,
+    Usage,
     UserAttachment,
     UserChat,
 )
@@ -36,6 +37,7 @@ class ConversationLog(RecordHandler):
         Private,
         Branch,
         AgentSession,
+        Usage,
     )
 
     def __init__(self, past: Iterable[Record]) -> None:
@@ -60,11 +62,24 @@ class ConversationLog(RecordHandler):
         for record in reversed(list(self._records)):
             match record:
                 case AgentSession(agent=name) if name == agent:
-                    return EarlierSession(record.text, record.turn or 0)
+                    cost = self._session_cost(record)
+                    return EarlierSession(record.text, record.turn or 0, cost)
                 # What comes after the beginning of a branch is no part of it.
                 case Hide(hidden=True) | Private(private=True) | Replace(restored=False) | Branch():
                     break
         return EarlierSession()
+
+    def _session_cost(self, session: AgentSession) -> float:
+        """Return what the questions of an agent's session have cost, in US dollars."""
+        turns: set[int | None] = set()
+        cost = 0.0
+        for record in list(self._records):
+            match record:
+                case AgentSession(agent=session.agent, text=session.text, turn=turn):
+                    turns.add(turn)
+                case Usage(model=session.agent, source="agent", turn=turn) if turn in turns:
+                    cost += record.cost or 0.0
+        return cost
 
 
 def load_pictures(past: Sequence[Record]) -> dict[str, EncodedPicture]:

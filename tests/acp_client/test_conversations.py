@@ -36,6 +36,27 @@ def test_an_agents_session_goes_on_when_ours_is_continued(
     assert "plum" not in again.ask("echo")
 
 
+@pytest.mark.parametrize(
+    ("report", "cost", "total"),
+    [
+        # The cost since the agent's session began, as the protocol says, or since it went on.
+        ("report 0.9 1.0", 0.3, 1.0),
+        ("report 0.1", 0.1, 0.8),
+    ],
+)
+def test_what_an_agents_session_has_cost_before_is_counted_once(
+    answering: OpenAnswering, report: str, cost: float, total: float
+) -> None:
+    it = answering("resume")
+    it.ask("report 0.5")
+    it.ask("report 0.7")
+    it.session.close()
+    again = answering("resume", past=it.store.records)
+    again.ask(report)
+    assert round(again.store.of(tags.USAGE)[-1].cost, 9) == cost
+    assert round(again.session.spending.total.cost, 9) == total
+
+
 def test_an_agent_that_cannot_go_on_is_told_the_conversation(answering: OpenAnswering) -> None:
     again = continued(answering)
     request_text = again.ask("echo")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
 from collections.abc import Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -11,10 +12,12 @@ from typing import Any, TypeVar
 
 import pytest
 
+from mahtab_tui.acp_client import agent as outside_agent
 from mahtab_tui.acp_client import live_agent, process
 from mahtab_tui.acp_client.agent import OutsideAgent
 from mahtab_tui.acp_client.live_agent import LiveAgent
 from mahtab_tui.bus.entry_names import question_entry
+from mahtab_tui.bus.hidden_characters import visible
 from mahtab_tui.bus.records import encode
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.system import start_thread
@@ -102,6 +105,56 @@ def test_an_answer_that_is_too_much_is_stopped(
     assert f"other was stopped: {sentence}" in it.notices
     texts = [f"{record.text}{record.attrs.get('arguments', '')}" for record in it.store.records]
     assert sum(map(len, texts)) < max_chars
+
+
+def test_only_a_part_of_a_piece_that_is_too_long_is_kept(hostile: OpenAnswering) -> None:
+    it = hostile("long_piece", max_answer_chars=10_000)
+    assert it.wait_end(it.begin_question("Hello?")) == "failed"
+    sentence = "its answer has more than 10,000 characters (max_answer_chars)."
+    assert it.notices == [f"other was stopped: {sentence}"]
+    assert [len(record.text) for record in it.unstored.records] == [10_001]
+
+
+def test_long_files_are_not_compared(hostile: OpenAnswering) -> None:
+    it = hostile("long_diffs")
+    it.ask("Hello?")
+    lines = "\n".join(f"-{number}" for number in range(1_000))
+    compared, of_many_lines, of_many_chars = it.store.of(tags.ASSISTANT_TOOL)[:3]
+    assert compared.text.endswith("\nfile:\n@@ -29,2 +29,3 @@\n 28\n 29\n+new")
+    assert f"\nfile:\n{lines}" in of_many_lines.text
+    assert "\nfile:\n-" + "x" * 1_000 in of_many_chars.text
+
+
+def test_what_is_too_wide_to_be_read_is_left_out_or_ends_the_agent(
+    hostile: OpenAnswering,
+) -> None:
+    it = hostile("wide_update")
+    assert it.ask("Hello?") == "Still here."
+    assert it.notices == []
+    it.session.close()
+    it = hostile("wide-end")
+    assert it.wait_end(it.begin_question("Hello?")) == "failed"
+    sentence = "other has sent a message that is too long, and was ended."
+    assert it.notices == [sentence + END_OF_SENTENCE]
+
+
+def test_hidden_characters_are_looked_for_beside_the_loop_of_the_agent(
+    hostile: OpenAnswering, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lengths: list[int] = []
+
+    def look(text: str) -> str:
+        assert threading.current_thread().name != "acp"
+        lengths.append(len(text))
+        return visible(text)
+
+    monkeypatch.setattr(live_agent, "visible", look)
+    it = hostile("marks")
+    assert it.ask("Hello?") == "refused refused "
+    # Not of the text that is longer than what may be asked.
+    assert lengths == [150_000]
+    problem = "other was refused what it asked for: it is too long to be shown whole."
+    assert it.notices == [problem]
 
 
 def test_results_of_ended_calls_are_not_kept_whole(
@@ -238,7 +291,7 @@ def test_only_some_options_are_kept(hostile: OpenAnswering) -> None:
     it = hostile("many_options")
     it.ask("Hello?")
     rows = it.session.agent.change_options("").splitlines()
-    names = ["size", *(f"option {number}" for number in range(live_agent.MAX_OPTIONS - 1))]
+    names = [f"option {number}" for number in range(live_agent.MAX_OPTIONS)]
     assert rows == [f"{name} is small (of small, large)" for name in names]
 
 
@@ -288,10 +341,25 @@ def test_an_earlier_session_that_cannot_go_on_is_left(
     it.ask("Hello?")
     it.session.close()
     if how == "hangs-at-resume":
-        monkeypatch.setattr(live_agent, "START_TIMEOUT_S", 5.0)
+        monkeypatch.setattr(live_agent, "REOPEN_TIMEOUT_S", 2.0)
     later = hostile(how, past=it.store.records)
     later.ask("Hello again?")
     assert later.notices == []
+
+
+def test_an_agent_that_does_not_start_is_not_started_again_without_its_earlier_session(
+    hostile: OpenAnswering, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    it = hostile("slow")
+    it.ask("Hello?")
+    it.session.close()
+    monkeypatch.setattr(outside_agent, "START_TIMEOUT_S", 2.0)
+    Path("starts").unlink()
+    for how in ("hangs-at-start", "dead"):
+        later = hostile(how, past=it.store.records)
+        assert later.wait_end(later.begin_question("Hello again?")) == "failed"
+        later.session.close()
+    assert Path("starts").read_text().split() == ["hangs-at-start", "dead"]
 
 
 @pytest.mark.parametrize(
@@ -307,7 +375,7 @@ def test_an_option_that_ends_the_agent_is_a_sentence(
     it = hostile(how)
     it.session.agent.change_options("")
     if how == "hangs-at-option":
-        monkeypatch.setattr(live_agent, "START_TIMEOUT_S", 2.0)
+        monkeypatch.setattr(live_agent, "OPTION_TIMEOUT_S", 2.0)
     assert it.session.agent.change_options("size large") == sentence
 
 
@@ -328,6 +396,17 @@ def test_looking_at_options_stops_no_answer_of_another_model(hostile: OpenAnswer
     it.session.agent.change_options("")
     assert it.wait_end(turn) == "done"
     assert it.answer(turn) == "At last."
+
+
+def test_no_agent_is_left_by_a_question_after_the_end_of_the_session(
+    hostile: OpenAnswering,
+) -> None:
+    it = hostile("slow")
+    it.session.close()
+    for _ in range(2):
+        assert it.session.agent.change_options("") == "other was ended with its session."
+    wait_for(lambda: "acp" not in [thread.name for thread in threading.enumerate()])
+    assert not Path("agent.pid").exists()
 
 
 def test_children_of_an_agent_end_with_the_session(hostile: OpenAnswering) -> None:
@@ -457,7 +536,7 @@ def test_a_bad_answer_fails_the_question(hostile: OpenAnswering, how: str, sente
 def test_an_agent_that_hangs_at_its_start_is_ended(
     answering: OpenAnswering, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(live_agent, "START_TIMEOUT_S", 1.0)
+    monkeypatch.setattr(outside_agent, "START_TIMEOUT_S", 1.0)
     it = answering("hang")
     assert it.wait_end(it.begin_question("say hello")) == "failed"
     assert it.notices == ["other did not start within 1 seconds, and was ended."]

@@ -15,6 +15,7 @@ HOW = sys.argv[1]
 OUTSIDE = "\x1b]0;title\x07\x1b[2J\u202eevil\x9b31m"
 ONCE = [{"optionId": "yes", "name": "Yes", "kind": "allow_once"}]
 """The only answer to a question."""
+REFUSAL = {"optionId": "no", "name": "No", "kind": "reject_once"}
 
 
 def send(message: object) -> None:
@@ -214,6 +215,32 @@ def show_results(count: int, status: str) -> None:
         show_tool(toolCallId=str(number), title="Look", status=status, content=content)
 
 
+def long_piece() -> None:
+    say("word " * 1_000_000)
+
+
+def long_diffs() -> None:
+    """Change files by a line: a short one, one of many lines, and one of many characters."""
+    numbers = "".join(f"{number}\n" for number in range(30_000))
+    for old in (numbers[:80], numbers, "x" * 3_000_000):
+        change = {"type": "diff", "path": "file", "oldText": old, "newText": f"{old}new"}
+        show_tool(toolCallId=f"change {len(old)}", title="Write", kind="edit", content=[change])
+
+
+def wide_update() -> None:
+    entries = [0] * 400_000
+    send(update(sessionUpdate="plan", entries=entries))
+    say("Still here.")
+
+
+def marks() -> None:
+    """Ask about texts of marks without letters."""
+    for count in (250_000, 150_000 - len("# x\na = ")):
+        ask_permission([*ONCE, REFUSAL], rawInput={"a": "\u0301" * count})
+        outcome = read_reply()["result"]["outcome"]
+        say("refused " if outcome.get("optionId") == "no" else "allowed ")
+
+
 def plans() -> None:
     for number in range(1_000):
         entry = {"content": f"{number} " * 2_000, "priority": "high", "status": "pending"}
@@ -221,11 +248,10 @@ def plans() -> None:
 
 
 def many_options() -> None:
-    """Offer options again and again, always others, and some that are too long."""
-    for number in range(300):
-        names = [f"option {number}", f"{number}" * 1_000]
-        options = [{**OPTION, "id": name} for name in names]
-        send(update(sessionUpdate="config_option_update", configOptions=options))
+    """Offer many options, of which some are too long."""
+    names = [name for number in range(300) for name in (f"option {number}", f"{number}" * 1_000)]
+    options = [{**OPTION, "id": name} for name in names]
+    send(update(sessionUpdate="config_option_update", configOptions=options))
 
 
 def permissions() -> None:
@@ -354,6 +380,7 @@ BAD_RESULTS: dict[str, dict[str, object]] = {
     "bad-session": {"session/new": {"session": 1}},
     "bad-end": {"session/prompt": {"stopReason": "tired"}},
     "no-end": {"session/prompt": None},
+    "wide-end": {"session/prompt": [0] * 400_000},
 }
 OPTION = {
     "type": "select",
@@ -382,6 +409,8 @@ ENDLESS = {
 """The request that it never answers."""
 
 Path("agent.pid").write_text(str(os.getpid()))
+with Path("starts").open("a") as starts:
+    print(HOW, file=starts)
 if HOW == "dead":
     print(f"cannot start {OUTSIDE}", file=sys.stderr)
     sys.exit(4)
