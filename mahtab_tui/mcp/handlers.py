@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import anyio
 
 from mahtab_tui.bus.escaping import escape_controls
 from mahtab_tui.bus.hidden_characters import refusal
@@ -29,7 +32,7 @@ from mahtab_tui.mcp.command_output import CommandOutput
 from mahtab_tui.mcp.connection import SessionConnection
 from mahtab_tui.mcp.output_form import ResultForm
 from mahtab_tui.mcp.own_session import OwnSession
-from mahtab_tui.mcp.packages import find_environment, plan_commands, run_command
+from mahtab_tui.mcp.packages import find_environment, plan_commands, run_plan
 from mahtab_tui.mcp.tools import McpTool, McpToolError, Report, ToolAnswer
 from mahtab_tui.session.agent_calls import SessionContents
 from mahtab_tui.worker.cells.capture import shorten
@@ -37,6 +40,7 @@ from mahtab_tui.worker.cells.capture import shorten
 if TYPE_CHECKING:
     from mahtab_tui.settings.model import Settings
 
+T = TypeVar("T")
 _SESSION_ENDED = (
     "Your session has ended, and its variables are gone. The next call starts a new one."
 )
@@ -256,16 +260,7 @@ class ToolHandlers:
         await session.call("permit", object, report, action=action)
 
         output = CommandOutput(report, self.secrets)
-        exit_code = 0
-        # Each command needs the one before it, so the first failure ends them.
-        for command in plan.commands:
-            try:
-                await output.add(f"$ {' '.join(command)}\n")
-                exit_code = await run_command(command, plan.cwd, plan.environment, output.add)
-            except OSError as error:
-                raise McpToolError(f"{command[0]} cannot be started: {error.strerror}.") from None
-            if exit_code:
-                break
+        exit_code = await _run_until_stopped(session, run_plan(plan, output.add))
         await session.call("invalidate_caches", object)
 
         sections = [
@@ -294,6 +289,23 @@ class ToolHandlers:
                 socket, self.agent, self._code_log, can_rejoin=False
             )
         return await SessionConnection.join(session, self._folder, self.agent, self._code_log)
+
+
+async def _run_until_stopped(session: SessionConnection, work: Coroutine[Any, Any, T]) -> T:
+    """Do work outside of the session, and return its result; end it when the session stops the call.
+    Raises `McpToolError`."""
+    working = asyncio.create_task(work)
+    stopping = asyncio.create_task(session.call("await_stop", object))
+    try:
+        await asyncio.wait((working, stopping), return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            await stopping
+        return await working
+    finally:
+        working.cancel()
+        stopping.cancel()
+        with anyio.CancelScope(shield=True):
+            await asyncio.wait((working, stopping))
 
 
 def _sentence(text: str) -> ToolAnswer:

@@ -232,6 +232,21 @@ def _environment_commands(
             raise McpToolError("resolve needs uv, a pyproject.toml, and an active environment.")
 
 
+async def run_plan(plan: PackageCommands, on_text: Callable[[str], Awaitable[None]]) -> int:
+    """Run commands until one fails, because each needs the one before it. Return the last exit code.
+    Raises `McpToolError`."""
+    exit_code = 0
+    for command in plan.commands:
+        await on_text(f"$ {' '.join(command)}\n")
+        try:
+            exit_code = await run_command(command, plan.cwd, plan.environment, on_text)
+        except OSError as error:
+            raise McpToolError(f"{command[0]} cannot be started: {error.strerror}.") from None
+        if exit_code:
+            break
+    return exit_code
+
+
 async def run_command(
     command: list[str],
     cwd: Path,

@@ -137,6 +137,7 @@ class SessionAgent:
         """An agent of another program; None if a model answers."""
         self._agent_lock = threading.Lock()
         """Held while the agent is made."""
+        self._is_closed = False
         self._change_lock = threading.Lock()
         """Held while the agent is changed, so that the newest settings win."""
         self._warm_up_lock = threading.Lock()
@@ -344,6 +345,7 @@ class SessionAgent:
                 self._agent = None
             if name and self._outside_agent is None:
                 self._outside_agent = self._make_outside_agent(name)
+                self._close_late(self._outside_agent)
             if self._outside_agent is not None:
                 self._outside_turns += own_turns
                 return self._outside_agent
@@ -379,7 +381,13 @@ class SessionAgent:
         with self._agent_lock:
             if self._agent is None:
                 self._agent = self._make_agent()
+                self._close_late(self._agent)
             return self._agent
+
+    def _close_late(self, answerer: ReplAgent | OutsideAgent) -> None:
+        """Close what was made while the session was closed, or after that."""
+        if self._is_closed:
+            answerer.close()
 
     def describe_loop(self) -> str:
         """Say how the model is led, and why; return an empty string if there is no model. May ask
@@ -461,6 +469,7 @@ class SessionAgent:
     def close(self) -> None:
         """Stop the current turn and the thread. Close the inbox first."""
         self._last_withdrawn = self.last
+        self._is_closed = True
         for answerer in (self._agent, self._outside_agent):
             if answerer is not None:
                 answerer.close()

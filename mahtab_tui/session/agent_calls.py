@@ -3,6 +3,7 @@ the kernel and the session."""
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -37,7 +38,7 @@ from mahtab_tui.session.undo_control import name_cells
 
 MAX_FIRST_LINE_CHARS = 100
 """Maximum characters of a cell's first line for other agents."""
-ACTIONS = frozenset(("evaluate", "reset", "undo", "rewind", "activate", "permit"))
+ACTIONS = frozenset(("evaluate", "reset", "undo", "rewind", "activate", "permit", "await_stop"))
 """Calls that run or change something."""
 MAX_STALE_CELLS = 10
 """Stale cells that an agent is told of, the newest."""
@@ -75,11 +76,9 @@ class AgentCalls:
             "rewind": self._rewind,
             "activate": self._activate,
             "permit": self._permit,
-            "invalidate_caches": lambda call: session.kernel.execute(
-                "__import__('importlib').invalidate_caches()",
-                cell=0,
-                on_output=lambda kind, text: None,
-                nested=runs_nested(session, call),
+            "await_stop": self._await_stop,
+            "invalidate_caches": lambda call: session.cells.run_unrecorded(
+                "__import__('importlib').invalidate_caches()", nested=runs_nested(session, call)
             ),
             "contents": self._contents,
             "kernel": lambda call: session.kernel.info(),
@@ -243,6 +242,14 @@ class AgentCalls:
         """Ask about an action that the agent's server will take itself."""
         self._approve_action(call, f"# {action}")
         self._session.notice(f"{call.agent.name}: {action}")
+
+    def _await_stop(self, call: AgentCall) -> None:
+        """Wait until the call is stopped: by the agent's server, when such an action has ended, or by
+        the session, when the server must end it. Raises `AgentCallRefused`."""
+        stopped = threading.Event()
+        with call.stoppable(stopped.set):
+            stopped.wait()
+        raise AgentCallRefused("The call was cancelled.")
 
     def _inspect(self, call: AgentCall, name: str) -> Detail:
         """Describe a variable without running code. Raises `AgentCallRefused` if it is private."""

@@ -243,6 +243,14 @@ class Cells:
             assert result is not None
             return result
 
+    def run_unrecorded(self, code: str, *, nested: bool) -> None:
+        """Run code of the program's own, which is no cell, when no agent's cell runs. nested: As for
+        `run`."""
+        with self._nested_lock if nested else self._run_lock:
+            self._runtime.kernel.execute(
+                code, cell=0, on_output=lambda kind, text: None, nested=nested
+            )
+
     def _number_cell(self, lock: Lock | None) -> int:
         """Return the number of a new cell. lock: How a fork confines it; None if it was approved."""
         with self._number_lock:

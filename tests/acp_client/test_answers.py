@@ -26,7 +26,7 @@ from mahtab_tui.system import start_thread
 from tests import tags
 from tests.acp_client.conftest import Answering, OpenAnswering
 from tests.pictures import encoded
-from tests.waiting import wait_for
+from tests.waiting import alive, wait_for
 
 
 def entries(it: Answering) -> list[object]:
@@ -221,6 +221,25 @@ def both(first_code: str, second_code: str, timeout_s: float | None = None) -> s
     return f"both eval {first_arguments} | eval {second_arguments}"
 
 
+def test_a_command_that_has_ended_does_not_disturb_a_cell_inside_another_one(
+    answering: OpenAnswering, project: Path
+) -> None:
+    (project / "pytest.py").write_text("open('ended', 'w').close()")
+    it = answering(approval="auto")
+    code = (
+        "import os, time; open('first', 'w').close()\n"
+        "while not os.path.exists('ended'): time.sleep(0.01)\n"
+        "time.sleep(1); print('one')"
+    )
+    arguments = json.dumps({"code": code})
+    question = f'both eval {arguments} | pkg {{"action": "test"}}'
+    cell = start_thread("cell", it.run, f"words = ask({question!r})")
+    it.wait_approval()
+    it.decide("run")
+    cell.join()
+    assert it.answer(1).startswith("one")
+
+
 def test_of_two_cells_that_an_agent_runs_inside_another_one_each_has_its_output(
     answering: OpenAnswering,
 ) -> None:
@@ -370,6 +389,26 @@ def test_a_cell_in_the_queue_ends_with_its_answer(answering: OpenAnswering, proj
     (project / "end").touch()
     wait_for(lambda: it.session.inbox.idle)
     assert it.value("'late' in globals()") == "False"
+
+
+def test_a_command_of_an_agent_ends_with_its_answer(
+    answering: OpenAnswering, project: Path
+) -> None:
+    (project / "pytest.py").write_text(
+        "import os, time\n"
+        "open('pid.part', 'w').write(str(os.getpid()))\n"
+        "os.rename('pid.part', 'pid')\n"
+        "time.sleep(1000)\n"
+    )
+    it = answering(approval="auto")
+    turn = it.begin_question('leave pkg {"action": "test"}')
+    it.wait_approval()
+    it.decide("run")
+    wait_for((project / "pid").exists)
+    (project / "go").touch()
+    assert it.wait_end(turn) == "done"
+    pid = int((project / "pid").read_text())
+    wait_for(lambda: not alive(pid))
 
 
 def test_what_an_agent_has_asked_ends_with_its_answer(

@@ -305,7 +305,11 @@ class OutsideAgent:
 
     async def _do_abandon(self, code: str, session_id: str, prompt: list[Any]) -> None:
         """Run code, and end the answer without its result once there is a file."""
-        call = f"eval {json.dumps({'code': code})}"
+        await self._do_leave(f"eval {json.dumps({'code': code})}", session_id, prompt)
+
+    async def _do_leave(self, call: str, session_id: str, prompt: list[Any]) -> None:
+        """Call a tool of the session's server, and end the answer without its result once there is a
+        file."""
         self._later = asyncio.create_task(self._call_server(call))
         await appearance("go")
 
