@@ -415,6 +415,20 @@ def test_a_folder_that_leaves_the_watched_ones_is_undone_if_it_comes_back_or_nam
     assert all(os.fsdecode(name).startswith(tuple(named)) for name in changed_names)
 
 
+@pytest.mark.parametrize("function", ["os.link", "os.symlink"])
+def test_a_link_that_is_made_outside_the_watched_folders_is_named(
+    watched: Cells, folder: Path, tmp_path: Path, function: str
+) -> None:
+    (folder / "data.csv").write_text("1")
+    link = tmp_path / "link"
+    watched.text(f"import os; {function}('data.csv', {str(link)!r})")
+    not_restored = watched.kernel.undo(watched.number).not_restored
+    assert [(item.name, item.reason) for item in not_restored] == [
+        ("data.csv", "a link to this file was created and stays")
+    ]
+    assert os.path.lexists(link)
+
+
 def test_a_change_below_a_root_folder_of_its_own_is_named(watched: Cells, folder: Path) -> None:
     (folder / "root").mkdir()
     code = """

@@ -23,6 +23,16 @@ Args = tuple[Any, ...]
 """The arguments of an audit event."""
 
 
+class _PathIndexes(NamedTuple):
+    """Where an audit event has a path."""
+
+    path: int
+    """The index of the argument with the path, or with the descriptor of an open file."""
+    folder: int | None = None
+    """The index of the argument with the descriptor of the folder in which a relative path begins,
+    -1 for the working folder; None if the event does not tell it."""
+
+
 class SideEffect(NamedTuple):
     """Something that code does outside its process."""
 
@@ -142,20 +152,20 @@ _EFFECTS: dict[str, _EffectKind] = {
 """Effects by the names of audit events."""
 EVENTS = frozenset(_EFFECTS)
 """The audit events for `read_side_effect`."""
-_FOLDER_INDEXES = {
-    "open": 3,
-    "os.remove": 1,
-    "os.rename": 2,
-    "os.mkdir": 2,
-    "os.rmdir": 1,
-    "os.truncate": 2,
-    "os.link": 2,
-    "os.symlink": 2,
-    "os.chmod": 2,
-    "os.utime": 3,
+_CHANGED_PATHS = {
+    "open": _PathIndexes(0),
+    "os.remove": _PathIndexes(0, folder=1),
+    "os.rename": _PathIndexes(0, folder=2),
+    "os.mkdir": _PathIndexes(0, folder=2),
+    "os.rmdir": _PathIndexes(0, folder=1),
+    "os.truncate": _PathIndexes(0),
+    "os.link": _PathIndexes(1, folder=3),
+    "os.symlink": _PathIndexes(1, folder=2),
+    "os.chmod": _PathIndexes(0, folder=2),
+    "os.utime": _PathIndexes(0, folder=3),
 }
-"""The index of the argument with the descriptor of the folder in which a path begins, by events
-that change files; beyond the last argument if there is none."""
+"""The path that is changed, by the names of audit events that change files: the old one of a
+rename, whose new one the witness of files names, and the new one of a link."""
 
 _FOLLOWING_EVENTS = frozenset(("open", "os.truncate", "os.chmod", "os.utime"))
 """Events that change what a link leads to, not the link."""
@@ -186,16 +196,17 @@ def read_side_effect(event: str, args: Args) -> SideEffect | None:
 def changed_path(event: str, args: Args) -> str:
     """Return the whole path of a file that an audit event changes; empty if it is about something
     else. Never raises."""
-    if event not in _FOLDER_INDEXES:
+    indexes = _CHANGED_PATHS.get(event)
+    if indexes is None:
         return ""
     with suppress(Exception):  # arguments of the user's own classes
-        if type(args[0]) is int:
-            return os.path.realpath(f"/proc/self/fd/{args[0]}")
-        path = to_text(args[0])
-        index = _FOLDER_INDEXES[event]
-        folder = args[index] if len(args) > index else -1
-        if type(folder) is int and folder >= 0:
-            path = os.path.join(os.readlink(f"/proc/self/fd/{folder}"), path)
+        path = args[indexes.path]
+        if type(path) is int:
+            return os.path.realpath(f"/proc/self/fd/{path}")
+        path = to_text(path)
+        folder_fd = -1 if indexes.folder is None else args[indexes.folder]
+        if type(folder_fd) is int and folder_fd >= 0:
+            path = os.path.join(os.readlink(f"/proc/self/fd/{folder_fd}"), path)
         if event in _FOLLOWING_EVENTS:
             return os.path.realpath(path)
         return os.path.abspath(path)
