@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import ExitStack
 from pathlib import Path
 
 import anyio
@@ -46,7 +47,8 @@ class OwnSession:
         self._settings = settings.model_copy(update=update)
         self._code_log = code_log
         self._starting = asyncio.Lock()
-        self._session: Session | None = None
+        self._resources: ExitStack | None = None
+        """Closes what was started for the session; None if there is none."""
         self._connection: SessionConnection | None = None
         self._watcher: SessionWatcher | None = None
         self._frontend = OwnFrontend()
@@ -57,19 +59,27 @@ class OwnSession:
         return self._frontend.has_left
 
     async def connection(self, agent: str) -> SessionConnection:
+        """Return the connection to the session, which starts if there is none or the last has ended.
+
+        Args:
+            agent: The agent's name, as the session's records tell it.
+
+        Raises:
+            McpToolError: The kernel does not start, or the session cannot be joined.
+        """
         async with self._starting:
             if self._connection is None or self._connection.has_ended:
                 # The thread cannot be cancelled; the next call would start a second session.
                 with anyio.CancelScope(shield=True):
+                    await self._close_session()
                     service = await asyncio.to_thread(self._start)
                     try:
-                        connection = await SessionConnection.connect_own(
+                        self._connection = await SessionConnection.connect_own(
                             service, agent, self._code_log
                         )
                     except McpToolError:
                         await self._close_session()  # the next call starts another one
                         raise
-                self._connection = connection
             return self._connection
 
     def take_late_output(self) -> str:
@@ -82,13 +92,13 @@ class OwnSession:
         await self._close_session()
 
     async def _close_session(self) -> None:
-        if self._session is not None:
-            session = self._session
-            self._session = None
-            await asyncio.to_thread(session.close, hurry=True)
+        if self._resources is not None:
+            resources = self._resources
+            self._resources = None
+            await asyncio.to_thread(resources.close)
 
     def _start(self) -> AgentService:
-        """Start the session, and return what serves its agent."""
+        """Start the session, and return what serves its agent. Raises `McpToolError`."""
         # Loads the agent, which would delay the answer to `initialize`.
         from mahtab_tui.session.kernel import process_kernel
 
@@ -97,19 +107,20 @@ class OwnSession:
         target = None
         if settings.keep_namespace:
             target = save_target(store.session, settings.keep_namespace_mb)
-        try:
-            kernel = process_kernel(settings, target)
-            session = Session(settings, kernel, self._frontend, store=store, name=name)
-            self._watcher = SessionWatcher(session)
-            session.log.addHandler(self._watcher)
-            session.cell_thread.start()
-            session.ready.result()
-        except KernelError as error:
+        with ExitStack() as resources:
             if store.claim is not None:
-                store.claim.release()
-            raise McpToolError(str(error)) from None
-
-        self._session = session
+                resources.callback(store.claim.release)
+            try:
+                kernel = process_kernel(settings, target)
+                session = Session(settings, kernel, self._frontend, store=store, name=name)
+                resources.callback(session.close, hurry=True)
+                self._watcher = SessionWatcher(session)
+                session.log.addHandler(self._watcher)
+                session.cell_thread.start()
+                session.ready.result()
+            except KernelError as error:
+                raise McpToolError(str(error)) from None
+            self._resources = resources.pop_all()
         return AgentService(session, Path.cwd())
 
 
@@ -132,7 +143,7 @@ class SessionWatcher(RecordHandler):
             start_thread("mcp-input", self._session.host.inputs.answer, record.request, None)
 
     def take_late_output(self) -> str:
-        self.acquire()  # against `emit`
+        self.acquire()  # `fold` runs on other threads, with this lock
         text = self._late_output
         self._late_output = ""
         self.release()

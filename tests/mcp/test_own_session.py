@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import socket
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -32,8 +33,9 @@ from mahtab_tui.session.joined_agents import JoinedAgents
 from mahtab_tui.session.running_sessions import RunningSession
 from mahtab_tui.session.sharing import AgentService
 from mahtab_tui.settings.model import load_settings
-from mahtab_tui.store.resume import database
+from mahtab_tui.store.resume import OpenedSession, database, new_store
 from mahtab_tui.store.session_list import list_sessions
+from mahtab_tui.store.session_lock import lock_session
 from mahtab_tui.store.sqlite import load_records
 from mahtab_tui.worker.link.frames import encode
 from tests import tags
@@ -141,7 +143,7 @@ async def test_session_that_cannot_be_joined_is_closed_and_the_next_call_starts_
             patch.setattr(JoinedAgents, "join", fail)
             with pytest.raises(McpToolError, match="The session closed the connection"):
                 await asyncio.wait_for(agent_sessions.connection("codex"), PATIENCE_S)
-        assert agent_sessions._session is None
+        assert agent_sessions._resources is None
         session = await agent_sessions.connection("codex")
         assert (await session.evaluate("2", None, report)).result.output == "2\n"
 
@@ -226,6 +228,30 @@ async def test_unstartable_worker_is_reported_to_each_call() -> None:
         for _ in range(2):
             with pytest.raises(McpToolError, match="There is no program /nowhere/python"):
                 await agent_sessions.connection("codex")
+
+
+async def test_session_whose_kernel_does_not_start_is_closed_and_unlocked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    no_python = tmp_path / "python"
+    no_python.write_text("#!/bin/sh\nexit 3\n")
+    no_python.chmod(0o755)
+    opened: list[OpenedSession] = []
+
+    def open_session(folder: Path) -> OpenedSession:
+        opened.append(new_store(folder))
+        return opened[0]
+
+    monkeypatch.setattr("mahtab_tui.mcp.own_session.new_store", open_session)
+    threads_before = set(threading.enumerate())
+    async with own_session(python=str(no_python)) as agent_sessions:
+        with pytest.raises(McpToolError):
+            await agent_sessions.connection("codex")
+    new_threads = set(threading.enumerate()) - threads_before
+    assert [thread.name for thread in new_threads if "asyncio" not in thread.name] == []
+    lock = lock_session(opened[0].store.session)
+    assert lock is not None
+    lock.release()
 
 
 @pytest.mark.parametrize("answer", [b"", b"no frame at all"])
