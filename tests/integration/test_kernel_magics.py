@@ -371,11 +371,14 @@ def test_autoreload_works_as_in_ipython(
 
     change(2)
     assert cells.text("mine.f(), f()").endswith("\n(2, 2)\n")
-    cells.run("%autoreload 0")
+    cells.run("%aimport -mine")
     change(3)
-    cells.expect("mine.f(), f()", "(2, 2)\n")
-    assert cells.text("%autoreload\nmine.f(), f()").endswith("\n(3, 3)\n")
-    assert "takes 2 (on)" in cells.run("%autoreload 7").output
+    assert cells.text("mine.f(), f()").endswith("\n(2, 3)\n")
+    cells.run("%autoreload 0\n%aimport mine")
+    change(4)
+    cells.expect("mine.f(), f()", "(2, 3)\n")
+    assert cells.text("%autoreload\nmine.f(), f()").endswith("\n(4, 4)\n")
+    assert "takes 1, 2 or 3 (on)" in cells.run("%autoreload 7").output
 
 
 def test_run_magic_runs_a_notebook(cells: Cells, project: Path) -> None:

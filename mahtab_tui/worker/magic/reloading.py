@@ -26,6 +26,8 @@ class Reloader:
         self._modified_ns: dict[str, int] = {}
         """When the files of modules were modified, in nanoseconds, by the module's name."""
         self.automatic = automatic
+        self.excluded: set[str] = set()
+        """The names of modules that `%aimport -NAME` excludes."""
 
     def note(self) -> None:
         """Remember the modules that have been imported since the last call."""
@@ -36,6 +38,8 @@ class Reloader:
     def reload(self, namespace: dict[str, object]) -> None:
         """Reload the remembered modules that have changed."""
         for name, module, path in self._modules():
+            if name in self.excluded:
+                continue
             modified_ns = _modification_ns(path)
             if name in self._modified_ns and modified_ns not in (0, self._modified_ns[name]):
                 self._modified_ns[name] = modified_ns
@@ -100,14 +104,20 @@ def set_reloading(text: str, caller: MagicContext) -> None:
     elif mode in ("0", "1", "2", "3"):
         reloader.automatic = mode != "0"
     else:
-        raise ValueError("%autoreload takes 2 (on), 0 (off), or nothing (reload now)")
+        raise ValueError("%autoreload takes 1, 2 or 3 (on), 0 (off), or nothing (reload now)")
 
 
 def import_and_reload(text: str, caller: MagicContext) -> None:
-    """`%aimport`: import modules, and reload them when their files change."""
-    for name in text.replace(",", " ").split():
-        package = name.lstrip("-").partition(".")[0]
-        importlib.import_module(name.lstrip("-"))
-        caller.namespace[package] = sys.modules[package]
+    """`%aimport`: import modules, and reload them when their files change; do not reload those with a
+    minus sign any more."""
     if Reloading.reloader is None:
         Reloading.reloader = Reloader()
+    excluded = Reloading.reloader.excluded
+    for name in text.replace(",", " ").split():
+        if name.startswith("-"):
+            excluded.add(name[1:])
+            continue
+        excluded.discard(name)
+        importlib.import_module(name)
+        package = name.partition(".")[0]
+        caller.namespace[package] = sys.modules[package]
