@@ -3,6 +3,7 @@ run."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from ..completion.docstrings import get_docstring
@@ -16,8 +17,9 @@ from ..values.variables import masked_summary
 from .description import describe_value
 
 MAX_DETAIL_CHARS = 200_000
-"""Characters of a value that the user looks at."""
+"""Maximum characters of a value that the user looks at."""
 DETAIL_TIMEOUT_S = 2.0
+"""Seconds in which the value must be written."""
 
 
 def describe_detail(
@@ -38,7 +40,7 @@ def describe_detail(
     """
     value = namespace[name]
     source = find_source(value)
-    result: dict[str, Any] = {
+    detail: dict[str, Any] = {
         "name": name,
         "type": type_name(value),
         "summary": masked_summary(name, value),
@@ -50,33 +52,57 @@ def describe_detail(
         "error": "",
     }
     if is_hidden(name, value):
-        error = f"The value of {name} is hidden, because its name looks like a secret's."
-        return {**result, "text": HIDDEN_VALUE, "error": error}
-    is_plain = type(value) in PLAIN
+        detail["text"] = HIDDEN_VALUE
+        detail["error"] = f"The value of {name} is hidden, because its name looks like a secret's."
+        return detail
 
-    def write() -> tuple[str, bool]:
-        if run_code:
-            return limited_repr(value, MAX_DETAIL_CHARS)
-        if not is_plain:
-            return describe_value(name, value, MAX_DETAIL_CHARS), False
-        return limited_repr(value, MAX_DETAIL_CHARS, _write_item)
-
+    write = partial(_write_value, name, value, run_code=run_code)
     subject = "Its __repr__" if run_code else "Describing it"
     try:
-        result["text"], was_cut = run_limited(write, subject, DETAIL_TIMEOUT_S)
+        detail["text"], is_cut = run_limited(write, subject, DETAIL_TIMEOUT_S)
     except InspectionError as error:
-        return {**result, "error": str(error)}
+        detail["error"] = str(error)
+        return detail
+    if is_cut:
+        detail["cut"] = _count_cut_chars(value)
+    is_plain = type(value) in PLAIN
     if not run_code and not is_plain:
-        advice = f"a cell with `{name}` shows more"
-        result["error"] = f"Described without running code of its class; {advice}."
-    if was_cut:
-        size = safe_length(value) if type(value) in SCALARS else None
-        result["cut"] = 1 if size is None else max(1, size - MAX_DETAIL_CHARS)
-    return result
+        detail["error"] = (
+            f"Described without running code of its class; a cell with `{name}` shows more."
+        )
+    return detail
 
 
-def _write_item(value: object) -> str:
-    """Write an item of a container without running code of its class."""
+def _write_value(name: str, value: object, *, run_code: bool) -> tuple[str, bool]:
+    """Write a value for the user.
+
+    Args:
+        name: The name of the variable.
+        value: Its value.
+        run_code: Whether code of the user's classes may run.
+
+    Returns:
+        The text, and whether it was cut.
+    """
+    if run_code:
+        return limited_repr(value, MAX_DETAIL_CHARS)
     if type(value) in PLAIN:
-        return repr(value)
-    return describe_type(value)
+        return limited_repr(value, MAX_DETAIL_CHARS, _write_item)
+    return describe_value(name, value, MAX_DETAIL_CHARS), False
+
+
+def _write_item(item: object) -> str:
+    """Write an item of a container without running code of its class."""
+    if type(item) in PLAIN:
+        return repr(item)
+    return describe_type(item)
+
+
+def _count_cut_chars(value: object) -> int:
+    """Return how many characters of a value were cut from its text; 1 if that is not known."""
+    char_count: int | None = None
+    if type(value) in SCALARS:
+        char_count = safe_length(value)
+    if char_count is None:
+        return 1
+    return max(1, char_count - MAX_DETAIL_CHARS)
