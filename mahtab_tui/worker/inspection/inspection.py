@@ -22,7 +22,7 @@ from ..values.objects import (
     mro_of,
 )
 from ..values.summaries import summary, type_name, variable_kind
-from . import arrays, pictures, texts
+from . import arrays, pictures, plots, texts
 from .children import Child, count_children, describe_child, list_children
 from .columns import Column
 from .limits import AbandonedError, Deadline, InspectionError, error_text, run_limited
@@ -250,12 +250,12 @@ class Inspection:
         if values is None or values.dtype.kind not in "biuf":
             raise InspectionError("There are no numbers to plot.")
         if request["kind"] == "histogram":
-            return arrays.histogram(values, deadline)
+            return plots.histogram(values, deadline)
         width = max(1, request["width"])
         height = max(1, request["height"])
         if values.ndim == 2:
-            return arrays.heat_map(values, width, height)
-        return arrays.line_plot(values, width, deadline)
+            return plots.heat_map(values, width, height)
+        return plots.line_plot(values, width, deadline)
 
     def _text(self, at: ResolvedObject, request: Fields, deadline: Deadline) -> Fields:
         text = _text_at(at)
