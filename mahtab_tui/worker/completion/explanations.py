@@ -14,8 +14,10 @@ from .docstrings import get_doc, get_docstring
 from .signatures import format_signature, function_of
 from .source_code import find_source
 
-_WITH_NAMES = Classes(types.FunctionType, types.BuiltinFunctionType)
-_MAX_SOURCE_CHARS = 400_000
+_FUNCTIONS = Classes(types.FunctionType, types.BuiltinFunctionType)
+"""Functions whose own name stands before their signature."""
+_MAX_EXPLANATION_CHARS = 400_000
+"""Maximum characters of a signature, a docstring and a source."""
 
 
 def explain(value: object, expression: str) -> dict[str, str]:
@@ -23,55 +25,63 @@ def explain(value: object, expression: str) -> dict[str, str]:
 
     Args:
         value: The value.
-        expression: Its code, for the signature.
+        expression: Its code, which stands before the signature.
 
     Returns:
-        signature: The signature, or type and summary.
-        doc: The docstring.
-        where: The file of the source, with the number of its first line.
-        source: The source. These three are empty if unknown.
+        ``signature``: the signature, or type and summary. ``doc``: the docstring. ``where``: the file
+        of the source, with the number of its first line. ``source``: the source. The last three are
+        empty if they are unknown.
     """
     source = find_source(value)
     doc = get_docstring(value)
     if is_class(value) and not doc:
         constructor = function_of(value).function
-        doc = "" if constructor is None else get_docstring(constructor)
+        if constructor is not None:
+            doc = get_docstring(constructor)
     return {
-        "signature": format_signature(value, expression)[:_MAX_SOURCE_CHARS],
-        "doc": doc[:_MAX_SOURCE_CHARS],
+        "signature": format_signature(value, expression)[:_MAX_EXPLANATION_CHARS],
+        "doc": doc[:_MAX_EXPLANATION_CHARS],
         "where": source.location,
-        "source": source.text[:_MAX_SOURCE_CHARS],
+        "source": source.text[:_MAX_EXPLANATION_CHARS],
     }
 
 
 def explain_with_source(value: object, expression: str) -> dict[str, Any]:
-    """Explain a value as `explain` does, with the number of the source's first line (`line`), and a
-    module with its whole file."""
+    """Explain a value as `explain` does, a module with its whole file.
+
+    Returns:
+        What `explain` returns, and ``line``: the number of the source's first line; 1 if it is
+        unknown.
+    """
     if is_module(value):
         return _explain_module(value)
     function: Any = value.__func__ if type(value) is types.MethodType else value
     if is_class(function):
         expression = one_line(name_of(function))
-    elif type(function) in _WITH_NAMES:
+    elif type(function) in _FUNCTIONS:
         expression = one_line(function.__name__)
-    explanation = explain(value, expression)
-    line = explanation["where"].rpartition(":")[2]
-    return {**explanation, "line": int(line) if line.isdigit() else 1}
+    explanation: dict[str, Any] = {**explain(value, expression), "line": 1}
+    _, _, line = explanation["where"].rpartition(":")
+    if line.isdigit():
+        explanation["line"] = int(line)
+    return explanation
 
 
 def _explain_module(module: object) -> dict[str, object]:
+    """Explain a module: its version, its docstring, and its whole file."""
     names = own_dict(module)
-    file = names.get("__file__")
     version = module_version(names)
-    text = ""
-    # A pipe could block forever.
+    file = names.get("__file__")
+    location = file if type(file) is str else "built in"
+    source = ""
+    # Only regular files are read, because a pipe could block forever.
     if type(file) is str and file.endswith(".py") and os.path.isfile(file):
         with suppress(OSError), open(file, encoding="utf-8", errors="replace") as opened:
-            text = opened.read(_MAX_SOURCE_CHARS)
+            source = opened.read(_MAX_EXPLANATION_CHARS)
     return {
         "signature": f"version {version}" if version else "",
-        "doc": get_doc(module)[:_MAX_SOURCE_CHARS],
-        "where": file if type(file) is str else "built in",
+        "doc": get_doc(module)[:_MAX_EXPLANATION_CHARS],
+        "where": location,
         "line": 1,
-        "source": text,
+        "source": source,
     }

@@ -11,9 +11,10 @@ from .engine import EngineHost
 
 _MAX_DATA_DEPTH = 20
 """Levels of nested data that pass between a sandbox and the caller's functions."""
-
 _MAX_DATA_CHARS = 1_000_000
 """Characters of such data."""
+_MAX_NUMBER_BITS = 4_000
+"""Bits of a whole number that passes."""
 
 
 class NotPlainError(TypeError):
@@ -31,47 +32,61 @@ def plain_data(value: object, subject: str, max_chars: int = _MAX_DATA_CHARS) ->
     Raises:
         NotPlainError: The value contains something else, or is too large.
     """
-    remaining_chars = max_chars
+    return _PlainCopier(subject, max_chars).copy(value, depth=0)
 
-    def copy(value: Any, depth: int) -> Any:
-        nonlocal remaining_chars
+
+class _PlainCopier:
+    """Copies a value as plain data, up to a limit."""
+
+    def __init__(self, subject: str, max_chars: int) -> None:
+        self._subject = subject
+        self._max_chars = max_chars
+        self._remaining_chars = max_chars
+
+    def copy(self, value: Any, depth: int) -> Any:
+        """Return a copy of a value, which is nested so many levels deep. Raises `NotPlainError`."""
         if depth > _MAX_DATA_DEPTH:
-            raise NotPlainError(f"{subject} is nested more than {_MAX_DATA_DEPTH} levels deep.")
+            raise self._error(f"is nested more than {_MAX_DATA_DEPTH} levels deep")
+        text_chars = len(value) if isinstance(value, str) else 0
         # Each value costs one more, so that their number is limited too.
-        remaining_chars -= 1 + (len(value) if isinstance(value, str) else 0)
-        if remaining_chars < 0:
-            raise NotPlainError(f"{subject} has more than {max_chars:,} characters.")
+        self._remaining_chars -= 1 + text_chars
+        if self._remaining_chars < 0:
+            raise self._error(f"has more than {self._max_chars:,} characters")
+
         if value is None or value is True or value is False:
             return value
         if isinstance(value, str):
             return str.__str__(value)
         if isinstance(value, float):
             if not math.isfinite(value):
-                raise NotPlainError(
-                    f"{subject} has {float(value)} in it, which is not a finite number."
-                )
+                raise self._error(f"has {float(value)} in it, which is not a finite number")
             return float(value)
         if isinstance(value, (list, tuple, set, frozenset)):
-            return [copy(item, depth + 1) for item in value]
+            return [self.copy(item, depth + 1) for item in value]
         if isinstance(value, Mapping):
-            for name in value:
-                if not isinstance(name, str):
-                    raise NotPlainError(
-                        f"{subject} has a dict in it with a key that is not a string, but of type {type(name).__name__}."
-                    )
-            return {copy(name, depth): copy(item, depth + 1) for name, item in value.items()}
-        if hasattr(type(value), "tolist"):  # arrays and scalars of NumPy, a Series
-            return copy(value.tolist(), depth + 1)
+            return self._copy_mapping(value, depth)
+        # Arrays and scalars of NumPy, and a Series, have this method.
+        if hasattr(type(value), "tolist"):
+            return self.copy(value.tolist(), depth + 1)
         if hasattr(type(value), "__index__"):
             number = operator.index(value)
-            if number.bit_length() > 4_000:
-                raise NotPlainError(f"{subject} has a number in it that is too long.")
+            if number.bit_length() > _MAX_NUMBER_BITS:
+                raise self._error("has a number in it that is too long")
             return int(number)
-        raise NotPlainError(
-            f"{subject} has a {type(value).__name__} in it. Only plain data passes: numbers, text, true, false, None, lists, and dicts by text."
+        raise self._error(
+            f"has a {type(value).__name__} in it. Only plain data passes: numbers, text, true, false, None, lists, and dicts by text"
         )
 
-    return copy(value, 0)
+    def _copy_mapping(self, mapping: Mapping[Any, Any], depth: int) -> dict[str, Any]:
+        for key in mapping:
+            if not isinstance(key, str):
+                raise self._error(
+                    f"has a dict in it with a key that is not a string, but of type {type(key).__name__}"
+                )
+        return {self.copy(key, depth): self.copy(item, depth + 1) for key, item in mapping.items()}
+
+    def _error(self, problem: str) -> NotPlainError:
+        return NotPlainError(f"{self._subject} {problem}.")
 
 
 class DescribedTool(NamedTuple):
@@ -81,11 +96,20 @@ class DescribedTool(NamedTuple):
     signature: str
     """What stands after its name: "(city, year=2026)"."""
     doc: str
+    """Its docstring."""
 
 
 def tool_function(host: EngineHost, name: str, signature: str, doc: str) -> Callable[..., object]:
-    """Create a function that has the caller run its own. A call may raise `NotPlainError`, and
-    `CallError` with the caller's sentence."""
+    """Create a function in the sandbox that has the caller run a function of its own.
+
+    A call of it may raise `NotPlainError`, and `CallError` with the caller's sentence.
+
+    Args:
+        host: Where the caller is reached.
+        name: The name of the function.
+        signature: What stands after its name.
+        doc: Its docstring.
+    """
 
     def tool(*args: object, **kwargs: object) -> object:
         subject = f"{name}: an argument"
