@@ -64,6 +64,13 @@ def test_values_that_only_look_like_that_are_different(before: str, now: str) ->
     assert comparison == ("different", "")
 
 
+@pytest.mark.parametrize("ran_at", [-9e18, 1e12, 9e18])
+def test_a_damaged_time_has_no_date(ran_at: float) -> None:
+    recorded = CellOutcome("on 2023-11-14", (), has_failed=False, time=ran_at)
+    comparison = compare_outcomes(recorded, [fresh("on 2023-12-14")], is_foreign=False)
+    assert comparison == ("different", "")
+
+
 def test_all_that_differs_is_named() -> None:
     recorded = outcome("at 0x7f0000001111 on 2023-11-14")
     first_run = fresh("at 0x7f0000002222 on 2023-12-14")

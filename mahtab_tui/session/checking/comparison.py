@@ -164,9 +164,12 @@ def _replace_dates(text: str, ran_at: float | None) -> str:
     """Replace the date of the run, with the time that follows it."""
     if ran_at is None:
         return text
-    dates = {
-        time.strftime("%Y-%m-%d", convert(ran_at)) for convert in (time.localtime, time.gmtime)
-    }
+    try:
+        dates = {
+            time.strftime("%Y-%m-%d", convert(ran_at)) for convert in (time.localtime, time.gmtime)
+        }
+    except (OSError, OverflowError, ValueError):  # of a damaged session
+        return text
     for date in dates:
         text = re.sub(rf"{date}(?:[ T]\d\d:\d\d(?::\d\d(?:\.\d{{1,9}})?)?)?", "<now>", text)
     return text
