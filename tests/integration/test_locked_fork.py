@@ -88,6 +88,8 @@ NEEDS = {
     "import pyarrow, pyarrow.csv as c\ntry:\n    c.write_csv(pyarrow.table({'a': [1]}), 'made')\nexcept OSError:\n    pass": "wanted to write made",
     "import polars; polars.read_csv('/etc/passwd')": "wanted more than reading (Permission denied (os error 13): /etc/passwd)",
     "input('who?')": "wanted to call input()",
+    "rlm('Who?', 'text')": "wanted to call rlm()",
+    "try:\n    await arlm('Who?', 'text')\nexcept Exception:\n    pass": "wanted to call rlm()",
     "model = object()": "wanted to keep model (object), which is not plain data",
     "def load(): return 1": "wanted to keep load (function), which is not plain data",
     "del df": "wanted to delete df",

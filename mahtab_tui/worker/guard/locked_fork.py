@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ..cells.awaiting import EventLoop
 from ..cells.executor import Executor, Outcome
 from ..link.descriptors import duplicate_high
+from ..link.host import Host
 from ..magic.syntax import Reloading
 from ..values.objects import address_of, class_module, is_class, name_of
 from ..values.variables import HIDDEN_NAMES
@@ -203,6 +204,7 @@ class LockedFork:
         executor.tracker.use_in_fork(MAX_NAMES)
         self._environment.use_in_fork(executor.loop.make_current)
         self._calls.fork_handler = self._serve_call
+        Host.is_locked = True
         self._before = dict(executor.namespace)
         # In reverse, so that the first of several names for an object counts.
         self._names_by_address = {

@@ -19,3 +19,5 @@ class Host:
     """Calls a function of the host by name, and waits for its result."""
     is_remote = False
     """Whether the host and this process exchange no files."""
+    is_locked = False
+    """Whether this process is a locked fork, which may make no search."""

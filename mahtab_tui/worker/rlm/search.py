@@ -269,6 +269,9 @@ class _HostSearches:
         if self._is_text_sent:
             return ""
         self._is_text_sent = True
+        if Host.is_locked:
+            # It may make no file, and its call is refused by name.
+            return ""
         if Host.is_remote:
             return _send_pieces(self._request["tree"], self._contents.text)
         return _write_file(self._files, self._contents.text)
