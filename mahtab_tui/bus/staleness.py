@@ -256,6 +256,8 @@ class Staleness:
         """The cell that has changed each variable last; 0 if none has."""
         self._last_makers: dict[str, int] = {}
         """The cell that has changed each variable last, also of earlier kernels."""
+        self._deleters: dict[str, int] = {}
+        """The cell that has deleted each variable last."""
         self._first_makers: dict[tuple[str, int], int] = {}
         """The cell that had made a variable anew before another cell changed it, by the variable
         and the cell that changed it. Left out if both are the same cell."""
@@ -631,6 +633,7 @@ class Staleness:
         name = change.name
         if change.change in _GONE:
             self._makers.pop(name, None)
+            self._deleters[name] = cell
             return
         if change.change == "changed" and name in self._makers:
             self._keep_definition(name, self._makers[name], cell)
@@ -778,6 +781,10 @@ class Staleness:
         if changed_by is None and now_made_by is not None and now_made_by > cell:
             # What an undo has brought back was made since the cell ran.
             changed_by = now_made_by
+        deleter = self._deleters.get(name, 0)
+        if now_made_by is None and deleter > cell and deleter not in self.undone_cells:
+            # What a redo has deleted again.
+            changed_by = changed_by or deleter
         stale_before = use.stale.get(name)
         if stale_before is not None and self._is_still_first(stale_before, changed_by, now_made_by):
             return stale_before

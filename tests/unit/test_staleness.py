@@ -521,6 +521,15 @@ def test_value_that_an_undo_has_brought_back_is_known(story: Story) -> None:
     assert story.stale == {}
 
 
+def test_redo_names_the_cell_that_deletes_again(story: Story) -> None:
+    story.cell("del x", {"x": "deleted"})
+    story.undo(3, x=1)
+    assert story.stale == {}
+    story.fold(records.Undo("redone", cells=(3,), undone=False))
+    story.fold(records.Namespace(cell=0, changes=described({"x": "deleted"}), restored=True))
+    assert story.stale == {2: "uses `x` from In 1, deleted by In 3"}
+
+
 def test_redo_names_the_cell_that_made_an_equal_value_again(story: Story) -> None:
     story.cell("k = 5", {"k": "added"}, value_numbers={"k": 7})
     story.cell("k = 5", {"k": "rebound"}, value_numbers={"k": 7})
