@@ -1,9 +1,8 @@
-"""Chooses what the model is told about variables: about those that a question names, that the user
-made, or that a block of code changed."""
+"""Tells the model about variables, with each question and after each cell, without repeating what it
+has been told."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence, Set
 from typing import NamedTuple
 
@@ -25,67 +24,65 @@ from mahtab_tui.llm.variable_texts import (
     join_variables,
     variable_line,
 )
-from mahtab_tui.session.passing_names import PassingNames, find_passing_names
+from mahtab_tui.session.passing_names import find_passing_names
 from mahtab_tui.session.private_names import PrivateNames
+from mahtab_tui.session.variable_choice import (
+    TABLE_TYPES,
+    choose_changed,
+    choose_for_question,
+    fits_line,
+    is_passing,
+    is_printed,
+    names_in_question,
+)
 from mahtab_tui.worker.guard.private_use import mentioned_names
 
 MAX_DESCRIPTION_CHARS = 4_500
-"""Maximum characters of all descriptions, about 1,500 tokens."""
+"""Maximum characters of all descriptions together, about 1,500 tokens."""
 
 _MAX_DESCRIBED = 12
 """A question gets details of at most this many variables."""
-_MAX_CHANGED = 8
-"""Changed variables that are described; more are only named."""
-_MAX_LINE_CHARS = 240
+_MAX_TABLE_LINE_CHARS = 240
 """Maximum characters of a line with a table's columns."""
-_MAX_LINES_CHARS = 1_500
-"""Maximum characters of all these lines."""
+_MAX_TABLE_LINES_CHARS = 1_500
+"""Maximum characters of all these lines together."""
 _MIN_CUT_CHARS = 200
-"""Below this many remaining characters, no description is cut to fit: too little of it would be
-left."""
-_MARK_CHARS = len(f"  [{USER_MARK}]")
+"""A description is not cut to fewer characters than this, but left out."""
+_USER_MARK_CHARS = len(f"  [{USER_MARK}]")
 """Characters that the mark of the user adds to a description."""
-_MARKS = {"rebound": CHANGED_MARK, "changed": CHANGED_MARK, "perhaps": MAYBE_CHANGED_MARK}
+_MARK_BY_CHANGE = {
+    "rebound": CHANGED_MARK,
+    "changed": CHANGED_MARK,
+    "perhaps": MAYBE_CHANGED_MARK,
+}
 _CHANGE_MARKS = frozenset({CHANGED_MARK, MAYBE_CHANGED_MARK, UNCHANGED_MARK, ""})
-_LAST_LINES = 3
-"""Lines at the end of code that say what matters of its results."""
-_MIN_PRINTED_CHARS = 3
-"""A shorter value may stand in an output by chance."""
-_MAX_SEARCHED_CHARS = 20_000
-"""Characters of an output in which values are looked for."""
-_PRINTED_TYPES = frozenset({"int", "float", "int64", "float64"})
-"""Types whose values are not listed if the output has them."""
-_WORD = re.compile(r"\w+")
-_ONE_LINE_TYPES = frozenset({"int", "float", "complex", "bool", "NoneType", "private"})
-"""Types that a single line describes completely."""
-_TABLE_TYPES = frozenset({"DataFrame", "LazyFrame", "Series", "Table"})
-_PREFIXES = frozenset({"df"})
-"""Parts of names that nobody says, as in ``df_cars``."""
 
 
 class _SentDescription(NamedTuple):
-    """A description that the model got."""
+    """A description of a variable that the model got."""
 
     text: str
-    """The whole description of a variable."""
+    """The whole description, as the kernel made it."""
     is_users: bool
-    """Whether it was marked as the user's."""
+    """Whether it was marked as that of a variable of the user."""
     message: str
-    """The description as it was sent: escaped, marked, and perhaps cut."""
+    """The description as it was sent: escaped, with marks, and perhaps cut."""
 
 
 class _SentLine(NamedTuple):
-    """A line about a variable that the model got, by itself or among others."""
+    """A line about a variable that the model got, alone or in a text about several variables."""
 
     line: str
-    """The variable with its marks; without that of a change."""
+    """The line with its marks, except for the mark of a change."""
     message: str
-    """What was sent with it."""
+    """A text that was sent with the line. While the conversation has it, the model has the line."""
 
 
 class VariableDescriptions(RecordHandler):
-    """Describes variables for the model, without repeating what it has been told. Private variables,
-    and those used with them, get no details."""
+    """Describes variables for the model, without repeating what it has been told.
+
+    Private variables, and variables that cells have used together with private ones, get no details.
+    """
 
     kinds = (Namespace, Undo, Private)
 
@@ -98,75 +95,247 @@ class VariableDescriptions(RecordHandler):
     ) -> None:
         """
         Args:
-            kernel: Describes the variables.
+            kernel: The kernel, which describes its variables.
             private: Knows which variables are private.
-            is_users: Tells by its name whether the user made a variable.
-            stale_marks: Returns the marks of variables that come from stale cells, by their names.
+            is_users: Gets a variable's name, and returns whether the user made the variable.
+            stale_marks: Returns marks for the variables that stale cells made, by their names.
         """
         super().__init__()
         self._kernel = kernel
         self._private = private
         self._is_users = is_users
         self._stale_marks = stale_marks
-        self._sent: dict[str, _SentDescription] = {}
-        """The newest description of each variable that the model got."""
+        self._sent_descriptions: dict[str, _SentDescription] = {}
+        """The newest description of each variable that the model got, by the variable's name."""
         self._sent_lines: dict[str, _SentLine] = {}
-        """The newest line about each variable that the model got."""
+        """The newest line about each variable that the model got, by the variable's name."""
 
     def fold(self, record: Record) -> None:
-        """Forget what is no longer true, or what the model may take for outdated."""
+        """Forget what was sent if it is no longer true, or if the model may take it for outdated."""
         is_new_kernel = isinstance(record, Namespace) and record.fresh
         if is_new_kernel or isinstance(record, Undo | Private):
-            self._sent.clear()
+            self._sent_descriptions.clear()
             self._sent_lines.clear()
+
+    # With a question
 
     def for_question(
         self, question: str, recent_codes: Sequence[str], conversation: str = ""
     ) -> dict[str, str]:
-        """Return a text for each variable or group of them, and for the values that the question
-        names.
+        """Return what to tell the model about variables with a question.
+
+        Waits for the kernel.
 
         Args:
             question: What the user asks.
             recent_codes: The code of the last cells, the newest last.
             conversation: What the model gets before the question.
 
+        Returns:
+            Texts about single variables, about groups of them, and about the values that the
+            question names, by keys for `join_variables`.
+
         Raises:
             KernelError: The kernel could not be asked.
         """
         variables = self._private.variables()
-        users_names = frozenset(v.name for v in variables if self._is_users(v.name))
-        names = choose_described(variables, question, recent_codes, users_names)[:_MAX_DESCRIBED]
-        descriptions = self._describe(variables, names, MAX_DESCRIPTION_CHARS // 2)
-        unsent = {
-            name: text
-            for name, text in descriptions.items()
-            if not self._is_in_conversation(name, text, name in users_names, conversation)
+        users_names = frozenset(
+            variable.name for variable in variables if self._is_users(variable.name)
+        )
+        chosen_names = choose_for_question(variables, question, recent_codes, users_names)
+        chosen_names = chosen_names[:_MAX_DESCRIBED]
+        descriptions = self._describe(variables, chosen_names, MAX_DESCRIPTION_CHARS // 2)
+        new_descriptions = {
+            name: description
+            for name, description in descriptions.items()
+            if not self._has_description(name, description, name in users_names, conversation)
         }
-        fitting = _fit(unsent)
-        table_lines = self._table_lines(variables, users_names - fitting.keys())
-        # What is described in full above needs no line.
-        described_names = descriptions.keys() - unsent.keys()
-        data_names = {variable.name for variable in variables if variable.kind == "data"}
-        marks = {name: mark for name, mark in self._stale_marks().items() if name in data_names}
-        lines = self._lines(variables, fitting, table_lines, users_names, marks)
+        fitting_descriptions = _fit(new_descriptions)
+        already_described = descriptions.keys() - new_descriptions.keys()
+
+        # Every other variable gets a line, unless the model still has one that says the same.
+        table_lines = self._table_lines(variables, users_names - fitting_descriptions.keys())
+        stale_marks = self._stale_marks_of_data(variables)
+        lines = self._lines(variables, fitting_descriptions, table_lines, users_names, stale_marks)
         known_names = {
             name
             for name, line in lines.items()
-            if self._is_line_in_conversation(name, line, name in described_names, conversation)
+            if self._has_line(name, line, name in already_described, conversation)
         }
-        unknown_variables = [v for v in variables if v.name not in known_names]
-        unknown_variables.reverse()  # of many, the newest matter most
-        asked_names = set(_in_question([v.name for v in unknown_variables], question))
-        unknown_variables.sort(key=lambda v: v.name not in asked_names)
-        new_lines = {name: line for name, line in table_lines.items() if name not in known_names}
-        new_texts = fitting | new_lines
-        texts = describe_variables(unknown_variables, new_texts, users_names, marks)
-        for name in fitting:
-            self._sent[name] = _SentDescription(unsent[name], name in users_names, texts[name])
-            self._sent_lines.pop(name, None)
+        untold_variables = _order_for_question(
+            [variable for variable in variables if variable.name not in known_names], question
+        )
+        untold_tables = {
+            name: line for name, line in table_lines.items() if name not in known_names
+        }
+        texts = describe_variables(
+            untold_variables, fitting_descriptions | untold_tables, users_names, stale_marks
+        )
+
+        # What was cut counts as told completely.
+        whole_descriptions = {name: new_descriptions[name] for name in fitting_descriptions}
+        self._remember_descriptions(whole_descriptions, texts, users_names)
         self._remember_lines(lines, texts)
-        return texts | self._named_values(variables, names, question)
+        return texts | self._named_values(variables, chosen_names, question)
+
+    def _stale_marks_of_data(self, variables: Sequence[Variable]) -> dict[str, str]:
+        """Return the marks of stale variables, except for functions and modules."""
+        data_names = frozenset(_data_names(variables))
+        return {name: mark for name, mark in self._stale_marks().items() if name in data_names}
+
+    def _table_lines(self, variables: Sequence[Variable], names: Set[str]) -> dict[str, str]:
+        """Return a line with the columns of each table, by the table's name, the newest first.
+
+        Args:
+            variables: All variables of the session, the newest last.
+            names: The names of the variables that may get such a line.
+        """
+        tables = [
+            variable.name
+            for variable in reversed(variables)
+            if variable.name in names and variable.type in TABLE_TYPES
+        ]
+        lines: dict[str, str] = {}
+        remaining_chars = _MAX_TABLE_LINES_CHARS
+        for name, line in self._describe(variables, tables, _MAX_TABLE_LINE_CHARS).items():
+            remaining_chars -= len(line) + _USER_MARK_CHARS
+            if remaining_chars < 0:
+                break
+            lines[name] = line
+        return lines
+
+    def _named_values(
+        self, variables: Sequence[Variable], names: Sequence[str], question: str
+    ) -> dict[str, str]:
+        """Return a text about the values in tables that a question names.
+
+        Args:
+            variables: All variables of the session.
+            names: The names of the variables to look at; only tables that have nothing to do with
+                private variables are.
+            question: What the user asks.
+
+        Returns:
+            The text by its key; empty if the question names no value.
+        """
+        types = {variable.name: variable.type for variable in variables}
+        tables = [name for name in names if types[name] in TABLE_TYPES]
+        public_tables = self._private.unrelated(tables, _data_names(variables))
+        if not public_tables:
+            return {}
+        try:
+            statements = self._kernel.named_values(public_tables, question)
+        except KernelError:  # perhaps a kernel that an older version left running
+            return {}
+        if not statements:
+            return {}
+        text = NAMED_VALUES.format(statements="; ".join(statements.values()))
+        return {VALUES_KEY: escape_section(text)}
+
+    # After a cell
+
+    def for_changes(
+        self, changes: Sequence[Change], output: str, code: str = "", cell: int | None = None
+    ) -> str:
+        """Return what to tell the model about the variables that a cell has changed.
+
+        Variables that the cell's code or output shows are left out. Waits for the kernel.
+
+        Args:
+            changes: The changes of the cell's variables.
+            output: What the cell printed. If it printed nothing, the variables are described.
+            code: The cell's code.
+            cell: The cell's number, by which its message is recognised.
+
+        Raises:
+            KernelError: The kernel could not be asked.
+        """
+        changes = [change for change in changes if not change.name.startswith("_")]
+        deleted_names = [change.name for change in changes if change.change == "deleted"]
+        for name in deleted_names:
+            self._sent_lines.pop(name, None)
+
+        passing_names = find_passing_names(code)
+        # While the model gets the message of the cell, it knows what the cell shows.
+        cell_message = f'<{AssistantReplOut.tag} cell="{cell}"'
+        variables: list[Variable] = []
+        marks: dict[str, str] = {}
+        for change in changes:
+            if change.variable is None or change.variable.kind == "module":
+                continue
+            variable = self._private.redact_variable(change.variable)
+            is_evident = is_passing(variable, passing_names) or is_printed(variable, output)
+            if is_evident and not self._is_users(change.name):
+                self._sent_lines[change.name] = _SentLine(variable_line(variable), cell_message)
+            else:
+                variables.append(variable)
+                marks[change.name] = _change_mark(change, variable)
+
+        # What the user made is named first, because it matters most.
+        users_names = frozenset(filter(self._is_users, marks))
+        variables.sort(
+            key=lambda variable: (variable.name not in users_names, variable.kind != "data")
+        )
+        chosen = choose_changed(variables, users_names, code)
+        omitted_names = [variable.name for variable in variables if variable not in chosen]
+
+        descriptions: dict[str, str] = {}
+        if not output.strip():
+            names = [
+                variable.name
+                for variable in chosen
+                if variable.kind == "data" and not fits_line(variable)
+            ]
+            descriptions = self._describe(chosen, names, MAX_DESCRIPTION_CHARS // 3)
+        texts = describe_variables(chosen, descriptions, users_names, marks, group_others=False)
+        self._remember_descriptions(descriptions, texts, users_names)
+        self._remember_lines(self._lines(chosen, descriptions, {}, users_names, {}), texts)
+        return append_omitted_names(join_variables(texts), omitted_names, deleted_names)
+
+    def doubts_about(self, code: str) -> Sequence[str]:
+        """Return a sentence for each thing that is probably wrong with the result of code.
+
+        Tells nothing about private variables. Waits for the kernel.
+
+        Returns:
+            The sentences; empty if the kernel does not answer.
+        """
+        names = mentioned_names(code)
+        try:
+            variables = self._private.variables()
+            tables = [
+                variable.name
+                for variable in variables
+                if variable.type in TABLE_TYPES and variable.name in names
+            ]
+            public_tables = self._private.unrelated(tables, _data_names(variables))
+            return self._kernel.result_doubts(public_tables, code)
+        except KernelError:  # perhaps a kernel that an older version left running
+            return ()
+
+    # Both
+
+    def _describe(
+        self, variables: Sequence[Variable], names: Sequence[str], max_chars: int
+    ) -> dict[str, str]:
+        """Return the kernel's descriptions of variables that have nothing to do with private ones.
+
+        Args:
+            variables: All variables of the session.
+            names: The names of the variables to describe.
+            max_chars: Maximum characters of each description.
+
+        Returns:
+            The descriptions by name, in the order of `names`; empty if the kernel does not answer.
+        """
+        public_names = self._private.unrelated(names, _data_names(variables))
+        if not public_names:
+            return {}
+        try:
+            descriptions = self._kernel.describe(public_names, max_chars)
+        except KernelError:
+            return {}
+        return {name: descriptions[name] for name in public_names if name in descriptions}
 
     def _lines(
         self,
@@ -176,7 +345,7 @@ class VariableDescriptions(RecordHandler):
         users_names: Set[str],
         marks: Mapping[str, str],
     ) -> dict[str, str]:
-        """Return the line about each variable that has no description."""
+        """Return the line, with its marks, of each variable that has no description."""
         lines: dict[str, str] = {}
         for variable in variables:
             name = variable.name
@@ -186,29 +355,56 @@ class VariableDescriptions(RecordHandler):
                 lines[name] = add_marks(line, [owner_mark, marks.get(name, "")])
         return lines
 
-    def _is_line_in_conversation(
-        self, name: str, line: str, is_described: bool, conversation: str
+    def _has_description(
+        self, name: str, description: str, is_users: bool, conversation: str
     ) -> bool:
-        """Return whether the model still gets an earlier message that says the same of a variable, and
-        none that says otherwise.
+        """Return whether the newest description of a variable that was sent is the same, and the
+        conversation still has it."""
+        sent = self._sent_descriptions.get(name)
+        if sent is None or sent.text != description or sent.is_users != is_users:
+            return False
+        return sent.message in conversation
+
+    def _has_line(self, name: str, line: str, is_described: bool, conversation: str) -> bool:
+        """Return whether the conversation says the same about a variable as a line.
 
         Args:
-            is_described: Whether such a message has the whole description.
+            name: The name of the variable.
+            line: The line with its marks.
+            is_described: Whether the conversation has the description of the variable.
+            conversation: What the model gets before the question.
         """
         sent = self._sent_lines.get(name)
         if sent is not None:
             return sent.line == line and sent.message in conversation
         if not is_described:
             return False
-        # The marks may have changed since.
-        described_line = self._sent[name].message.partition("\n")[0]
-        return _marks_of(described_line) == _marks_of(line)
+        # The marks may have changed since the description was sent.
+        description_line = self._sent_descriptions[name].message.partition("\n")[0]
+        return _lasting_marks(description_line) == _lasting_marks(line)
+
+    def _remember_descriptions(
+        self, descriptions: Mapping[str, str], texts: Mapping[str, str], users_names: Set[str]
+    ) -> None:
+        """Note which descriptions the model gets, which replace lines about these variables.
+
+        Args:
+            descriptions: The whole descriptions, by the names of the variables.
+            texts: What the model gets, by the names of the variables.
+            users_names: The names of the variables that are marked as the user's.
+        """
+        for name, description in descriptions.items():
+            if name in texts:
+                self._sent_descriptions[name] = _SentDescription(
+                    description, name in users_names, texts[name]
+                )
+                self._sent_lines.pop(name, None)
 
     def _remember_lines(self, lines: Mapping[str, str], texts: Mapping[str, str]) -> None:
         """Note which lines the model gets.
 
         Args:
-            lines: A line for each variable, with its marks.
+            lines: The line about each variable, with its marks, by the variable's name.
             texts: What the model gets, by the names of variables or of groups of them.
         """
         for name, line in lines.items():
@@ -217,275 +413,65 @@ class VariableDescriptions(RecordHandler):
             if message:
                 self._sent_lines[name] = _SentLine(line, message)
 
-    def _named_values(
-        self, variables: Sequence[Variable], names: Sequence[str], question: str
-    ) -> dict[str, str]:
-        """Return a text about the values that a question names, without those of private variables;
-        nothing if it names none."""
-        types = {variable.name: variable.type for variable in variables}
-        data_names = [variable.name for variable in variables if variable.kind == "data"]
-        tables = [name for name in names if types[name] in _TABLE_TYPES]
-        tables = self._private.unrelated(tables, data_names)
-        if not tables:
-            return {}
-        try:
-            statements = self._kernel.named_values(tables, question)
-        except KernelError:  # perhaps a kernel that an older version left running
-            return {}
-        if not statements:
-            return {}
-        text = NAMED_VALUES.format(statements="; ".join(statements.values()))
-        return {VALUES_KEY: escape_section(text)}
 
-    def doubts_about(self, code: str) -> Sequence[str]:
-        """Return a sentence for each thing that is probably wrong with the result of code, if the
-        kernel answers. Tells nothing of private variables. Waits for the kernel."""
-        names = mentioned_names(code)
-        try:
-            variables = self._private.variables()
-            data = [variable.name for variable in variables if variable.kind == "data"]
-            tables = [v.name for v in variables if v.type in _TABLE_TYPES and v.name in names]
-            tables = self._private.unrelated(tables, data)
-            return self._kernel.result_doubts(tables, code)
-        except KernelError:  # perhaps one that an older version left running
-            return ()
-
-    def _is_in_conversation(self, name: str, text: str, is_users: bool, conversation: str) -> bool:
-        """Return whether the model still gets an earlier message with this description, and none
-        with a newer one."""
-        sent = self._sent.get(name)
-        if sent is None or (sent.text, sent.is_users) != (text, is_users):
-            return False
-        return sent.message in conversation
-
-    def for_changes(
-        self, changes: Sequence[Change], output: str, code: str = "", cell: int | None = None
-    ) -> str:
-        """Return what a cell changed, without what its code or its output shows.
-
-        Args:
-            changes: The changes of the cell's variables.
-            output: What the cell printed; if nothing, the variables are described.
-            code: The cell's code.
-            cell: The cell's number, by which its message is known.
-
-        Raises:
-            KernelError: The kernel could not be asked.
-        """
-        changes = [change for change in changes if not change.name.startswith("_")]
-        deleted_names = [change.name for change in changes if change.change == "deleted"]
-        marks: dict[str, str] = {}
-        variables: list[Variable] = []
-        passing_names = find_passing_names(code)
-        # The model knows of what a cell shows for as long as it gets the cell's message.
-        message = f'<{AssistantReplOut.tag} cell="{cell}"'
-        for name in deleted_names:
-            self._sent_lines.pop(name, None)
-        for change in changes:
-            if change.variable is not None and change.variable.kind != "module":
-                variable = self._private.redact_variable(change.variable)
-                line = variable_line(variable)
-                is_users = self._is_users(change.name)
-                is_shown = _is_passing(variable, passing_names) or _is_printed(variable, output)
-                if is_shown and not is_users:
-                    self._sent_lines[change.name] = _SentLine(line, message)
-                    continue
-                variables.append(variable)
-                marks[change.name] = _MARKS.get(change.change, "")
-                if change.is_equal and variable.type != "private":
-                    marks[change.name] = UNCHANGED_MARK
-
-        # What the user made is named first, because that matters most.
-        users_names = frozenset(filter(self._is_users, marks))
-        variables.sort(key=lambda v: (v.name not in users_names, v.kind != "data"))
-        listed = _choose_listed(variables, users_names, code)
-        omitted_names = [v.name for v in variables if v not in listed]
-
-        descriptions: dict[str, str] = {}
-        if not output.strip():
-            names = [v.name for v in listed if v.kind == "data" and not _fits_line(v)]
-            descriptions = self._describe(listed, names, MAX_DESCRIPTION_CHARS // 3)
-        texts = describe_variables(listed, descriptions, users_names, marks, group_others=False)
-        for name, text in descriptions.items():
-            if name in texts:
-                self._sent[name] = _SentDescription(text, name in users_names, texts[name])
-                self._sent_lines.pop(name, None)
-        self._remember_lines(self._lines(listed, descriptions, {}, users_names, {}), texts)
-        return append_omitted_names(join_variables(texts), omitted_names, deleted_names)
-
-    def _describe(
-        self, variables: Sequence[Variable], names: Sequence[str], max_chars: int
-    ) -> dict[str, str]:
-        """Return the kernel's descriptions of some variables, without those of private ones.
-
-        Args:
-            variables: All variables of the session.
-            names: The names of those to describe.
-            max_chars: Maximum characters of each description.
-        """
-        data_names = [variable.name for variable in variables if variable.kind == "data"]
-        names = self._private.unrelated(names, data_names)
-        if not names:
-            return {}
-        try:
-            descriptions = self._kernel.describe(names, max_chars)
-        except KernelError:
-            return {}
-        return {name: descriptions[name] for name in names if name in descriptions}
-
-    def _table_lines(self, variables: Sequence[Variable], names: Set[str]) -> dict[str, str]:
-        """Describe those of the variables that are tables, the newest first, each in a line with its
-        columns."""
-        newest = reversed(variables)
-        tables = [v.name for v in newest if v.name in names and v.type in _TABLE_TYPES]
-        lines: dict[str, str] = {}
-        remaining_chars = _MAX_LINES_CHARS
-        for name, line in self._describe(variables, tables, _MAX_LINE_CHARS).items():
-            remaining_chars -= len(line) + _MARK_CHARS
-            if remaining_chars < 0:
-                break
-            lines[name] = line
-        return lines
+def _data_names(variables: Sequence[Variable]) -> list[str]:
+    """Return the names of the variables that are not functions, classes or modules."""
+    return [variable.name for variable in variables if variable.kind == "data"]
 
 
-def _marks_of(line: str) -> str:
-    """Return the marks at the end of a line; that of a change is no statement about the value."""
+def _order_for_question(variables: Sequence[Variable], question: str) -> list[Variable]:
+    """Return variables in the order of their importance: those that a question names before the
+    others, and the newest before older ones."""
+    named = set(names_in_question([variable.name for variable in variables], question))
+    newest_first = list(reversed(variables))
+    newest_first.sort(key=lambda variable: variable.name not in named)
+    return newest_first
+
+
+def _change_mark(change: Change, variable: Variable) -> str:
+    """Return the mark that says how a variable has changed.
+
+    Args:
+        change: The change.
+        variable: The variable after the change, as the model may see it.
+    """
+    # Whether a private value is the same as before says something about it.
+    if change.is_equal and variable.type != "private":
+        return UNCHANGED_MARK
+    return _MARK_BY_CHANGE.get(change.change, "")
+
+
+def _lasting_marks(line: str) -> str:
+    """Return the marks at the end of a line, without marks of a change, which say nothing about the
+    value."""
     _, separator, marks = line.removesuffix("]").rpartition("  [")
     if not separator:
         return ""
     return ", ".join(mark for mark in marks.split(", ") if mark not in _CHANGE_MARKS)
 
 
-def _choose_listed(
-    variables: Sequence[Variable], users_names: Set[str], code: str
-) -> list[Variable]:
-    """Return the changed variables that are described, in their order: those of the user, data, what
-    the last lines of the code mention, and the newest."""
-    if len(variables) <= _MAX_CHANGED:
-        return list(variables)
-    last_names = mentioned_names("\n".join(code.rstrip().split("\n")[-_LAST_LINES:]))
-    important_first = list(reversed(variables))
-    important_first.sort(
-        key=lambda v: (v.name not in users_names, v.kind != "data", v.name not in last_names)
-    )
-    chosen_names = {variable.name for variable in important_first[:_MAX_CHANGED]}
-    return [variable for variable in variables if variable.name in chosen_names]
+def _fit(descriptions: Mapping[str, str]) -> dict[str, str]:
+    """Return the first descriptions that fit into the maximum together, with room for their marks.
 
-
-def _is_passing(variable: Variable, passing_names: PassingNames) -> bool:
-    """Return whether a cell has bound a variable only in passing. An import may bring data, which
-    is worth telling."""
-    if variable.name in passing_names.transient:
-        return True
-    return variable.name in passing_names.imported and variable.kind != "data"
-
-
-def _is_printed(variable: Variable, output: str) -> bool:
-    """Return whether a number or text stands in an output as a whole."""
-    value = variable.summary
-    if variable.kind != "data" or len(value) < _MIN_PRINTED_CHARS:
-        return False
-    if variable.type not in _PRINTED_TYPES:
-        return False
-    pattern = rf"(?<![\w.]){re.escape(value)}(?!\.?\w)"
-    return re.search(pattern, output[:_MAX_SEARCHED_CHARS]) is not None
-
-
-def choose_described(
-    variables: Sequence[Variable],
-    question: str,
-    recent_codes: Sequence[str],
-    users_names: Set[str] | None = None,
-) -> list[str]:
-    """Return the names of the variables worth details: those in the question, then the user's
-    variables in recent code, the user's other tables, and the other tables in recent code.
-
-    Args:
-        variables: All variables, the newest last.
-        question: What the user asks.
-        recent_codes: The code of the last cells, the newest last.
-        users_names: The names of what the user made; None for all.
+    The last one may be cut after a line.
     """
-    newest = [v for v in reversed(variables) if not v.underscored and not _fits_line(v)]
-    newest.sort(key=lambda v: v.kind != "data")
-    names_by_code = [mentioned_names(code) for code in reversed(recent_codes)]
-
-    chosen = _in_question([v.name for v in newest], question)
-    users_newest = [v for v in newest if users_names is None or v.name in users_names]
-    for names in names_by_code:
-        chosen += [v.name for v in users_newest if v.name in names]
-    chosen += [v.name for v in users_newest if v.type in _TABLE_TYPES]
-    for names in names_by_code:
-        chosen += [v.name for v in newest if v.name in names and v.type in _TABLE_TYPES]
-    return list(dict.fromkeys(chosen))
-
-
-def _fits_line(variable: Variable) -> bool:
-    """Return whether a variable's type and summary say all about it."""
-    return (
-        variable.kind == "module"
-        or variable.type in _ONE_LINE_TYPES
-        or (variable.type == "str" and variable.summary.startswith("'"))
-    )
-
-
-def _in_question(names: Sequence[str], question: str) -> list[str]:
-    """Return the names that a question mentions, in the order in which it does."""
-    words = [word for word in _WORD.findall(question) if word not in ("a", "I")]
-    positions: dict[str, int] = {}
-    for position, word in enumerate(words):
-        for form in _singular_forms(word.lower()):
-            positions.setdefault(form, position)
-    exact = set(words)
-    position_by_name: dict[str, int] = {}
-    for name in names:
-        if len(name) == 1:
-            parts = [name.lower()] if name in exact else []
-        elif _singular_forms(name.lower()) & positions.keys():
-            parts = [name.lower()]
-        else:
-            parts = _split_name(name)
-        mentioned_forms = [_singular_forms(part) & positions.keys() for part in parts]
-        if mentioned_forms and all(mentioned_forms):
-            all_forms = set().union(*mentioned_forms)
-            position_by_name[name] = min(positions[form] for form in all_forms)
-    return sorted(position_by_name, key=position_by_name.__getitem__)
-
-
-def _split_name(name: str) -> list[str]:
-    """Return the words of a name, all of which a question must say; none if one is a letter."""
-    parts = [part for part in name.lower().split("_") if part and part not in _PREFIXES]
-    return parts if all(len(part) > 1 for part in parts) else []
-
-
-def _singular_forms(word: str) -> set[str]:
-    """Return a word and what its singular may be."""
-    forms = {word}
-    if len(word) > 3:
-        for ending, singular in (("s", ""), ("es", ""), ("ies", "y")):
-            if word.endswith(ending):
-                forms.add(word.removesuffix(ending) + singular)
-    return forms
-
-
-def _fit(descriptions: dict[str, str]) -> dict[str, str]:
-    """Return the descriptions that fit into the maximum with their marks; the last may be cut."""
     remaining_chars = MAX_DESCRIPTION_CHARS
-    fitted: dict[str, str] = {}
-    for name, text in descriptions.items():
-        available_chars = remaining_chars - _MARK_CHARS
+    fitting: dict[str, str] = {}
+    for name, description in descriptions.items():
+        available_chars = remaining_chars - _USER_MARK_CHARS
+        text = description
         if len(text) > available_chars:
             if available_chars < _MIN_CUT_CHARS:
                 break
-            text = _cut_lines(text, available_chars)
+            text = _cut_lines(description, available_chars)
         if text:
-            fitted[name] = text
-            remaining_chars -= len(text) + _MARK_CHARS + len("\n\n")
-    return fitted
+            fitting[name] = text
+            remaining_chars -= len(text) + _USER_MARK_CHARS + len("\n\n")
+    return fitting
 
 
 def _cut_lines(text: str, max_chars: int) -> str:
-    """Return the first lines of a text; an empty string if not even one fits."""
-    more = "\n..."
-    lines, newline, _ = text[: max_chars - len(more)].rpartition("\n")
-    return f"{lines}{more}" if newline else ""
+    """Return the first lines of a text that fit; empty if not even one does."""
+    ellipsis = "\n..."
+    lines, newline, _ = text[: max_chars - len(ellipsis)].rpartition("\n")
+    return f"{lines}{ellipsis}" if newline else ""

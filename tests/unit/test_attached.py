@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from mahtab_tui.bus.file_sizes import format_size
 from mahtab_tui.bus.values import Variable, VariableKind
 from mahtab_tui.llm.variable_texts import describe_variables, join_variables
-from mahtab_tui.session.descriptions import MAX_DESCRIPTION_CHARS, _fit, choose_described
+from mahtab_tui.session.descriptions import MAX_DESCRIPTION_CHARS, _fit
 from mahtab_tui.session.mentions import (
     MAX_SMALL_CHARS,
     MIN_LARGE_LINES,
@@ -19,6 +19,7 @@ from mahtab_tui.session.mentions import (
     is_large,
     partial_mention,
 )
+from mahtab_tui.session.variable_choice import choose_for_question
 
 
 @pytest.mark.parametrize(
@@ -132,17 +133,17 @@ NAMESPACE = [
 )
 def test_names_in_the_question_come_first(question: str, expected: list[str]) -> None:
     tables = [name for name in ("penguins", "cars") if name not in expected]
-    assert choose_described(NAMESPACE, question, []) == [*expected, *tables]
+    assert choose_for_question(NAMESPACE, question, []) == [*expected, *tables]
 
 
 def test_names_in_recent_code_come_next_then_tables() -> None:
     codes = ["x = [1, 2, 3]", "story = open('story.txt').read()\nlen(story)", "print(n"]
-    assert choose_described(NAMESPACE, "cars?", codes) == ["cars", "story", "x", "penguins"]
+    assert choose_for_question(NAMESPACE, "cars?", codes) == ["cars", "story", "x", "penguins"]
 
 
 def test_long_question_with_many_names_is_fast() -> None:
     names = [variable(f"name_{number}") for number in range(2_000)]
-    assert choose_described(names, "name_7 " * 100_000, [])[0] == "name_7"
+    assert choose_for_question(names, "name_7 " * 100_000, [])[0] == "name_7"
 
 
 def test_described_variables_are_followed_by_one_line_for_each_other() -> None:
