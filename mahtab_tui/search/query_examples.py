@@ -1,12 +1,13 @@
-"""Examples of code that answers a query, made of the query's words and the form of the text.
+"""Makes the example of code with which a search begins, from its query and the form of its text.
 
-A small model copies the example, so it computes what the query asks for, or only looks.
+A small model copies the example. So the example computes what the query asks for, or if it is not
+clear how, it only prints some of the text.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from mahtab_tui.llm.search_prompt_words import TEXT
@@ -14,6 +15,7 @@ from mahtab_tui.sandbox.searched_text import SearchedText, TextKind
 from mahtab_tui.search.query_lines import (
     COMMON_WORDS,
     MAX_SEARCHED_CHARS,
+    NumberedLine,
     QueryLines,
     find_joint_words,
     find_query_lines,
@@ -40,90 +42,120 @@ from mahtab_tui.worker.rlm.answers import FORM, needs_code
 
 SAMPLE_CHARS = 500
 """Names and values are looked for in this many characters at the beginning of a text."""
+MAX_PRINTED_LINES = 40
+"""An example that prints lines prints at most this many."""
 
-_JOINED: dict[TextKind, str] = {
+_WHOLE_TEXT_CODE: dict[TextKind, str] = {
     "str": "context",
     "list": "'\\n'.join(context)",
     "dict": "'\\n'.join(context.values())",
 }
-"""Code for the whole text, by the kind of the variable that holds it."""
-_COMPUTE = """\
+"""An expression for the whole text, by the type of the variable `context` that has it."""
+_COMPUTE_STEP = """\
 Compute the answer from all lines and call FINAL with it. Example, for {what}:
 ```python
 {code}
 ```"""
-_PRINT = """\
+_PRINT_STEP = """\
 These lines may not be all that the answer needs, and the text may use other words. Print what matters, and answer when it is printed. \
 Example, for lines with {what}:
 ```python
 {code}
 ```"""
-_MAX_PRINTED_LINES = 40
-"""The example of printing prints at most this many lines."""
-_LOOK_AT_FORM = """\
+_LOOK_AT_FORM_STEP = """\
 Compute the answer from all lines. First look at their form. Example, for lines with {what}:
 ```python
 {code}
 ```"""
-
-_LOOK = """\
+_ANSWER_AT_ONCE_STEP = """\
 Line {number} has all words of the query. If it states the answer, call FINAL with it, in one block; otherwise print what the answer needs:
 ```python
 FINAL("answer")
 ```"""
 
 _NUMBER_PATTERN = r"-?\d+(?:\.\d+)?"
-"""Matches a number in a text; also part of the code of an example."""
-_PAIR = re.compile(r"\b([A-Za-z_]\w*)(=|: ?)(-?\w+)")
-"""A name and a value, as in logs."""
+"""Matches a number in a text. The code of examples has this pattern, too."""
+_INTEGER_PATTERN = r"-?\d+"
+_NAME_AND_VALUE = re.compile(r"\b([A-Za-z_]\w*)(=|: ?)(-?\w+)")
+"""A name, a separator and a value, as in logs: ``size=12``."""
+_ISO_DATE_START = re.compile(r"\d{4}-\d\d")
 
 
 class QueryStart(NamedTuple):
-    """What a node is told at the beginning about its query."""
+    """What the first message to a node says about its query."""
 
     lines: str
-    """The section with the lines that have words of the query; empty if none has."""
+    """A section with lines that have words of the query; empty if no line has any."""
     next_step: str
-    """How to begin, with an example; empty if nothing is known about it."""
+    """How to begin, with an example of code; empty if the query and the text do not show how."""
 
 
 def start_query(query: str, text: SearchedText, rows: RowFormat | None) -> QueryStart:
-    """Return the lines that have words of the query, and how to begin.
+    """Return what the first message to a node says about its query.
 
-    An answer at once is only offered where one line has all words, because a model takes what is
-    offered.
+    An answer at once is only suggested if one line has all words of the query, because a model does
+    what is suggested.
 
     Args:
         query: What the node is to answer.
-        text: Its text.
-        rows: The rows that the text consists of, if it does.
+        text: The node's text.
+        rows: The form of the rows of which the text consists; None for other texts.
     """
     question = query.partition(FORM)[0]
     is_csv = rows is not None and rows.form == "CSV"
-    ignored_words = _words_of_form(question, rows)
+    ignored_words = _words_not_searched(question, rows)
     query_lines = find_query_lines(question, text.text, header=is_csv, ignored=ignored_words)
 
     computing = ""
     if needs_code(question, str, ()):
         if rows:
-            computing = _example_of_rows(question, text, query_lines, rows)
+            computing = _example_from_rows(question, text, query_lines, rows)
         else:
-            computing = _example_of_lines(question, text, query_lines)
+            computing = _example_from_lines(question, text, query_lines)
     if not query_lines.excerpts:
         return QueryStart("", computing)
 
-    lines = "\n".join(f"{number}: {line}" for number, line in query_lines.excerpts)
+    numbered_lines = "\n".join(f"{number}: {line}" for number, line in query_lines.excerpts)
     counts = _word_counts(query_lines, is_whole=len(text.text) <= MAX_SEARCHED_CHARS)
-    section = join_paragraphs(f"{counts} Some lines, with their numbers:", tagged(TEXT, lines))
+    section = join_paragraphs(
+        f"{counts} Some lines, with their numbers:", tagged(TEXT, numbered_lines)
+    )
     if computing:
         return QueryStart(section, computing)
     if query_lines.complete and query_lines.lines == 1:
-        return QueryStart(section, _LOOK.format(number=_complete_line(query_lines)))
+        step = _ANSWER_AT_ONCE_STEP.format(number=_complete_line_number(query_lines))
+        return QueryStart(section, step)
     return QueryStart(section, _example_of_printing(query_lines))
 
 
+def _words_not_searched(query: str, rows: RowFormat | None) -> frozenset[str]:
+    """Return words of a query, in lower case, that do not lead to the lines that answer it.
+
+    They are limits, and in a table also dates and the names of columns. A line has them by chance.
+    """
+    words: set[str] = set()
+    comparison = find_comparison(query)
+    if comparison is not None:
+        words.add(comparison.number)
+    if rows is None:
+        return frozenset(words)
+
+    date = DATE.search(query)
+    if date is not None:
+        words.update(date[0].lower().split())
+    for column in rows.columns:
+        singular = column.lower().removesuffix("s")
+        words |= {column.lower(), singular, f"{singular}s"}
+    return frozenset(words)
+
+
 def _word_counts(query_lines: QueryLines, *, is_whole: bool) -> str:
-    """Return a sentence saying how many lines have each word of the query, and how many have all."""
+    """Return a sentence that says how many lines have each word of the query, and how many have all.
+
+    Args:
+        query_lines: The lines that have words of the query.
+        is_whole: Whether the whole text was searched, and not only its beginning.
+    """
     counts = ", ".join(f"{word} {count:,}" for word, count in query_lines.words.items())
     part = "" if is_whole else f", of the first {MAX_SEARCHED_CHARS:,} characters"
     sentence = f"Number of lines with words of the query{part}: {counts}"
@@ -132,113 +164,96 @@ def _word_counts(query_lines: QueryLines, *, is_whole: bool) -> str:
     return f"{sentence}; with all of these in one line: {query_lines.lines:,}."
 
 
-def _complete_line(query_lines: QueryLines) -> int:
-    """Return the number of the shown line that has all words."""
+def _complete_line_number(query_lines: QueryLines) -> int:
+    """Return the number of the line that has all words of the query."""
 
-    def count_words(excerpt: tuple[int, str]) -> int:
-        _, line = excerpt
-        return sum(word.lower() in line.lower() for word in query_lines.words)
+    def count_words(excerpt: NumberedLine) -> int:
+        return sum(word.lower() in excerpt.line.lower() for word in query_lines.words)
 
-    number, _ = max(query_lines.excerpts, key=count_words)
-    return number
+    return max(query_lines.excerpts, key=count_words).number
 
 
-def _words_of_form(query: str, rows: RowFormat | None) -> frozenset[str]:
-    """Return the words of a query, in lower case, that name columns or limits: a text has them by
-    chance, and not where the answer is."""
-    words: set[str] = set()
-    if comparison := find_comparison(query):
-        words.add(comparison.number)
-    if rows and (date := DATE.search(query)):
-        words.update(date[0].lower().split())
-    for name in rows.columns if rows else ():
-        singular = name.lower().removesuffix("s")
-        words |= {name.lower(), singular, f"{singular}s"}
-    return frozenset(words)
+# Examples that print lines
 
 
 def _example_of_printing(query_lines: QueryLines) -> str:
-    """Show how to print the lines with any of the rarest words."""
+    """Show how to print the lines that have any of the rarest words of the query."""
+    rarest_first = sorted(query_lines.words, key=query_lines.words.__getitem__)
     words: list[str] = []
     line_count = 0
-    for word in sorted(query_lines.words, key=query_lines.words.__getitem__):
+    for word in rarest_first:
         line_count += query_lines.words[word]
-        if words and line_count > _MAX_PRINTED_LINES:
+        if words and line_count > MAX_PRINTED_LINES:
             break
         words.append(word)
-    # Outside brackets, a hyphen means itself.
-    pattern = "|".join(re.escape(word).replace(r"\-", "-") for word in words)
-    search = f"grep({'(?i)' + pattern!r}, context_lines=1, max_matches={_MAX_PRINTED_LINES})"
+
+    # Outside brackets, a hyphen needs no backslash.
+    escaped_words = [re.escape(word).replace(r"\-", "-") for word in words]
+    pattern = "(?i)" + "|".join(escaped_words)
+    search = f"grep({pattern!r}, context_lines=1, max_matches={MAX_PRINTED_LINES})"
     code = f"for hit in {search}:\n    print(hit.line, hit)"
     what = words[0] if len(words) == 1 else f"any of the words {', '.join(words)}"
-    return _PRINT.format(what=what, code=code)
+    return _PRINT_STEP.format(what=what, code=code)
 
 
-# Lines
+def _example_of_looking(query_lines: QueryLines, words: Sequence[str], lines_code: str) -> str:
+    """Show how to look at lines if it is not clear how to compute the answer from them.
 
+    Args:
+        query_lines: The lines that have words of the query.
+        words: The words that all lines to look at have.
+        lines_code: Code that binds `lines` to these lines.
 
-def _example_of_lines(query: str, text: SearchedText, query_lines: QueryLines) -> str:
-    """Show how to compute what the query asks for; without its form in the text, how to look at the
-    lines."""
-    searched_text = text.text[:MAX_SEARCHED_CHARS]
-    comparison = find_comparison(query)
-    words = find_joint_words(list(query_lines.words), searched_text)
-    sample = "\n".join([*(line for _, line in query_lines.excerpts), text.text[:SAMPLE_CHARS]])
-    numbers = _NumberForm.find(query, sample)
-    aggregate = choose_aggregate(query, numbers.name if numbers else "")
-    lines_code = _lines_code(text, words)
-    if comparison and numbers:
-        limit = f"float(value) {comparison.operator} {comparison.number}"
-        matches_code = f're.findall(r"{numbers.pattern}", line)'
-        lines_code += f"\nlines = [line for line in lines for value in {matches_code} if {limit}]"
-
-    asks_which = aggregate is not None and aggregate.is_extreme and WHICH.match(query)
-    cannot_compare = comparison is not None and numbers is None
-    if aggregate is None or asks_which or cannot_compare:
-        return _look_at_lines(query_lines, words, lines_code)
-
-    if aggregate is COUNT:
-        code = f"{lines_code}\nFINAL(len(lines))"
-        return _computing_example(COUNT.description, words, comparison, numbers, code)
-
-    separators = {key: separator for key, separator, _ in _PAIR.findall(sample)}
-    if aggregate.is_of_numbers and numbers:
-        result = aggregate.description.format(key=numbers.name)
-        values = _number_values(numbers, searched_text)
-    elif not aggregate.is_of_numbers and separators:
-        key = choose_key(query, list(separators))
-        result = aggregate.description.format(key=key)
-        matches_code = rf're.findall(r"\b{key}{separators[key]}(\w+)", line)'
-        values = f"[value for line in lines for value in {matches_code}]"
-    else:
-        return _look_at_lines(query_lines, words, lines_code)
-    code = f"{lines_code}\nvalues = {values}\nFINAL({aggregate.code})"
-    return _computing_example(result, words, comparison, numbers, code)
-
-
-def _look_at_lines(query_lines: QueryLines, words: Sequence[str], lines_code: str) -> str:
-    """Show how to look at the lines, where it is not known how to compute the answer from them."""
+    Returns:
+        The example; empty if there are no such words.
+    """
     if not words:
         return ""
-    has_rare_word = min(query_lines.words.values()) <= _MAX_PRINTED_LINES
+    has_rare_word = min(query_lines.words.values()) <= MAX_PRINTED_LINES
     if has_rare_word and len(words) < len(query_lines.words):
         return _example_of_printing(query_lines)
-    code = f"{lines_code}\nprint(len(lines), lines[:{_MAX_PRINTED_LINES}])"
-    return _LOOK_AT_FORM.format(what=" and ".join(words), code=code)
+    code = f"{lines_code}\nprint(len(lines), lines[:{MAX_PRINTED_LINES}])"
+    return _LOOK_AT_FORM_STEP.format(what=" and ".join(words), code=code)
 
 
-def _lines_code(text: SearchedText, words: Sequence[str]) -> str:
-    """Return the code that chooses the lines with all of these words."""
-    tests: list[str] = []
-    for word in words:
-        if is_always_whole(word, text.text):
-            tests.append(f"{word!r} in line")
-        else:
-            tests.append(f're.search(r"\\b{re.escape(word)}\\b", line)')
-    lines = f"{_JOINED[text.kind]}.splitlines()"
-    if tests:
-        lines = f"[line for line in {lines} if {' and '.join(tests)}]"
-    return f"import re\nlines = {lines}"
+# Examples that compute the answer
+
+
+class _Computation(NamedTuple):
+    """A way to compute a result."""
+
+    result: str
+    """What is computed, for the model: "the sum of days"."""
+    code: str
+    """Statements that compute it, and call `FINAL`."""
+
+
+def _computing_example(computation: _Computation, words: Sequence[str], limit: str) -> str:
+    """Return the example of a computation.
+
+    Args:
+        computation: What is computed, and how.
+        words: It is computed from the lines that have all of these words.
+        limit: A condition that these lines fulfil, such as ``days > 30``; empty for none.
+    """
+    what = computation.result
+    if words:
+        with_words = f"with {' and '.join(words)}"
+        counts_lines = what == COUNT.description
+        what += f" {with_words}" if counts_lines else f" in lines {with_words}"
+    if limit:
+        what += f" and {limit}"
+    return _COMPUTE_STEP.format(what=what, code=computation.code)
+
+
+def _limit(name: str, comparison: QueryCondition | None) -> str:
+    """Return a condition as ``days > 30``; empty if there is none."""
+    if comparison is None or not name:
+        return ""
+    return f"{name} {comparison.operator} {comparison.number}"
+
+
+# From lines
 
 
 class _NumberForm(NamedTuple):
@@ -249,120 +264,227 @@ class _NumberForm(NamedTuple):
     pattern: str
     """A regular expression whose group is the number."""
 
-    @classmethod
-    def find(cls, query: str, sample: str) -> _NumberForm | None:
-        """Return the form in sample lines: a number after its name, or before its unit."""
-        pairs = [
-            (key, separator)
-            for key, separator, value in _PAIR.findall(sample)
-            if re.fullmatch(r"-?\d+", value)
-        ]
-        keys = [key for key, _ in pairs]
-        key = find_named_key(query, keys)
-        if not key:
-            key = choose_key(query, [key for key, separator in pairs if separator == "="])
-        if not key:
-            words = re.findall(r"[^\W\d_]+", query)
-            # "in" is no unit, as in "shop 3 in Berlin".
-            for unit in (word for word in words if word.lower() not in COMMON_WORDS):
-                pattern = rf"(?<![\d:.-])({_NUMBER_PATTERN}) ?{unit}\b"
-                if re.search(pattern, sample):
-                    return cls(unit, pattern)
-            return None
-        separator = dict(pairs)[key]
-        return cls(key, rf"\b{key}{separator}({_NUMBER_PATTERN})")
+
+def _find_numbers(query: str, sample: str) -> _NumberForm | None:
+    """Return how sample lines write the numbers of a query: after a name, or before a unit."""
+    separator_by_name = {
+        name: separator
+        for name, separator, value in _NAME_AND_VALUE.findall(sample)
+        if re.fullmatch(_INTEGER_PATTERN, value)
+    }
+    assigned_names = [
+        name
+        for name, separator, value in _NAME_AND_VALUE.findall(sample)
+        if separator == "=" and re.fullmatch(_INTEGER_PATTERN, value)
+    ]
+    name = find_named_key(query, list(separator_by_name)) or choose_key(query, assigned_names)
+    if name:
+        separator = separator_by_name[name]
+        return _NumberForm(name, rf"\b{name}{separator}({_NUMBER_PATTERN})")
+
+    for unit in re.findall(r"[^\W\d_]+", query):
+        # A word such as "in" is not a unit, as in "shop 3 in Berlin".
+        if unit.lower() in COMMON_WORDS:
+            continue
+        pattern = rf"(?<![\d:.-])({_NUMBER_PATTERN}) ?{unit}\b"
+        if re.search(pattern, sample):
+            return _NumberForm(unit, pattern)
+    return None
+
+
+def _example_from_lines(query: str, text: SearchedText, query_lines: QueryLines) -> str:
+    """Show how to compute what the query asks for from lines of a text without a fixed form.
+
+    If the lines do not show how, show how to look at them.
+    """
+    searched_text = text.text[:MAX_SEARCHED_CHARS]
+    words = find_joint_words(list(query_lines.words), searched_text)
+    sample = "\n".join([*(line for _, line in query_lines.excerpts), text.text[:SAMPLE_CHARS]])
+    numbers = _find_numbers(query, sample)
+    comparison = find_comparison(query)
+    lines_code = _lines_code(text, words)
+    limit = ""
+    if comparison and numbers:
+        condition = f"float(value) {comparison.operator} {comparison.number}"
+        matches = f're.findall(r"{numbers.pattern}", line)'
+        lines_code += f"\nlines = [line for line in lines for value in {matches} if {condition}]"
+        limit = _limit(numbers.name, comparison)
+
+    aggregate = choose_aggregate(query, numbers.name if numbers else "")
+    asks_which = aggregate is not None and aggregate.is_extreme and WHICH.match(query)
+    cannot_compare = comparison is not None and numbers is None
+    if aggregate is None or asks_which or cannot_compare:
+        return _example_of_looking(query_lines, words, lines_code)
+    if aggregate is COUNT:
+        computation = _Computation(COUNT.description, f"{lines_code}\nFINAL(len(lines))")
+        return _computing_example(computation, words, limit)
+
+    separator_by_name = {name: separator for name, separator, _ in _NAME_AND_VALUE.findall(sample)}
+    if aggregate.is_of_numbers and numbers:
+        name = numbers.name
+        values = _number_values(numbers, searched_text)
+    elif not aggregate.is_of_numbers and separator_by_name:
+        name = choose_key(query, list(separator_by_name))
+        matches = rf're.findall(r"\b{name}{separator_by_name[name]}(\w+)", line)'
+        values = f"[value for line in lines for value in {matches}]"
+    else:
+        return _example_of_looking(query_lines, words, lines_code)
+    result = aggregate.description.format(key=name)
+    code = f"{lines_code}\nvalues = {values}\nFINAL({aggregate.code})"
+    return _computing_example(_Computation(result, code), words, limit)
+
+
+def _lines_code(text: SearchedText, words: Sequence[str]) -> str:
+    """Return code that binds `lines` to the lines that have all of these words."""
+    conditions: list[str] = []
+    for word in words:
+        if is_always_whole(word, text.text):
+            conditions.append(f"{word!r} in line")
+        else:
+            conditions.append(f're.search(r"\\b{re.escape(word)}\\b", line)')
+    lines = f"{_WHOLE_TEXT_CODE[text.kind]}.splitlines()"
+    if conditions:
+        lines = f"[line for line in {lines} if {' and '.join(conditions)}]"
+    return f"import re\nlines = {lines}"
 
 
 def _number_values(numbers: _NumberForm, text: str) -> str:
-    """Return the expression for the numbers of the chosen lines; some lines may have none."""
-    pattern = numbers.pattern
-    value = "float(value)"
-    decimal_pattern = pattern.replace(_NUMBER_PATTERN, r"-?\d+\.\d+")
-    if not re.search(decimal_pattern, text):
+    """Return an expression for the numbers of `lines`, some of which may have none.
+
+    The numbers are integers if the text has no other such numbers.
+    """
+    decimal_pattern = numbers.pattern.replace(_NUMBER_PATTERN, r"-?\d+\.\d+")
+    if re.search(decimal_pattern, text):
+        pattern = numbers.pattern
+        value = "float(value)"
+    else:
+        pattern = numbers.pattern.replace(_NUMBER_PATTERN, _INTEGER_PATTERN)
         value = "int(value)"
-        pattern = pattern.replace(_NUMBER_PATTERN, r"-?\d+")
     return f'[{value} for line in lines for value in re.findall(r"{pattern}", line)]'
 
 
-def _computing_example(
-    result: str,
-    words: Sequence[str],
-    comparison: QueryCondition | None,
-    numbers: _NumberForm | None,
-    code: str,
-) -> str:
-    """Return the example of computing a result from the lines with these words."""
-    what = result
-    if words:
-        with_words = f"with {' and '.join(words)}"
-        what += f" {with_words}" if result == COUNT.description else f" in lines {with_words}"
-    if comparison and numbers:
-        what += f" and {numbers.name} {comparison.operator} {comparison.number}"
-    return _COMPUTE.format(what=what, code=code)
+# From rows
 
 
-# Rows
-
-
-def _example_of_rows(
+def _example_from_rows(
     query: str, text: SearchedText, query_lines: QueryLines, rows: RowFormat
 ) -> str:
     """Show how to compute what the query asks for from the rows of a table."""
     searched_text = text.text[:MAX_SEARCHED_CHARS]
-    cells = [word for word in query_lines.words if rows.has_cell(word, searched_text)]
-    if query_lines.words and not cells:
-        # Where a cell has more than the words of the query, no row has them as a value.
+    cell_words = [word for word in query_lines.words if rows.has_cell(word, searched_text)]
+    if query_lines.words and not cell_words:
+        # The words are parts of cells, so no row has them as values.
         return _example_of_printing(query_lines)
-    words = find_joint_words(cells, searched_text)
-    code = _rows_code(rows, words)
 
-    columns = rows.columns
-    number_keys = [name for name, value in columns.items() if re.fullmatch(_NUMBER_PATTERN, value)]
-    number_key = choose_key(query, number_keys)
-    numbers = _NumberForm(number_key, "") if number_key else None
-    comparison = find_comparison(query) if numbers else None
+    words = find_joint_words(cell_words, searched_text)
+    columns = _find_columns(query, rows.columns)
+    comparison = find_comparison(query) if columns.numbers else None
+    date = find_date(query) if columns.dates else ""
+    statements = [_rows_code(rows, words)]
     if comparison:
-        limit = f'float(row["{number_key}"]) {comparison.operator} {comparison.number}'
-        code += f"\nrows = [row for row in rows if {_has_value(number_key)} and {limit}]"
-
-    date = find_date(query)
-    dates = [name for name, value in columns.items() if re.match(r"\d{4}-\d\d", value)]
-    if date and dates:
+        number = f'float(row["{columns.numbers}"])'
+        condition = (
+            f"{_has_value(columns.numbers)} and {number} {comparison.operator} {comparison.number}"
+        )
+        statements.append(f"rows = [row for row in rows if {condition}]")
+    if date:
         # Rows of JSON may have no date, or null.
-        starts = f'str(row.get("{dates[0]}") or "").startswith({date!r})'
-        code += f"\nrows = [row for row in rows if {starts}]"
+        condition = f'str(row.get("{columns.dates[0]}") or "").startswith({date!r})'
+        statements.append(f"rows = [row for row in rows if {condition}]")
 
-    aggregate = choose_aggregate(query, numbers.name if numbers else "") or COUNT
-    group_key = ""
-    if which := WHICH.match(query):
-        group_key = find_named_key(which[1] or "", list(columns))
-    if aggregate.is_extreme and number_key and group_key:
-        what = f"the {group_key} with {aggregate.description.format(key=number_key)}"
-        conditions = f"{_has_value(number_key)} and {_has_value(group_key)}"
-        code += f"\nrows = [row for row in rows if {conditions}]"
+    computation = _rows_computation(query, columns, date)
+    statements.append(computation.code)
+    whole_computation = computation._replace(code="\n".join(statements))
+    return _computing_example(whole_computation, words, _limit(columns.numbers, comparison))
+
+
+class _QueryColumns(NamedTuple):
+    """The columns of a table that a query may be about."""
+
+    names: Sequence[str]
+    """All columns."""
+    numbers: str
+    """The column of numbers that the query is most likely about; empty if no column has numbers."""
+    dates: Sequence[str]
+    """The columns that have dates."""
+
+
+def _find_columns(query: str, first_values: Mapping[str, str]) -> _QueryColumns:
+    """Return the columns that a query may be about.
+
+    Args:
+        query: The query.
+        first_values: The first value of each column, by the column's name.
+    """
+    number_columns = [
+        name for name, value in first_values.items() if re.fullmatch(_NUMBER_PATTERN, value)
+    ]
+    date_columns = [name for name, value in first_values.items() if _ISO_DATE_START.match(value)]
+    return _QueryColumns(list(first_values), choose_key(query, number_columns), date_columns)
+
+
+def _rows_computation(query: str, columns: _QueryColumns, date: str) -> _Computation:
+    """Return how to compute what a query asks for from `rows`.
+
+    Args:
+        query: The query.
+        columns: The columns that the query may be about.
+        date: The date, month or year that all rows have; empty if they have different ones.
+    """
+    aggregate = choose_aggregate(query, columns.numbers) or COUNT
+    which = WHICH.match(query)
+    group_column = find_named_key(which[1] or "", columns.names) if which else ""
+    if aggregate.is_extreme and columns.numbers and group_column:
         is_sum = SUM.pattern.search(query) is not None
-        code += _group_code(group_key, number_key, aggregate, is_sum=is_sum)
-        return _computing_example(what, words, comparison, numbers, code)
+        return _group_computation(group_column, columns.numbers, aggregate, is_sum=is_sum)
 
-    key = number_key
+    column = columns.numbers
     if aggregate in (EARLIEST, LATEST):
-        key = choose_key(query, dates)
+        column = choose_key(query, columns.dates)
     elif not aggregate.is_of_numbers:
-        key = choose_key(query, list(columns))
-    if aggregate is COUNT or not key:
-        code += "\nFINAL(len(rows))"
-        return _computing_example(COUNT.description, words, comparison, numbers, code)
+        column = choose_key(query, columns.names)
+    if aggregate is COUNT or not column:
+        return _Computation(COUNT.description, "FINAL(len(rows))")
 
-    result = aggregate.description.format(key=key)
-    if date and dates:
+    result = aggregate.description.format(key=column)
+    if date:
         result += f" in {date}"
-    value = f'float(row["{key}"])' if aggregate.is_of_numbers else f'row["{key}"]'
-    code += f"\nvalues = [{value} for row in rows if {_has_value(key)}]\nFINAL({aggregate.code})"
-    return _computing_example(result, words, comparison, numbers, code)
+    value = f'float(row["{column}"])' if aggregate.is_of_numbers else f'row["{column}"]'
+    values = f"[{value} for row in rows if {_has_value(column)}]"
+    return _Computation(result, f"values = {values}\nFINAL({aggregate.code})")
+
+
+def _group_computation(
+    group_column: str, number_column: str, aggregate: Aggregate, *, is_sum: bool
+) -> _Computation:
+    """Return how to find the group with the largest or the smallest number.
+
+    Args:
+        group_column: The column that names the groups.
+        number_column: The column of the numbers.
+        aggregate: The largest or the smallest number.
+        is_sum: Whether the sums of the groups are compared, and not the numbers of their rows.
+    """
+    function = aggregate.code.partition("(")[0]
+    number = f'float(row["{number_column}"])'
+    conditions = f"{_has_value(number_column)} and {_has_value(group_column)}"
+    statements = [f"rows = [row for row in rows if {conditions}]"]
+    if is_sum:
+        group = f'row["{group_column}"]'
+        statements += [
+            "sums = {}",
+            "for row in rows:",
+            f"    sums[{group}] = sums.get({group}, 0) + {number}",
+            f"FINAL({function}(sums, key=sums.get))",
+        ]
+    else:
+        statements.append(f'FINAL({function}(rows, key=lambda row: {number})["{group_column}"])')
+    result = f"the {group_column} with {aggregate.description.format(key=number_column)}"
+    return _Computation(result, "\n".join(statements))
 
 
 def _rows_code(rows: RowFormat, words: Sequence[str]) -> str:
-    """Return the code that chooses the rows with all of these words."""
+    """Return code that binds `rows` to the rows that have all of these words as values."""
     module = "csv" if rows.form == "CSV" else "json"
     condition = " and ".join(f"{word!r} in row.values()" for word in words)
     if condition:
@@ -370,19 +492,6 @@ def _rows_code(rows: RowFormat, words: Sequence[str]) -> str:
     return f"import {module}\nrows = [row for row in {rows.code}{condition}]"
 
 
-def _group_code(group_key: str, number_key: str, aggregate: Aggregate, *, is_sum: bool) -> str:
-    """Return the code for the group that has an extreme, of its rows or of its sum."""
-    function = aggregate.code.partition("(")[0]
-    value = f'float(row["{number_key}"])'
-    if not is_sum:
-        return f'\nFINAL({function}(rows, key=lambda row: {value})["{group_key}"])'
-    return (
-        "\nsums = {}"
-        "\nfor row in rows:"
-        f'\n    sums[row["{group_key}"]] = sums.get(row["{group_key}"], 0) + {value}'
-        f"\nFINAL({function}(sums, key=sums.get))"
-    )
-
-
-def _has_value(key: str) -> str:
-    return f'row.get("{key}") not in (None, "")'
+def _has_value(column: str) -> str:
+    """Return an expression that tells whether `row` has a value in a column."""
+    return f'row.get("{column}") not in (None, "")'
