@@ -1,4 +1,4 @@
-"""Compares what a cell has shown with what it shows in fresh kernels."""
+"""Compares what a cell showed when it ran with what it shows in fresh kernels."""
 
 from __future__ import annotations
 
@@ -10,16 +10,22 @@ from typing import Literal, NamedTuple
 from mahtab_tui.session.checking.recorded import CellOutcome
 
 Verdict = Literal["same", "different", "failed", "not comparable"]
+ReplaceVolatile = Callable[[str, float | None], str]
+"""Gets a text, and when the cell ran, in seconds since the epoch, or None if that is not known. Returns
+the text in which a placeholder stands for all that differs in each process."""
 
 MAX_SHOWN_LINES = 8
+"""At most this many of the lines that differ are shown."""
 MAX_SHOWN_CHARS = 300
-"""Characters of a line."""
+"""At most this many characters of each of these lines are shown."""
 
 RANDOM = "two fresh runs differ, too (chance, time, network or screen width)"
 
+_FOREIGN_DISPLAYS = "another program may have drawn its pictures or tables; the text is the same"
 _CELL_NAME = re.compile(r"In \[\d{1,9}\]|/[\w/.-]{1,100}/ipykernel_\d{1,12}/\d{1,12}\.py")
 _ADDRESS = re.compile(r"(?<=\bat )0x[0-9a-fA-F]{6,16}\b")
 """Where an object is, as in ``<object object at 0x7f…>``. Other numbers may be results."""
+_TIME_AFTER_DATE = r"(?:[ T]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?)?"
 
 
 class Judgement(NamedTuple):
@@ -38,11 +44,13 @@ class Comparison(NamedTuple):
     reason: str = ""
     """A clause; empty if there is nothing to say."""
     before: str = ""
+    """The lines that differ, as they were recorded."""
     now: str = ""
+    """The same lines in a fresh run."""
 
     @property
     def breaks(self) -> bool:
-        """Whether the result does not hold."""
+        """Whether the recorded result does not hold."""
         return self.verdict in ("different", "failed")
 
 
@@ -65,63 +73,67 @@ def compare_outcomes(
 
     Args:
         recorded: The outcome in the session or the notebook.
-        fresh_runs: The outcomes in the fresh runs.
-        is_foreign: Whether another program may have written the recorded outcome: then pictures and
-            formatted texts cannot be compared, nor how texts are arranged.
+        fresh_runs: The outcomes in the fresh runs. A second run tells what chance, the time or the
+            network change.
+        is_foreign: Whether another program may have written the recorded outcome. Then pictures and
+            formatted texts cannot be compared, and neither can the order of lines and where they
+            break.
     """
-    first = fresh_runs[0]
-    if first.has_failed and not recorded.has_failed:
+    first_run = fresh_runs[0]
+    if first_run.has_failed and not recorded.has_failed:
         return Judgement("failed")
-    if recorded.text == first.text and recorded.has_failed == first.has_failed:
-        if recorded.displays == first.displays:
-            return Judgement("same")
-        if is_foreign:
-            return Judgement(
-                "not comparable",
-                "another program may have drawn its pictures or tables; the text is the same",
-            )
+    has_same_text = recorded.text == first_run.text and recorded.has_failed == first_run.has_failed
+    if has_same_text and recorded.displays == first_run.displays:
+        return Judgement("same")
+    if has_same_text and is_foreign:
+        return Judgement("not comparable", _FOREIGN_DISPLAYS)
 
-    # Everything that is another one in each process is replaced, until both are the same.
+    # Replace what differs in each process, one kind after the other, until nothing else differs.
     outcomes = [recorded, *fresh_runs]
-    names: list[str] = []
-    for name, replace in _VOLATILE:
-        replaced = [_replace_texts(outcome, replace) for outcome in outcomes]
-        if replaced == outcomes:
+    differing_kinds: list[str] = []
+    for kind, replace in _VOLATILE_TEXTS:
+        replaced_outcomes = [_replace_texts(outcome, replace) for outcome in outcomes]
+        if replaced_outcomes == outcomes:
             continue
-        outcomes = replaced
-        names.append(name)
+        outcomes = replaced_outcomes
+        differing_kinds.append(kind)
         if _are_equal(outcomes[0], outcomes[1]):
-            return _differ_only_in(names)
-    if is_foreign and recorded.has_failed == first.has_failed:
-        for name, arrange in _ARRANGEMENTS:
+            return _differ_only_in(differing_kinds)
+    if is_foreign and recorded.has_failed == first_run.has_failed:
+        for kind, arrange in _ARRANGEMENTS:
             if arrange(outcomes[0].text) == arrange(outcomes[1].text):
-                names.append(name)
-                return _differ_only_in(names)
-    if any(not _are_equal(outcomes[1], other) for other in outcomes[2:]):
+                return _differ_only_in([*differing_kinds, kind])
+
+    other_runs = outcomes[2:]
+    if not all(_are_equal(outcomes[1], other_run) for other_run in other_runs):
         return Judgement("not comparable", RANDOM)
-    if recorded.has_failed and not first.has_failed:
+    if recorded.has_failed and not first_run.has_failed:
         return Judgement("different", "it failed before")
-    if recorded.text == first.text:
+    if recorded.text == first_run.text:
         return Judgement("different", "its pictures or tables; the text is the same")
     return Judgement("different")
 
 
-def _differ_only_in(names: Sequence[str]) -> Judgement:
-    return Judgement("not comparable", f"{' and '.join(names)} differ; the rest is the same")
+def _differ_only_in(kinds: Sequence[str]) -> Judgement:
+    return Judgement("not comparable", f"{' and '.join(kinds)} differ; the rest is the same")
 
 
 def _are_equal(outcome: CellOutcome, other: CellOutcome) -> bool:
-    return outcome[:3] == other[:3]
+    """Return whether two outcomes are equal, except for the times at which the cells ran."""
+    return outcome._replace(time=None) == other._replace(time=None)
 
 
-def _replace_texts(
-    outcome: CellOutcome, replace: Callable[[str, float | None], str]
-) -> CellOutcome:
-    displays = tuple(
-        (mime, data if mime.startswith("image/") else replace(data, outcome.time))
-        for mime, data in outcome.displays
-    )
-    return outcome._replace(text=replace(outcome.text, outcome.time), displays=displays)
+def _replace_texts(outcome: CellOutcome, replace: ReplaceVolatile) -> CellOutcome:
+    """Return an outcome with what `replace` makes of its texts; pictures stay as they are."""
+    displays: list[tuple[str, str]] = []
+    for mime, data in outcome.displays:
+        new_data = data if mime.startswith("image/") else replace(data, outcome.time)
+        displays.append((mime, new_data))
+    return outcome._replace(text=replace(outcome.text, outcome.time), displays=tuple(displays))
+
+
+# What differs in each process. The functions get the time of the run, in seconds since the epoch,
+# or None if it is not known.
 
 
 def _replace_cell_names(text: str, ran_at: float | None) -> str:
@@ -165,24 +177,26 @@ def _replace_dates(text: str, ran_at: float | None) -> str:
     if ran_at is None:
         return text
     try:
-        dates = {
-            time.strftime("%Y-%m-%d", convert(ran_at)) for convert in (time.localtime, time.gmtime)
-        }
-    except (OSError, OverflowError, ValueError):  # of a damaged session
+        local_date = time.strftime("%Y-%m-%d", time.localtime(ran_at))
+        utc_date = time.strftime("%Y-%m-%d", time.gmtime(ran_at))
+    except (OSError, OverflowError, ValueError):
+        # In a damaged session, the time may be too large for a date.
         return text
-    for date in dates:
-        text = re.sub(rf"{date}(?:[ T]\d\d:\d\d(?::\d\d(?:\.\d{{1,9}})?)?)?", "<now>", text)
+    for date in {local_date, utc_date}:
+        text = re.sub(date + _TIME_AFTER_DATE, "<now>", text)
     return text
 
 
-_VOLATILE: tuple[tuple[str, Callable[[str, float | None], str]], ...] = (
+_VOLATILE_TEXTS: tuple[tuple[str, ReplaceVolatile], ...] = (
     ("names of cells", _replace_cell_names),
     ("memory addresses", _replace_addresses),
     ("measured times", _replace_durations),
     ("progress bars", _replace_progress),
     ("dates of the run", _replace_dates),
 )
-"""What differs between two runs of the same code, with what replaces it in a text."""
+"""Kinds of texts that differ between two runs of the same code, with what replaces them."""
+
+# What another program may arrange in another way.
 
 
 def _sort_lines(text: str) -> str:
@@ -197,31 +211,45 @@ _ARRANGEMENTS: tuple[tuple[str, Callable[[str], str]], ...] = (
     ("positions of lines", _sort_lines),
     ("line breaks", _join_words),
 )
-"""What other programs arrange in another way: errors go after or before the output, and long values
-are broken elsewhere. Each with what makes two texts the same that differ only in this."""
+"""What other programs arrange in another way, with a function that returns the same for two texts that
+differ only in this. Some write errors before the output and some after it, and each breaks long values
+elsewhere."""
 
 
 def differing_lines(text: str, other: str) -> tuple[str, str]:
-    """Return the lines in which two texts differ: from the first that differs to the last, cut if
-    they are many or long."""
+    """Return the part of each text from the first line that differs to the last one.
+
+    Many lines, and long ones, are cut.
+    """
     lines = text.split("\n")
     other_lines = other.split("\n")
-    start = 0
-    while start < min(len(lines), len(other_lines)) and lines[start] == other_lines[start]:
-        start += 1
-    end = 0
-    while (
-        end < min(len(lines), len(other_lines)) - start and lines[-1 - end] == other_lines[-1 - end]
-    ):
-        end += 1
-    return _cut(lines[start : len(lines) - end]), _cut(other_lines[start : len(other_lines) - end])
+    common_start = _count_common(lines, other_lines)
+    rest = lines[common_start:]
+    other_rest = other_lines[common_start:]
+    common_end = _count_common(rest[::-1], other_rest[::-1])
+    return (
+        _cut(rest[: len(rest) - common_end]),
+        _cut(other_rest[: len(other_rest) - common_end]),
+    )
+
+
+def _count_common(lines: Sequence[str], other_lines: Sequence[str]) -> int:
+    """Return how many lines at the start of both are the same."""
+    count = 0
+    for line, other_line in zip(lines, other_lines, strict=False):
+        if line != other_line:
+            break
+        count += 1
+    return count
 
 
 def _cut(lines: Sequence[str]) -> str:
-    cut_lines = [
-        line if len(line) <= MAX_SHOWN_CHARS else f"{line[:MAX_SHOWN_CHARS]}…"
-        for line in lines[:MAX_SHOWN_LINES]
-    ]
-    if len(lines) > MAX_SHOWN_LINES:
-        cut_lines.append(f"… {len(lines) - MAX_SHOWN_LINES:,} more lines")
+    """Join lines, without the ends of long ones, and without those after the maximum."""
+    cut_lines: list[str] = []
+    for line in lines[:MAX_SHOWN_LINES]:
+        is_long = len(line) > MAX_SHOWN_CHARS
+        cut_lines.append(f"{line[:MAX_SHOWN_CHARS]}…" if is_long else line)
+    omitted_count = len(lines) - MAX_SHOWN_LINES
+    if omitted_count > 0:
+        cut_lines.append(f"… {omitted_count:,} more lines")
     return "\n".join(cut_lines)
