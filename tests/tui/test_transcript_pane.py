@@ -21,7 +21,7 @@ from mahtab_tui.bus.values import Change
 from mahtab_tui.tui.rows.markdown import MarkdownRenderer
 from mahtab_tui.tui.rows.row import Row
 from mahtab_tui.tui.transcript.cell_rows import MAX_DISPLAY_CHARS
-from mahtab_tui.tui.transcript.output import MARKDOWN_COST
+from mahtab_tui.tui.transcript.output_lines import MARKDOWN_COST
 from mahtab_tui.tui.transcript.pane import TranscriptPane
 from tests import tags
 from tests.records import made

@@ -34,7 +34,8 @@ from mahtab_tui.pictures.picture_data import HEADER_CHARS as PICTURE_HEAD
 from mahtab_tui.pictures.picture_data import MAX_PICTURE_ROWS, open_picture, size_in_cells
 from mahtab_tui.tui.pictures.block_cache import draw_blocks
 from mahtab_tui.tui.transcript import fold
-from mahtab_tui.tui.transcript.output import MARKDOWN_COST, OutputRows
+from mahtab_tui.tui.transcript.output import OutputRows
+from mahtab_tui.tui.transcript.output_lines import MARKDOWN_COST
 from mahtab_tui.tui.transcript.picture_rows import (
     DEFAULT_SPACE,
     picture_rows,

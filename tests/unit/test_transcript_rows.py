@@ -39,7 +39,8 @@ from mahtab_tui.tui.transcript.layout import (
     is_text_drawn_whole,
     tool_rows,
 )
-from mahtab_tui.tui.transcript.output import OutputRows, expand_tabs
+from mahtab_tui.tui.transcript.output import OutputRows
+from mahtab_tui.tui.transcript.output_lines import expand_tabs
 from mahtab_tui.tui.transcript.words_rows import WordsRows
 from tests.unit.transcripts import palette_of
 

@@ -16,7 +16,8 @@ from mahtab_tui.bus.values import describe_files
 from mahtab_tui.tui.rows.code import CodeRows
 from mahtab_tui.tui.rows.row import Row, Rows, Span, paragraph
 from mahtab_tui.tui.theme import Palette
-from mahtab_tui.tui.transcript.output import FOLD_ABOVE_LINES, FOLDED_HEAD_LINES, OutputRows, remark
+from mahtab_tui.tui.transcript.output import FOLD_ABOVE_LINES, FOLDED_HEAD_LINES, OutputRows
+from mahtab_tui.tui.transcript.output_lines import remark
 from mahtab_tui.tui.transcript.picture_rows import DEFAULT_SPACE, PictureSpace
 
 MAX_FRAME_CHARS = 10_000

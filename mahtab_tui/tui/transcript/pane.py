@@ -35,7 +35,7 @@ from mahtab_tui.tui.terminal_app import RIGHT_BUTTON
 from mahtab_tui.tui.transcript.entry_menu import entry_menu, unavailable_reason
 from mahtab_tui.tui.transcript.fold import output_text
 from mahtab_tui.tui.transcript.marker import can_be_marked
-from mahtab_tui.tui.transcript.output import FRAME_KEY, VALUE_KEY
+from mahtab_tui.tui.transcript.output_lines import FRAME_KEY, VALUE_KEY
 from mahtab_tui.tui.transcript.tables import scroll_table
 from mahtab_tui.tui.transcript.view import TranscriptView
 

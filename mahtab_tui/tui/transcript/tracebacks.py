@@ -21,17 +21,17 @@ _HINT_START = "Hint: "
 ERROR_LEAD = "error"
 """The lead of the first line of the last error."""
 
-LedLine = tuple[OutputLine, str]
+LineWithLead = tuple[OutputLine, str]
 """A line of an output, and its lead: words that are drawn before it, or how it is drawn; empty for
 most. A plain tuple, because a flood of output makes a thousand of them in each frame."""
 
 
-def error_first(lines: list[OutputLine]) -> list[LedLine]:
+def error_first(lines: list[OutputLine]) -> list[LineWithLead]:
     """Reorder a traceback at the end: the error, its frames, then each error that led to it. The first
     line of the last error has the lead `ERROR_LEAD`; that of an earlier one has words."""
     kinds = [line.kind for line in lines]
     start = kinds.index("traceback") if "traceback" in kinds else len(lines)
-    ordered: list[LedLine] = [(line, "") for line in lines]
+    ordered: list[LineWithLead] = [(line, "") for line in lines]
     if start == len(lines):
         return ordered
     # A traceback may have another form, as in IPython.
@@ -51,7 +51,7 @@ def error_first(lines: list[OutputLine]) -> list[LedLine]:
     return ordered + _one_error(block[::-1], lead)
 
 
-def _one_error(block: list[OutputLine], lead: str) -> list[LedLine]:
+def _one_error(block: list[OutputLine], lead: str) -> list[LineWithLead]:
     """Return the lines of one error, without blank lines at its ends: the error, then its frames. lead:
     that of the first line."""
     while block and not block[0].text.strip():

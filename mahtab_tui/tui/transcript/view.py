@@ -36,7 +36,7 @@ from mahtab_tui.tui.rows.row import (
 )
 from mahtab_tui.tui.terminal_app import FRAME_S, RIGHT_BUTTON
 from mahtab_tui.tui.theme import BOLD, REVERSE, Palette, get_palette
-from mahtab_tui.tui.transcript.output import DisplayRows
+from mahtab_tui.tui.transcript.output_lines import DisplayRows
 from mahtab_tui.tui.transcript.picture_rows import MIN_CHART_ROWS, PictureSpace, mark_unreadable
 from mahtab_tui.tui.transcript.viewport import RowPosition, Viewport
 from mahtab_tui.tui.workers import Fetcher
