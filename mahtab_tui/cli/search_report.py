@@ -72,7 +72,7 @@ class Progress:
     def _line(self) -> str:
         """Return the state of the search, as in ``calls: 3 (1 running), model calls: 5, …``."""
         with self._lock:
-            usage = self._tree.used
+            usage = self._tree.usage
             node_count = len(self._tree.nodes)
             counts = self._tree.counts
             running_count = counts.get("thinking", 0) + counts.get("running", 0)

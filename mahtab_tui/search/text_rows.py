@@ -1,97 +1,113 @@
-"""Texts that consist of rows, of CSV or JSON."""
+"""Recognises texts that consist of rows: tables in CSV, and JSON lines."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 _SEPARATORS = (",", ";", "\t", "|")
-"""What may separate the columns of a table."""
-_ROW_HEAD_CHARS = 10_000
-"""Characters of a text in which rows are looked for."""
-_ROW_HEAD_LINES = 4
-"""Lines that must be rows."""
-_SAMPLE_LINES = 20
+"""What may separate the cells of a row of CSV."""
+_HEAD_CHARS = 10_000
+"""Rows are looked for in this many characters at the beginning of a text."""
+_MIN_ROWS = 4
+"""A text has rows if at least this many lines at its beginning are rows."""
+_MAX_SAMPLE_LINES = 20
 """The first values of the columns are read from at most this many lines."""
 
 
 class RowFormat(NamedTuple):
-    """A text that consists of rows."""
+    """The form of the rows of a text."""
 
-    form: str
-    """"CSV" or "JSON lines"."""
+    form: Literal["CSV", "JSON lines"]
     columns: dict[str, str]
     """The first value of each column that is not empty, by the name of the column."""
     code: str
-    """An expression that reads all rows."""
+    """An expression of Python that reads all rows as dictionaries, if `context` is the text."""
     separator: str = ""
-    """What separates the cells of a row of CSV."""
+    """What separates the cells of a row of CSV; empty for JSON."""
 
     def has_cell(self, word: str, text: str) -> bool:
-        """Return whether a word is the whole text of a cell."""
-        cell = f'"{re.escape(word)}"'
+        """Return whether a word is the whole text of a cell.
+
+        Args:
+            word: The word.
+            text: The text that consists of rows.
+        """
+        plain = re.escape(word)
+        cell = f'"{plain}"'
         if self.separator:
-            edge = re.escape(self.separator)
-            cell = rf"(?:^|{edge})(?:{re.escape(word)}|{cell})(?:{edge}|$)"
+            separator = re.escape(self.separator)
+            cell = rf"(?:^|{separator})(?:{plain}|{cell})(?:{separator}|$)"
         return re.search(cell, text, re.MULTILINE) is not None
 
 
 def read_rows(text: str) -> RowFormat | None:
-    """Return the form of a text whose first lines are rows; None for others."""
-    head = text[:_ROW_HEAD_CHARS].splitlines()
-    if len(text) > _ROW_HEAD_CHARS:
+    """Return the form of the rows of a text; None if its first lines are not rows."""
+    lines = text[:_HEAD_CHARS].splitlines()
+    if len(text) > _HEAD_CHARS:
         # The last line may be cut.
-        head.pop()
-    head = head[:_SAMPLE_LINES]
-    if len(head) < _ROW_HEAD_LINES:
+        lines.pop()
+    lines = lines[:_MAX_SAMPLE_LINES]
+    if len(lines) < _MIN_ROWS:
         return None
     for separator in _SEPARATORS:
-        rows = _read_csv(head, separator)
-        if rows is not None:
-            return rows
-    return _read_json_lines(head)
+        row_format = _read_csv(lines, separator)
+        if row_format is not None:
+            return row_format
+    return _read_json_lines(lines)
 
 
-def _read_csv(head: Sequence[str], separator: str) -> RowFormat | None:
-    """Return the form of a table with this separator. head: its first lines."""
-    columns = head[0].split(separator)
+def _read_csv(lines: Sequence[str], separator: str) -> RowFormat | None:
+    """Return the form of a table in CSV; None if the lines do not look like one.
+
+    Args:
+        lines: The first lines of the text, of which the first has the names of the columns.
+        separator: What separates the cells.
+    """
+    columns = lines[0].split(separator)
     if len(columns) < 2 or not all(name.isidentifier() for name in columns):
         return None
-    if any(line.count(separator) != len(columns) - 1 for line in head[:_ROW_HEAD_LINES]):
+    if any(line.count(separator) != len(columns) - 1 for line in lines[:_MIN_ROWS]):
         return None
 
     delimiter = "" if separator == "," else f", delimiter={separator!r}"
     code = f"csv.DictReader(context.splitlines(){delimiter})"
-    sample = [dict(zip(columns, line.split(separator), strict=False)) for line in head[1:]]
-    return RowFormat("CSV", _first_values(sample), code, separator)
+    rows = [dict(zip(columns, line.split(separator), strict=False)) for line in lines[1:]]
+    return RowFormat("CSV", _first_values(rows), code, separator)
 
 
-def _read_json_lines(head: Sequence[str]) -> RowFormat | None:
-    """Return the form of a text with an object in each line. head: its first lines."""
-    sample: list[dict[str, str]] = []
-    for line in head:
+def _read_json_lines(lines: Sequence[str]) -> RowFormat | None:
+    """Return the form of a text with a JSON object in each line; None if the lines do not look like it.
+
+    Args:
+        lines: The first lines of the text.
+    """
+    rows: list[dict[str, str]] = []
+    for line in lines:
         if not line.startswith("{"):
             break
         try:
             values = json.loads(line)
         except (ValueError, RecursionError):
             break
-        sample.append(
-            {str(name): "" if value is None else str(value) for name, value in values.items()}
-        )
-    columns = _first_values(sample)
-    if len(sample) < _ROW_HEAD_LINES or not columns:
+        rows.append({name: _value_text(value) for name, value in values.items()})
+    columns = _first_values(rows)
+    if len(rows) < _MIN_ROWS or not columns:
         return None
     return RowFormat("JSON lines", columns, "map(json.loads, context.splitlines())")
 
 
+def _value_text(value: object) -> str:
+    return "" if value is None else str(value)
+
+
 def _first_values(rows: Sequence[Mapping[str, str]]) -> dict[str, str]:
     """Return the first value of each column that is not empty, in the order of the columns."""
-    values: dict[str, str] = {}
+    first_values: dict[str, str] = {}
     for row in rows:
-        for name, value in row.items():
-            if not values.get(name):
-                values[name] = value
-    return values
+        for column, value in row.items():
+            if not first_values.get(column):
+                first_values[column] = value
+    return first_values

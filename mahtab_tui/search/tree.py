@@ -59,7 +59,7 @@ class SearchTree:
         self.nodes: dict[str, SearchNode] = {}
         self.roots: list[SearchNode] = []
         """The search itself first, then further ones over its text, and nodes whose parent is unknown."""
-        self.used = UsageStats()
+        self.usage = UsageStats()
         """What all calls have used."""
         self.counts: Counter[State] = Counter()
         """The number of nodes in each state."""
@@ -107,11 +107,11 @@ class SearchTree:
         """Note that no more events will come: nodes that have not finished were cut off."""
         for node in self.nodes.values():
             if not node.finished:
-                node.cut = True
-                last_sign = max((turn.begun for turn in node.turns), default=node.begun)
-                self._end(node, "stopped", last_sign - node.begun)
+                node.is_cut_off = True
+                last_sign = max((turn.started_at for turn in node.turns), default=node.started_at)
+                self._end(node, "stopped", last_sign - node.started_at)
         for question in self.questions.values():
-            question.fan_out.asks = False
+            question.fan_out.is_waiting = False
             self.structure_version += 1
         self.questions.clear()
 
@@ -126,21 +126,21 @@ class SearchTree:
             query=shortened(record.text),
             kind=record.kind,
             depth=0 if parent is None else parent.depth + 1,
-            begun=record.time,
+            started_at=record.time,
             model=record.model,
             spans=record.spans,
-            chars=record.chars,
-            index=record.index,
+            text_chars=record.chars,
+            part_index=record.index,
         )
         self.nodes[record.node] = node
         siblings = self.roots if parent is None else parent.children
         siblings.append(node)
         if parent is not None and record.batch is not None:
-            _join_fan_out(node, _get_batch(parent, record.batch), record.of)
+            _join_fan_out(node, _get_fan_out(parent, record.batch), record.of)
 
         self.counts[node.state] += 1
         for ancestor in _ancestors(node):
-            ancestor.alive += 1
+            ancestor.running_descendants += 1
         self.structure_version += 1
         self.depth = max(self.depth, node.depth)
 
@@ -148,9 +148,9 @@ class SearchTree:
         """Set the state of a node that has not ended, and count it."""
         if node.state == state or node.finished:
             return
-        if node.batch is not None and node.batch.slots.get(node.index) is node:
-            node.batch.counts[node.state] -= 1
-            node.batch.counts[state] += 1
+        if node.fan_out is not None and node.fan_out.nodes_by_part.get(node.part_index) is node:
+            node.fan_out.counts[node.state] -= 1
+            node.fan_out.counts[state] += 1
         self.counts[node.state] -= 1
         self.counts[state] += 1
         node.state = state
@@ -158,10 +158,10 @@ class SearchTree:
     def _end(self, node: SearchNode, state: State, duration: float) -> None:
         """Note that a node has ended. duration: in seconds."""
         self._set_state(node, state)
-        node.duration = max(0.0, duration)
-        node.back_off = None
+        node.duration_s = max(0.0, duration)
+        node.retry_at = None
         for ancestor in _ancestors(node):
-            ancestor.alive -= 1
+            ancestor.running_descendants -= 1
         self.structure_version += 1
         self._retain_texts(node)
 
@@ -189,7 +189,7 @@ class SearchTree:
             case SearchTurn() | SearchChatStream() if not node.finished:
                 self._fold_turn(node, record)
             case SearchBackOff() if not node.finished:
-                node.back_off = record.time + record.seconds
+                node.retry_at = record.time + record.seconds
                 self._set_state(node, "waiting")
             case SearchFinal() if not node.finished:
                 self._finish(node, record)
@@ -197,20 +197,20 @@ class SearchTree:
     def _finish(self, node: SearchNode, record: SearchFinal) -> None:
         """Take the answer of a node, and note its end."""
         node.answer = shortened(record.text, _MAX_ANSWER_CHARS)
-        node.rests_on = record.spans
+        node.evidence = record.spans
         duration = record.duration
         if duration is None:
-            duration = record.time - node.begun
+            duration = record.time - node.started_at
 
         # A newer version may have written another word.
         self._end(node, _END_STATES.get(record.state, "done"), duration)
 
     def _add_usage(self, node: SearchNode, record: Usage) -> None:
         """Count a model call for its turn, its node, the nodes above, and the search."""
-        totals = [self.used, node.used]
-        totals += [ancestor.used for ancestor in _ancestors(node)]
+        totals = [self.usage, node.usage]
+        totals += [ancestor.usage for ancestor in _ancestors(node)]
         if record.turn is not None:
-            totals.append(self._get_turn(node, record).used)
+            totals.append(self._get_turn(node, record).usage)
         for total in totals:
             total.add(record)
 
@@ -221,42 +221,42 @@ class SearchTree:
             case SearchTurn():
                 node.turn_limit = record.turns or node.turn_limit
                 self._set_state(node, "thinking")
-                node.back_off = None
-            case SearchChatStream() if not turn.whole:
+                node.retry_at = None
+            case SearchChatStream() if not turn.is_complete:
                 if record.fresh:
-                    turn.forget()
+                    turn.drop_answer()
                 turn.append(record.text)
                 self._set_state(node, "thinking")
-                node.back_off = None
+                node.retry_at = None
             case SearchChat():
-                turn.set_words(record.text)
-                turn.cut = record.cut
+                turn.set_answer(record.text)
+                turn.has_dropped_text = record.cut
             case SearchReplIn():
                 turn.code = shortened(record.text)
                 self._set_state(node, "running")
             case SearchReplOut():
                 turn.output = shortened(record.text)
                 turn.status = record.status
-                turn.chars = record.chars or len(record.text)
-                turn.duration = record.duration
+                turn.output_chars = record.chars or len(record.text)
+                turn.duration_s = record.duration
                 self._set_state(node, "thinking")
 
     def _fan_out(self, node: SearchNode, record: SearchFanOut) -> None:
         """Note a question about a fan-out, or its answer."""
-        batch = _get_batch(node, record.batch)
-        self.questions.pop(batch.request, None)
-        batch.request = record.request
-        other_question = self.questions.pop(batch.request, None)
+        fan_out = _get_fan_out(node, record.batch)
+        self.questions.pop(fan_out.request_id, None)
+        fan_out.request_id = record.request
+        other_question = self.questions.pop(fan_out.request_id, None)
         if other_question is not None:
-            other_question.fan_out.asks = False
+            other_question.fan_out.is_waiting = False
 
-        batch.calls = record.calls or 0
-        batch.tokens = record.tokens or 0
-        batch.usd = record.usd
-        batch.asks = record.state == "waiting" and bool(batch.request)
-        batch.refused = record.state == "refused"
-        if batch.asks:
-            self.questions[batch.request] = OpenQuestion(node, batch)
+        fan_out.estimated_calls = record.calls or 0
+        fan_out.estimated_tokens = record.tokens or 0
+        fan_out.estimated_usd = record.usd
+        fan_out.is_waiting = record.state == "waiting" and bool(fan_out.request_id)
+        fan_out.is_refused = record.state == "refused"
+        if fan_out.is_waiting:
+            self.questions[fan_out.request_id] = OpenQuestion(node, fan_out)
         self.structure_version += 1
 
     def _get_turn(self, node: SearchNode, record: _TurnRecord) -> Turn:
@@ -272,20 +272,20 @@ class SearchTree:
         return turn
 
 
-def _get_batch(node: SearchNode, number: object) -> FanOut:
+def _get_fan_out(node: SearchNode, number: object) -> FanOut:
     """Return a fan-out of a node, which is made if it is new."""
-    return node.batches.setdefault(str(number), FanOut(str(number)))
+    return node.fan_outs.setdefault(str(number), FanOut(str(number)))
 
 
-def _join_fan_out(node: SearchNode, batch: FanOut, part_count: int) -> None:
+def _join_fan_out(node: SearchNode, fan_out: FanOut, part_count: int) -> None:
     """Add a node to the fan-out that has started it. part_count: of the whole fan-out."""
-    node.batch = batch
-    batch.of = max(batch.of, part_count)
-    previous = batch.slots.get(node.index)
+    node.fan_out = fan_out
+    fan_out.part_count = max(fan_out.part_count, part_count)
+    previous = fan_out.nodes_by_part.get(node.part_index)
     if previous is not None:
-        batch.counts[previous.state] -= 1
-    batch.slots[node.index] = node
-    batch.counts[node.state] += 1
+        fan_out.counts[previous.state] -= 1
+    fan_out.nodes_by_part[node.part_index] = node
+    fan_out.counts[node.state] += 1
 
 
 def _shorten_texts(node: SearchNode) -> None:

@@ -11,20 +11,23 @@ from mahtab_tui.sandbox.searched_text import TextSpan
 from mahtab_tui.worker.cells.capture import shorten
 
 State = Literal["waiting", "thinking", "running", "done", "partial", "error", "stopped"]
-"""How far a call has come. "partial" means that it gave the best answer it had at a limit."""
+"""The state of a call. It is "thinking" while the model answers, and "running" while its code runs. A call
+that ended at a limit, with the best answer that it had, is "partial"."""
 
 _END_STATES: tuple[State, ...] = ("done", "partial", "error", "stopped")
 FINISHED = frozenset(_END_STATES)
+"""The states of a call that has ended."""
 STATES: tuple[State, ...] = (*_END_STATES, "running", "thinking", "waiting")
+"""All states, in the order in which they are counted for the user."""
 
 MAX_TEXT_CHARS = 40_000
-"""Maximum characters of a turn's words, code or output; of longer texts, both ends are kept."""
+"""Maximum characters of a turn's answer, code or output. Only both ends of a longer text are kept."""
 _LAST_LINE_CHARS = 600
 """The last line of a turn is looked for in this many characters at its end."""
 
 
 def shortened(text: str, max_chars: int = MAX_TEXT_CHARS) -> str:
-    """Return both ends of a text that is longer than a limit."""
+    """Return a text, or both ends of a text that is longer than a limit."""
     return shorten(text, max_chars // 2)
 
 
@@ -33,61 +36,63 @@ class Turn:
     """One answer of the model, and what its code did."""
 
     number: int
-    """From 1."""
-    begun: float = 0.0
+    """The number of the turn, from 1."""
+    started_at: float = 0.0
     """When the model was asked, in seconds since the epoch."""
-    whole: bool = False
-    """Whether the answer has come to its end, so that pieces of it are ignored."""
-    cut: bool = False
-    """Whether text after its code was dropped."""
+    is_complete: bool = False
+    """Whether the answer is complete. Pieces of it that come later are ignored."""
+    has_dropped_text: bool = False
+    """Whether the answer had text after its code, which was dropped."""
     code: str | None = None
+    """The code of the answer; None if it has none, or has not run yet."""
     output: str | None = None
+    """What the code printed; None until it has ended."""
     status: str = ""
-    """How the code ended: a `sandbox.base.TurnStatus`."""
-    chars: int = 0
-    """Characters of the whole output."""
-    duration: float | None = None
-    """Seconds that the code ran; None until it has ended."""
-    used: UsageStats = field(default_factory=UsageStats)
-    """What its model calls took."""
+    """How the code ended: a `sandbox.base.TurnStatus`; empty until it has ended."""
+    output_chars: int = 0
+    """Characters of the whole output, of which `output` may be a part."""
+    duration_s: float | None = None
+    """How long the code ran, in seconds; None until it has ended."""
+    usage: UsageStats = field(default_factory=UsageStats)
+    """What the model calls of this turn have used."""
     version: int = 0
-    """Grows with each change, so that what was drawn of it can be compared."""
-    _pieces: list[str] = field(default_factory=list)
-    _length: int = 0
+    """Grows with each change, so that a drawn turn can be compared."""
+    _answer_pieces: list[str] = field(default_factory=list)
+    _answer_chars: int = 0
     """Characters of the pieces."""
 
     @property
-    def words(self) -> str:
+    def answer(self) -> str:
         """The answer as far as it has come."""
-        if len(self._pieces) > 1:
-            self._pieces = ["".join(self._pieces)]
-        return self._pieces[0] if self._pieces else ""
+        if len(self._answer_pieces) > 1:
+            self._answer_pieces = ["".join(self._answer_pieces)]
+        return self._answer_pieces[0] if self._answer_pieces else ""
 
     def append(self, piece: str) -> None:
-        """Add a piece of the answer, as long as there is room."""
-        if self._length < MAX_TEXT_CHARS:
-            self._pieces.append(piece)
-            self._length += len(piece)
+        """Add a piece of the answer, unless the answer is already too long to be kept whole."""
+        if self._answer_chars < MAX_TEXT_CHARS:
+            self._answer_pieces.append(piece)
+            self._answer_chars += len(piece)
 
-    def forget(self) -> None:
-        """Drop the answer so far, because it starts over."""
-        self._pieces = []
-        self._length = 0
+    def drop_answer(self) -> None:
+        """Drop the answer so far, because the model starts over."""
+        self._answer_pieces = []
+        self._answer_chars = 0
 
-    def set_words(self, words: str) -> None:
+    def set_answer(self, answer: str) -> None:
         """Set the complete answer."""
-        self._pieces = [shortened(words)]
-        self._length = len(words)
-        self.whole = True
+        self._answer_pieces = [shortened(answer)]
+        self._answer_chars = len(answer)
+        self.is_complete = True
 
     @property
     def size(self) -> int:
-        """Characters of its texts."""
-        return len(self.words) + len(self.code or "") + len(self.output or "")
+        """Characters of its answer, code and output that are kept."""
+        return len(self.answer) + len(self.code or "") + len(self.output or "")
 
     def shorten(self, max_chars: int) -> None:
-        """Shorten each of its texts."""
-        self.set_words(shortened(self.words, max_chars))
+        """Shorten the answer, the code and the output to a number of characters each."""
+        self.set_answer(shortened(self.answer, max_chars))
         if self.code is not None:
             self.code = shortened(self.code, max_chars)
         if self.output is not None:
@@ -100,29 +105,31 @@ class FanOut:
     """Sub-calls that one step of a node's code makes together."""
 
     id: str
-    of: int = 0
-    """How many parts there are, started or not."""
-    slots: dict[int, SearchNode] = field(default_factory=dict)
-    """Its nodes by their number, from 0."""
+    part_count: int = 0
+    """The number of its parts, whether they have started or not."""
+    nodes_by_part: dict[int, SearchNode] = field(default_factory=dict)
+    """The nodes of the parts that have started, by the index of the part."""
     counts: Counter[State] = field(default_factory=Counter)
-    request: str = ""
-    """Id of the question whether it may run."""
-    asks: bool = False
-    """Whether the user has not answered that question yet."""
-    refused: bool = False
+    """The number of these nodes in each state."""
+    request_id: str = ""
+    """The id of the question whether it may run; empty if there was no question."""
+    is_waiting: bool = False
+    """Whether it waits for the user's answer to that question."""
+    is_refused: bool = False
     """Whether the user has answered that it may not run."""
-    calls: int = 0
-    """Estimated number of model calls, if there was a question; tokens and US dollars are
-    estimates, too."""
-    tokens: int = 0
-    usd: float | None = None
+    estimated_calls: int = 0
+    """How many model calls it may take; 0 if there was no question."""
+    estimated_tokens: int = 0
+    """How many tokens these calls may take together."""
+    estimated_usd: float | None = None
+    """What they may cost together, in US dollars; None if no price is known."""
 
     def count(self, state: State) -> int:
-        """Count its parts in a state; those that have not started are waiting."""
+        """Return the number of its parts in a state. Parts that have not started are waiting."""
         if state != "waiting":
             return self.counts[state]
-        unstarted = max(0, self.of - len(self.slots))
-        return self.counts[state] + unstarted
+        unstarted_count = max(0, self.part_count - len(self.nodes_by_part))
+        return self.counts[state] + unstarted_count
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -131,59 +138,70 @@ class SearchNode:
 
     id: str
     parent: SearchNode | None
+    """The node that has made the call; None for the root."""
     query: str
     kind: str
     """``rlm`` or ``llm``."""
     depth: int
-    """How many calls are above it; 0 for the root."""
-    begun: float
-    """When it began, in seconds since the epoch."""
+    """How many nodes are above it; 0 for the root."""
+    started_at: float
+    """When it started, in seconds since the epoch."""
     model: str = ""
     """The name of the model that answers."""
     spans: tuple[TextSpan, ...] = ()
-    """Places of its text in the root's text; empty if code made the text."""
-    chars: int = 0
+    """Where its text stands in the root's text; empty if code made the text."""
+    text_chars: int = 0
     """Characters of its text."""
-    batch: FanOut | None = None
-    """The fan-out that starts it; None for the root."""
-    index: int = 0
-    """Its number in its fan-out, from 0."""
+    fan_out: FanOut | None = None
+    """The fan-out of which it is a part; None for the root."""
+    part_index: int = 0
+    """The index of its part in this fan-out."""
     state: State = "waiting"
-    back_off: float | None = None
-    """When the next try starts, in seconds since the epoch; None unless the service is busy."""
+    retry_at: float | None = None
+    """When the model is asked again, in seconds since the epoch; None unless the service is busy."""
     turn_limit: int = 0
     """Maximum number of its turns; 0 if that is not known."""
     turns: list[Turn] = field(default_factory=list)
-    used: UsageStats = field(default_factory=UsageStats)
-    """What its model calls and those of its descendants took."""
-    alive: int = 0
-    """How many of its descendants have not ended."""
+    usage: UsageStats = field(default_factory=UsageStats)
+    """What its model calls and those of all nodes below it have used."""
+    running_descendants: int = 0
+    """How many of the nodes below it have not ended."""
     answer: str = ""
-    rests_on: tuple[TextSpan, ...] = ()
-    """Places in the root's text that support the answer."""
-    duration: float | None = None
-    """Seconds from its begin to its end; None until it has ended."""
-    cut: bool = False
+    """The answer, or why there is none; empty until it has ended."""
+    evidence: tuple[TextSpan, ...] = ()
+    """The places in the root's text that support the answer."""
+    duration_s: float | None = None
+    """How long it took, in seconds; None until it has ended."""
+    is_cut_off: bool = False
     """Whether the search's events ended before it did."""
     children: list[SearchNode] = field(default_factory=list)
-    batches: dict[str, FanOut] = field(default_factory=dict)
-    """Its fan-outs by their ids."""
+    fan_outs: dict[str, FanOut] = field(default_factory=dict)
+    """The fan-outs that its code has made, by their ids."""
     version: int = 0
-    """Grows with each change, so that what was drawn of it can be compared."""
+    """Grows with each change, so that a drawn node can be compared."""
 
     @property
     def finished(self) -> bool:
-        """Whether it has ended, in whatever way."""
+        """Whether it has ended, in whatever state."""
         return self.state in FINISHED
 
-    def elapsed(self, now: float) -> float:
-        """Return how many seconds it has taken. now: in seconds since the epoch."""
-        if self.duration is not None:
-            return self.duration
-        return max(0.0, now - self.begun)
+    def elapsed_s(self, now: float) -> float:
+        """Return how many seconds it took, or has taken so far.
+
+        Args:
+            now: The time, in seconds since the epoch.
+        """
+        if self.duration_s is not None:
+            return self.duration_s
+        return max(0.0, now - self.started_at)
 
     def turn_label(self, number: int, form: str) -> str:
-        """Return a turn's number as text. form: formats the number and the limit of turns."""
+        """Return the number of a turn as text; empty if the limit of turns is not known.
+
+        Args:
+            number: The number of the turn, from 1; 0 before the first.
+            form: A format string for the number and the limit, such as ``{}/{}``.
+        """
         if not self.turn_limit or not number:
             return ""
         # After the last turn, the model is asked once more for an answer.
@@ -193,12 +211,12 @@ class SearchNode:
 
     @property
     def last_line(self) -> str:
-        """The last line of the newest turn that says something: of its code while that runs, or of
-        the answer."""
+        """The last line of the newest turn that says something: of its code while that runs, or else
+        of its answer."""
         if not self.turns:
             return ""
         turn = self.turns[-1]
-        text = turn.code if self.state == "running" and turn.code else turn.words
+        text = turn.code if self.state == "running" and turn.code else turn.answer
         for line in reversed(text[-_LAST_LINE_CHARS:].splitlines()):
             line = line.strip()
             if line and not line.startswith("```"):

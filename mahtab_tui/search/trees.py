@@ -73,15 +73,15 @@ class Trees:
         if not running:
             return None
 
-        batches: list[FanOut] = []
+        fan_outs: list[FanOut] = []
         for tree in running:
             for root in tree.roots:
-                batches += root.batches.values()
+                fan_outs += root.fan_outs.values()
         return SearchProgress(
-            begun=min(tree.roots[0].begun for tree in running),
-            calls=sum(tree.used.calls for tree in running),
-            finished=sum(batch.count(state) for batch in batches for state in FINISHED),
-            parts=sum(batch.of for batch in batches),
+            begun=min(tree.roots[0].started_at for tree in running),
+            calls=sum(tree.usage.calls for tree in running),
+            finished=sum(fan_out.count(state) for fan_out in fan_outs for state in FINISHED),
+            parts=sum(fan_out.part_count for fan_out in fan_outs),
         )
 
     def fold(self, records: Sequence[Record]) -> bool:

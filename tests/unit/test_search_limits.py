@@ -135,15 +135,17 @@ def test_prices_weight_output_and_remember_the_highest_rate() -> None:
     estimates.add_call(1_000, 300, None)
     estimates.add_call(1_000, 100, 0.1)
     dearest = (1_000 + 5 * 300) * 0.3 / (1_000 + 5 * 100)
-    assert estimates.max_usd(4_000, usd_left=1.0) == pytest.approx(2 * dearest)
-    assert estimates.max_usd(4_000, usd_left=60.0) == 10.0, "three calls allow for six at a time"
+    assert estimates.max_usd(4_000, remaining_usd=1.0) == pytest.approx(2 * dearest)
+    assert estimates.max_usd(4_000, remaining_usd=60.0) == 10.0, (
+        "three calls allow for six at a time"
+    )
     usd_per_weighted_token = 0.4 / (2 * (1_000 + 5 * 100))
     estimate = estimates.estimate(4_000, calls=3)
     assert estimate[:2] == (3, 1_000 + 3 * 166)
     assert estimate.usd == pytest.approx((1_000 + 5 * 3 * 166) * usd_per_weighted_token)
     assert Estimates((0.0, 0.0)).estimate(4_000).usd == 0.0
     assert Estimates((0.0, 1e-5)).estimate(4_000).usd == pytest.approx(600 * 1e-5)
-    assert Estimates((1e-6, 5e-6)).max_usd(4_000, usd_left=1.0) == math.inf
+    assert Estimates((1e-6, 5e-6)).max_usd(4_000, remaining_usd=1.0) == math.inf
 
 
 async def look(seat: Seat) -> None:

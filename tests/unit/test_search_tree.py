@@ -57,10 +57,10 @@ def shape(tree: SearchTree) -> list[tuple[Any, ...]]:
             node.id,
             node.state,
             node.answer,
-            node.used,
-            node.alive,
-            node.duration,
-            [(turn.number, turn.whole and turn.words, turn.code) for turn in node.turns],
+            node.usage,
+            node.running_descendants,
+            node.duration_s,
+            [(turn.number, turn.is_complete and turn.answer, turn.code) for turn in node.turns],
         )
         for node in tree.nodes.values()
     ]
@@ -84,20 +84,20 @@ def check(tree: SearchTree) -> None:
     for root in tree.roots:
         walk(root)
     assert seen_ids == set(tree.nodes)
-    assert all(node.alive == below[node.id] for node in tree.nodes.values())
+    assert all(node.running_descendants == below[node.id] for node in tree.nodes.values())
     states = Counter(node.state for node in tree.nodes.values())
     assert +tree.counts == states
-    assert all((node.duration is not None) == node.finished for node in tree.nodes.values())
+    assert all((node.duration_s is not None) == node.finished for node in tree.nodes.values())
     for node in tree.nodes.values():
         assert len({turn.number for turn in node.turns}) == len(node.turns)
-        for batch in node.batches.values():
-            assert +batch.counts == Counter(slot.state for slot in batch.slots.values())
+        for batch in node.fan_outs.values():
+            assert +batch.counts == Counter(slot.state for slot in batch.nodes_by_part.values())
             assert sum(
                 batch.count(state) for state in ("waiting", "thinking", "running", *FINISHED)
-            ) == max(batch.of, len(batch.slots))
+            ) == max(batch.part_count, len(batch.nodes_by_part))
     for node, batch in tree.questions.values():
-        assert batch.asks
-        assert node.batches[batch.id] is batch
+        assert batch.is_waiting
+        assert node.fan_outs[batch.id] is batch
 
 
 def test_running_search_is_shown() -> None:
@@ -105,12 +105,12 @@ def test_running_search_is_shown() -> None:
     check(tree)
     root = tree.root
     assert root is not None
-    assert (root.state, root.alive, tree.depth) == ("running", 6, 2)
+    assert (root.state, root.running_descendants, tree.depth) == ("running", 6, 2)
     states = [child.state for child in root.children[:6]]
     assert states == ["done", "done", "done", "waiting", "running", "error"]
     assert tree.nodes["1.5.2"].last_line == 'print(*grep("deploy|migrat'
-    assert tree.nodes["1.9"].back_off is not None
-    assert root.used == tree.used
+    assert tree.nodes["1.9"].retry_at is not None
+    assert root.usage == tree.usage
 
 
 def test_finished_search_is_shown() -> None:
@@ -119,23 +119,23 @@ def test_finished_search_is_shown() -> None:
     assert tree.finished
     assert tree.nodes["1.7"].state == "partial"
     assert tree.nodes["1.6"].answer.startswith("The model could not be reached")
-    assert len(tree.nodes["1"].rests_on) == 3
+    assert len(tree.nodes["1"].evidence) == 3
 
 
 def test_fan_out_is_confirmed_and_counted() -> None:
     tree = folded(asking())
     node, batch = tree.questions["q1"]
-    assert (node.id, batch.calls, batch.usd) == ("1.7", 200, 0.68)
+    assert (node.id, batch.estimated_calls, batch.estimated_usd) == ("1.7", 200, 0.68)
     tree = folded(wide())
     assert not tree.questions
-    count = tree.nodes["1.7"].batches["b2"].count
+    count = tree.nodes["1.7"].fan_outs["b2"].count
     assert [count(state) for state in ("done", "error", "thinking", "waiting")] == [177, 3, 12, 8]
 
 
 def test_parts_not_yet_started_are_waiting() -> None:
     scribe = Scribe()
     tree = folded([scribe.begin("1", "q"), scribe.begin("1.1", "q", batch="b", index=0, of=9)])
-    assert tree.nodes["1"].batches["b"].count("waiting") == 9
+    assert tree.nodes["1"].fan_outs["b"].count("waiting") == 9
 
 
 @given(st.integers(0, len(STORY)))
@@ -231,7 +231,7 @@ def test_restarted_answer_is_shown_once() -> None:
     for words, fresh in (("Hello fr", False), ("", True), ("Hello", False)):
         trees.fold([made(tags.RLM_CHAT_STREAM, words, {**about, "fresh": fresh})])
     (root,) = next(iter(trees)).roots
-    assert root.turns[0].words == "Hello"
+    assert root.turns[0].answer == "Hello"
 
 
 @pytest.mark.parametrize("tag", [tags.RLM_FINAL, tags.USAGE, tags.RLM_CHAT_STREAM])

@@ -487,4 +487,4 @@ def test_the_log_of_a_search_is_read() -> None:
         "five and five and five and five",
         5,
     )
-    assert tree.used.calls == 2
+    assert tree.usage.calls == 2

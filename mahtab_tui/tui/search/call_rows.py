@@ -107,7 +107,7 @@ class CallRows:
             code = CodeRows(width, palette, palette.model)
             code.update(turn.code.strip("\n"))
             yield from code
-        if turn.cut:
+        if turn.has_dropped_text:
             note = "Text after its code was dropped: it had not seen the output."
             yield from paragraph([(note, palette.muted)], width, palette.model)
         yield from self._output_rows(turn)
@@ -118,13 +118,13 @@ class CallRows:
         palette = self._palette
         label = self._node.turn_label(turn.number, "turn {} of {}") or f"turn {turn.number}"
         usage = []
-        if turn.used.tokens:
-            usage.append(f"{short_number(turn.used.tokens)} tok")
-        cost = short_cost(turn.used) if turn.used.calls else ""
+        if turn.usage.tokens:
+            usage.append(f"{short_number(turn.usage.tokens)} tok")
+        cost = short_cost(turn.usage) if turn.usage.calls else ""
         if cost:
             usage.append(cost)
-        if turn.duration is not None:
-            usage.append(short_time(turn.duration))
+        if turn.duration_s is not None:
+            usage.append(short_time(turn.duration_s))
         usage_span = ("  ".join(usage), palette.muted)
         label_span = (label.capitalize(), palette.model + BOLD)
         return Row([label_span], palette.model, right=[usage_span])
@@ -148,8 +148,8 @@ class CallRows:
             rows.update()
             for index in range(len(rows)):
                 yield rows[index]
-        if turn.chars > len(text):
-            count = f"{turn.chars:,} characters were printed"
+        if turn.output_chars > len(text):
+            count = f"{turn.output_chars:,} characters were printed"
             yield Row([(count, palette.muted)], palette.hairline)
         failure = _FAILURES.get(turn.status)
         if failure:
@@ -169,10 +169,10 @@ class CallRows:
         for row in self._markdown.document(answer, self._width, style):
             yield CallRow(row)
 
-        if node.rests_on:
-            places = format_count(len(node.rests_on), "place")
+        if node.evidence:
+            places = format_count(len(node.evidence), "place")
             yield CallRow(Row([(f"rests on {places} of the text", palette.muted)], style))
-        for start, end in node.rests_on[:MAX_EVIDENCE_SPANS]:
+        for start, end in node.evidence[:MAX_EVIDENCE_SPANS]:
             position = (f"{start:,}–{end:,}", palette.text)
             size = (f"   {end - start:,} characters", palette.muted)
             yield CallRow(
@@ -184,11 +184,11 @@ class CallRows:
 def _prose(turn: Turn) -> str:
     """Return what the model wrote before its code."""
     if turn.code is None:
-        return turn.words
-    text, fence, _ = turn.words.partition("```")
+        return turn.answer
+    text, fence, _ = turn.answer.partition("```")
     if fence:
         return text
     code = turn.code.strip()
     if code:
-        return turn.words.partition(code)[0]
+        return turn.answer.partition(code)[0]
     return text

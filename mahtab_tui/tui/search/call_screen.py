@@ -40,7 +40,7 @@ def heading(node: SearchNode, now: float) -> Content:
     """Return the call's number and state. now: the time in seconds, for the animation."""
     mark = node_mark(node, now)
     state: str = "failed" if node.state == "error" else node.state
-    if node.cut:
+    if node.is_cut_off:
         state += ", cut off"
     call = "call " + node.id.replace(".", " › ")
     return Content.assemble(
@@ -50,7 +50,7 @@ def heading(node: SearchNode, now: float) -> Content:
 
 def usage_text(node: SearchNode, now: float, max_width: int) -> str:
     """Show what a call and its descendants used; the first facts go if the width is too small."""
-    usage = node.used
+    usage = node.usage
     turn = ""
     if node.turns and node.kind != "llm":
         turn = node.turn_label(node.turns[-1].number, "turn {} of {}")
@@ -58,7 +58,7 @@ def usage_text(node: SearchNode, now: float, max_width: int) -> str:
     tokens = f"{short_number(usage.tokens)} tok"
     facts = [one_line(node.model), turn, calls, tokens, short_cost(usage)]
     facts = [fact for fact in facts if fact]
-    facts.append(short_time(node.elapsed(now)))
+    facts.append(short_time(node.elapsed_s(now)))
     while len(facts) > 1 and len(" · ".join(facts)) > max_width:
         del facts[0]
     return " · ".join(facts)
@@ -88,7 +88,7 @@ class NodeScreen(Dialog[None], NodeActions):
             return control.text(tree.id, start, end) or ""
 
         if tree.root is not None and control.text(tree.id, 0, 1) is not None:
-            source = PagedText(read, tree.root.chars)
+            source = PagedText(read, tree.root.text_chars)
         self._call_pane = CallPane(node)
         self._text = TextPane(source, node.spans)
         self._clock = clock
@@ -134,7 +134,7 @@ class NodeScreen(Dialog[None], NodeActions):
         versions = (node.version, self._tree.structure_version)
         has_changed = versions != self._drawn_versions
         # Times go on while the call or one of its sub-calls runs.
-        if has_changed or not node.finished or node.alive:
+        if has_changed or not node.finished or node.running_descendants:
             title = heading(node, now)
             self.query_one("#node-crumbs", Static).update(title)
             available_width = self.app.size.width - title.cell_length - 5
@@ -143,7 +143,7 @@ class NodeScreen(Dialog[None], NodeActions):
         if has_changed:
             self._drawn_versions = versions
             self._call_pane.refresh_view()
-            self._text.rows.show_evidence(node.rests_on)
+            self._text.rows.show_evidence(node.evidence)
 
     def action_leave(self) -> None:
         if not self._text.leave_search():

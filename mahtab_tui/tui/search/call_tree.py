@@ -21,6 +21,7 @@ class TreeBranchMarks(NamedTuple):
     """How the tree's structure is drawn before a line."""
 
     own: str
+    """What stands before the line itself."""
     below: str
     """What stands before the lines of the calls below it."""
 
@@ -30,23 +31,32 @@ _LAST_BRANCH = TreeBranchMarks("└ ", "  ")
 
 
 class CallTree:
-    """The visible lines of all trees, and the cursor. Finished nodes are collapsed."""
+    """The visible lines of all trees, and the cursor.
+
+    Nodes that have ended are collapsed, unless the user has expanded them.
+    """
 
     drawing: CallDrawing
     """Set by `lay_out`, before anything is drawn."""
 
     def __init__(self, trees: Trees, clock: Callable[[], float]) -> None:
+        """
+        Args:
+            trees: The searches, the newest first.
+            clock: Returns the time in seconds since the epoch.
+        """
         self.lines: list[CallLine] = []
         self.focused = False
         self._trees = trees
         self._clock = clock
-        self._structure = -1
-        """The trees' count of changes to their structure when the lines were made."""
+        self._arranged_version = -1
+        """The version of the trees' structure for which the lines were made."""
         self._cursor: LineKey | None = None
+        """The chosen line; None if the user has chosen none."""
         self._rows_by_key: dict[LineKey, int] = {}
-        """Where the lines are that can be chosen."""
+        """The indexes of the lines that can be chosen."""
         self._open_by_key: dict[LineKey, bool] = {}
-        """What the user has expanded or collapsed; for all others, a default holds."""
+        """Whether lines that the user has expanded or collapsed are open. Others have a default."""
 
     def lay_out(self, width: int, palette: Palette) -> None:
         """Set the width of the pane in columns, and its colours."""
@@ -60,6 +70,7 @@ class CallTree:
         return Row(self.drawing.spans(self.lines[index], self._clock()))
 
     def title(self) -> Row:
+        """Draw the title of the pane, with the headings of the columns if there are lines."""
         palette = self.drawing.palette
         style = palette.person + BOLD if self.focused else palette.muted
         spans: list[Span] = [(f"RECURSION{focus_words(self.focused)}", style)]
@@ -73,13 +84,13 @@ class CallTree:
 
     @property
     def outdated(self) -> bool:
-        """Whether the trees have other lines than when these were made."""
-        return self._trees.structure_version != self._structure
+        """Whether the trees have changed so that `arrange` would make other lines."""
+        return self._trees.structure_version != self._arranged_version
 
     def arrange(self) -> None:
-        """Make the lines; the cursor of a line that is gone moves to the nearest one."""
+        """Make the lines. If the chosen line is gone, choose the nearest one."""
         old_cursor = self.cursor
-        self._structure = self._trees.structure_version
+        self._arranged_version = self._trees.structure_version
         self.lines = self._make_lines()
         self._rows_by_key = {}
         for row, line in enumerate(self.lines):
@@ -89,11 +100,13 @@ class CallTree:
             self.go_near(old_cursor)
 
     def set_open(self, line: CallLine, open: bool) -> None:
+        """Choose a line, and expand or collapse it if it can be. `arrange` makes the lines then."""
         self._cursor = line.key
         if line.open is not None:
             self._open_by_key[line.key] = open
 
     def _make_lines(self) -> list[CallLine]:
+        """Return the lines of all trees, with gaps between trees that are open."""
         lines: list[CallLine] = []
         for index, tree in enumerate(self._trees):
             if tree.root is None:
@@ -108,6 +121,7 @@ class CallTree:
     def _tree_lines(
         self, tree: SearchTree, root: SearchNode, *, is_newest: bool
     ) -> Iterator[CallLine]:
+        """Yield the lines of a tree. The newest tree is open, and so are those that go on."""
         is_open = self._open_by_key.get((tree.id, root.id), is_newest or not tree.finished)
         yield CallLine("root", tree, root, open=is_open)
         if not is_open:
@@ -120,19 +134,25 @@ class CallTree:
             yield from self._node_lines(tree, additional_root, "", is_last=True)
 
     def _lines_below(self, tree: SearchTree, node: SearchNode, prefix: str) -> Iterator[CallLine]:
-        """Yield the lines of a node's calls. prefix: what is drawn before them."""
-        # A large fan-out stands for its parts, where the first of them would be.
+        """Yield the lines of the calls that a node has made.
+
+        Args:
+            tree: The tree of the node.
+            node: The node.
+            prefix: What is drawn before these lines of the tree's structure.
+        """
+        # One line stands for a large fan-out, where its first part would be.
         items: dict[str, SearchNode | FanOut] = {}
         for child in node.children:
-            batch = child.batch
-            if batch is None or batch.of <= MAX_SEPARATE_PARTS:
+            fan_out = child.fan_out
+            if fan_out is None or fan_out.part_count <= MAX_SEPARATE_PARTS:
                 items[child.id] = child
             else:
-                items.setdefault(f"/{batch.id}", batch)
+                items.setdefault(f"/{fan_out.id}", fan_out)
         # A fan-out that waits for the user has no children yet.
-        for batch in node.batches.values():
-            if batch.asks and not batch.slots:
-                items[f"/{batch.id}"] = batch
+        for fan_out in node.fan_outs.values():
+            if fan_out.is_waiting and not fan_out.nodes_by_part:
+                items[f"/{fan_out.id}"] = fan_out
 
         last_index = len(items) - 1
         for index, item in enumerate(items.values()):
@@ -140,39 +160,40 @@ class CallTree:
             if isinstance(item, SearchNode):
                 yield from self._node_lines(tree, item, prefix, is_last=is_last)
             else:
-                yield from self._batch_lines(tree, node, item, prefix, is_last=is_last)
+                yield from self._fan_out_lines(tree, node, item, prefix, is_last=is_last)
 
     def _node_lines(
         self, tree: SearchTree, node: SearchNode, prefix: str, *, is_last: bool
     ) -> Iterator[CallLine]:
+        """Yield the line of a node, and the lines below it if it is open."""
         is_open = None
-        if node.children or node.batches:
-            is_at_work = not node.finished or bool(node.alive)
+        if node.children or node.fan_outs:
+            is_at_work = not node.finished or bool(node.running_descendants)
             is_open = self._open_by_key.get((tree.id, node.id), is_at_work)
         branch = _LAST_BRANCH if is_last else _BRANCH
         yield CallLine("node", tree, node, prefix + branch.own, open=is_open)
         if is_open:
             yield from self._lines_below(tree, node, prefix + branch.below)
 
-    def _batch_lines(
-        self, tree: SearchTree, node: SearchNode, batch: FanOut, prefix: str, *, is_last: bool
+    def _fan_out_lines(
+        self, tree: SearchTree, node: SearchNode, fan_out: FanOut, prefix: str, *, is_last: bool
     ) -> Iterator[CallLine]:
         """Yield the line of a fan-out, and those of its parts if it is open."""
         is_open = None
-        if batch.slots:
-            is_open = self._open_by_key.get((tree.id, f"{node.id}/{batch.id}"), False)
+        if fan_out.nodes_by_part:
+            is_open = self._open_by_key.get((tree.id, f"{node.id}/{fan_out.id}"), False)
         branch = _LAST_BRANCH if is_last else _BRANCH
-        yield CallLine("batch", tree, node, prefix + branch.own, batch, open=is_open)
+        yield CallLine("fan_out", tree, node, prefix + branch.own, fan_out, open=is_open)
         if not is_open:
             return
-        last_slot = max(batch.slots)
-        for slot, part in sorted(batch.slots.items()):
-            is_last_part = slot == last_slot
-            yield from self._node_lines(tree, part, prefix + branch.below, is_last=is_last_part)
+        last_part = max(fan_out.nodes_by_part)
+        for part, part_node in sorted(fan_out.nodes_by_part.items()):
+            below = prefix + branch.below
+            yield from self._node_lines(tree, part_node, below, is_last=part == last_part)
 
     @property
     def cursor(self) -> int:
-        """The index of the chosen line; 0 if there is none."""
+        """The index of the chosen line; 0 if none is chosen."""
         if self._cursor is None:
             return 0
         return self._rows_by_key.get(self._cursor, 0)
@@ -185,10 +206,11 @@ class CallTree:
         return None
 
     def choose(self, key: LineKey) -> None:
+        """Choose the line with this key, as soon as there is one."""
         self._cursor = key
 
     def step(self, step: int) -> None:
-        """Go to the next (1) or previous (-1) line that can be chosen."""
+        """Choose the next line (1) or the previous one (-1), if there is one that can be chosen."""
         end = len(self.lines) if step > 0 else -1
         for row in range(self.cursor + step, end, step):
             if self.lines[row].can_be_chosen:
@@ -196,17 +218,18 @@ class CallTree:
                 return
 
     def go_near(self, target_row: int) -> None:
-        """Go to the line nearest to a row that can be chosen."""
+        """Choose the line that is nearest to a row."""
         if self._rows_by_key:
             row = min(self._rows_by_key.values(), key=lambda row: abs(row - target_row))
             self._cursor = self.lines[row].key
 
     def go_to_parent(self) -> None:
-        """Go to the node above the chosen line; from a part of a fan-out, to the fan-out's line."""
+        """Choose the node above the chosen line; for a part of a fan-out, the line of the fan-out, if it
+        has one."""
         line = self.line
         if line is None:
             return
-        if line.kind == "batch":
+        if line.kind == "fan_out":
             self.choose((line.tree.id, line.node.id))
             return
         parent = line.node.parent
@@ -214,9 +237,9 @@ class CallTree:
             return
 
         parent_key = (line.tree.id, parent.id)
-        batch = line.node.batch
-        if batch is not None:
-            batch_key = (line.tree.id, f"{parent.id}/{batch.id}")
-            if batch_key in self._rows_by_key:
-                parent_key = batch_key
+        fan_out = line.node.fan_out
+        if fan_out is not None:
+            fan_out_key = (line.tree.id, f"{parent.id}/{fan_out.id}")
+            if fan_out_key in self._rows_by_key:
+                parent_key = fan_out_key
         self.choose(parent_key)

@@ -61,7 +61,7 @@ class NodeActions(Widget):
         if selection is None:
             return
         # A finished call may still have running calls below it.
-        if selection.node.finished and not selection.node.alive:
+        if selection.node.finished and not selection.node.running_descendants:
             self.app.notify("This call has already ended.")
         else:
             self.control.stop(selection.tree.id, selection.node.id)
@@ -200,7 +200,7 @@ class SearchTreePane(RowsView, NodeActions, can_focus=True):
     def _click_line(self, line: CallLine, event: Click) -> None:
         """Choose a line, and open it, expand or collapse it, or show its menu."""
         self._view.choose(line.key)
-        if line.kind == "batch":
+        if line.kind == "fan_out":
             self._set_open(line, not line.open)
             return
         if event.button == RIGHT_BUTTON:
@@ -215,7 +215,7 @@ class SearchTreePane(RowsView, NodeActions, can_focus=True):
 
     def action_menu(self) -> None:
         line = self._view.line
-        if line is not None and line.kind == "batch":
+        if line is not None and line.kind == "fan_out":
             self._set_open(line, not line.open)
         else:
             self.open_menu(NODE_MENU)
