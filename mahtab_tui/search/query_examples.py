@@ -122,7 +122,7 @@ def start_query(query: str, text: SearchedText, rows: RowFormat | None) -> Query
     )
     if computing:
         return QueryStart(section, computing)
-    if query_lines.complete and query_lines.lines == 1:
+    if query_lines.has_whole_query and query_lines.complete_line_count == 1:
         step = _ANSWER_AT_ONCE_STEP.format(number=_complete_line_number(query_lines))
         return QueryStart(section, step)
     return QueryStart(section, _example_of_printing(query_lines))
@@ -161,7 +161,7 @@ def _word_counts(query_lines: QueryLines, *, is_whole: bool) -> str:
     sentence = f"Number of lines with words of the query{part}: {counts}"
     if len(query_lines.words) == 1:
         return f"{sentence}."
-    return f"{sentence}; with all of these in one line: {query_lines.lines:,}."
+    return f"{sentence}; with all of these in one line: {query_lines.complete_line_count:,}."
 
 
 def _complete_line_number(query_lines: QueryLines) -> int:
