@@ -1,5 +1,8 @@
-"""Applies the user's rules to code. `deny` and `ask` are a convenience, not a protection, because
-code can call functions by other names."""
+"""Applies the user's rules to code of the model and of agents.
+
+Rules that deny or ask are a convenience and not a protection, because code can call functions by other
+names.
+"""
 
 from __future__ import annotations
 
@@ -26,32 +29,32 @@ class Verdict(NamedTuple):
     """What the rules say about code."""
 
     action: Literal["deny", "ask", "allow", "lock", ""]
-    """`lock`: it may run in a locked fork; empty if no rule applies."""
+    """`lock` means that the code may run in a locked fork. Empty if no rule applies."""
     rule: str = ""
     """The text of the deciding rule; empty if no rule applies."""
     reason: str = ""
-    """Why it asks, as a clause; empty if the rule says so."""
+    """A clause that says why the user is asked, unless the rule itself says so."""
 
 
 class CodeRules:
-    """Decides about code of the model or of an agent."""
+    """Decides whether code of the model or of an agent may run."""
 
     def __init__(
         self, info: SessionInfo, kernel: Kernel, means_same: Callable[[str], bool]
     ) -> None:
-        """Store what the decisions depend on.
-
+        """
         Args:
-            info: The session's rules.
+            info: The session's information, which has the rules.
             kernel: The kernel in which the code would run.
-            means_same: Returns whether a dotted name still stands for what the user called by it,
-                as far as is known without asking the kernel.
+            means_same: Gets a dotted name, and returns whether it still stands for what the user called
+                by it, as far as that is known without asking the kernel.
         """
         self._info = info
         self._kernel = kernel
         self._means_same = means_same
         self._lock_obstacle: str | None = None
-        """Why code cannot run in a locked fork; None if not yet checked."""
+        """A clause that says why code cannot run in a locked fork; empty if it can, and None until the
+        kernel was asked."""
 
     def clear_code(
         self,
@@ -64,23 +67,26 @@ class CodeRules:
         planning: bool = False,
         can_ask: bool = True,
     ) -> Permission:
-        """Decide whether code may run, and wait for that. Code that may only run in a locked fork
-        runs there at once, which tells whether it needs more.
+        """Decide whether code may run, and run it if it may do so in a locked fork.
+
+        Waits for the kernel, and for the fork.
 
         Args:
             code: The code.
-            run_in_fork: Runs the code in a locked fork, and returns what it needs beyond the lock,
-                as a clause; empty if it has done its work.
-            author: Who wants to run it, for the reason.
+            run_in_fork: Runs the code in a locked fork. Returns a clause that says what the code needs
+                that the fork does not allow; empty if the code has done its work.
+            author: Who wants to run the code, for the reason that the user reads.
             private: The private variables that the code uses.
-            trusted: Whether its author need not ask.
-            planning: Whether all code runs in a locked fork that is discarded.
+            trusted: Whether the author may run code without asking, unless a rule forbids it.
+            planning: Whether the code belongs to a plan. Then it runs in a locked fork that is
+                discarded.
             can_ask: Whether a user is there to answer.
 
         Returns:
-            `allow`, `ask` or `deny`; `allow` also for code that has run in a fork.
+            `ask` or `deny`, with the reason, or `allow`. It is also `allow` if the code has already run
+            in a fork.
         """
-        # In a plan, nobody is asked: what would be asked becomes the reason for refusing the code.
+        # For a plan, nobody is asked: what the user would be asked is the reason to refuse the code.
         permission = self.permission(
             code,
             author=author,
@@ -92,14 +98,17 @@ class CodeRules:
         if permission.action == "deny":
             return permission
         if planning:
-            reason = permission.reason or self.lock_obstacle() or run_in_fork("discard")
-            if reason:
-                return Permission("deny", f"{PLAN_REFUSAL} This code may not run yet: {reason}.")
+            refusal = permission.reason or self.lock_obstacle() or run_in_fork("discard")
+            if refusal:
+                return Permission("deny", f"{PLAN_REFUSAL} This code may not run yet: {refusal}.")
             return Permission("allow")
-        if permission.action == "lock":
-            needs = run_in_fork("keep")
-            return self._ask_or_deny(needs, can_ask=can_ask) if needs else Permission("allow")
-        return permission
+        if permission.action != "lock":
+            return permission
+
+        unmet_need = run_in_fork("keep")
+        if unmet_need:
+            return self._ask_or_deny(unmet_need, can_ask=can_ask)
+        return Permission("allow")
 
     def permission(
         self,
@@ -111,7 +120,13 @@ class CodeRules:
         planning: bool = False,
         can_ask: bool = True,
     ) -> Permission:
-        """Decide whether code may run, without running it. The arguments are those of `clear_code`."""
+        """Decide whether code may run, without running it.
+
+        Waits for the kernel. The arguments are the same as for `clear_code`.
+
+        Returns:
+            `allow`, `lock` if it may run in a locked fork, or `ask` or `deny` with the reason.
+        """
         verdict = self.verdict(code)
         if verdict.action == "deny":
             return Permission("deny", f"The user's rule {verdict.rule} forbids it.")
@@ -123,30 +138,39 @@ class CodeRules:
         if planning:
             return Permission("allow")
 
-        # Protected files are safe in a locked fork, which cannot change any file.
+        # Protected files are safe from a locked fork, which cannot change any file.
         will_lock = verdict.action == "lock" and not trusted and not self.lock_obstacle()
-        if not will_lock and (file := self.protected_file(code)):
-            reason = f"it may change {file}, which only code that you approve may do"
-            return self._ask_or_deny(reason, can_ask=can_ask)
-        if not will_lock and (part := self._unreadable_command(code)):
-            reason = f"it may change protected files: {part} does not show which"
-            return self._ask_or_deny(reason, can_ask=can_ask)
+        if not will_lock:
+            danger = self._danger_for_protected_files(code)
+            if danger:
+                return self._ask_or_deny(danger, can_ask=can_ask)
         if trusted or verdict.action == "allow":
             return Permission("allow")
 
         # What remains is code that no rule allows, or that may run in a locked fork.
         if verdict.action != "lock":
             return Permission("ask", self._unused_rule_reason(code))
-        if obstacle := self.lock_obstacle():
+        obstacle = self.lock_obstacle()
+        if obstacle:
             return Permission("ask", f"allow: {READ_ONLY} cannot be enforced here: {obstacle}")
         return Permission("lock")
 
+    def _danger_for_protected_files(self, code: str) -> str:
+        """Return how code may change protected files, as a clause; empty if it does not."""
+        file = self.protected_file(code)
+        if file:
+            return f"it may change {file}, which only code that you approve may do"
+        command_part = self._unreadable_command(code)
+        if command_part:
+            return f"it may change protected files: {command_part} does not show which"
+        return ""
+
     def _ask_or_deny(self, reason: str, *, can_ask: bool) -> Permission:
-        """Return that the user must be asked.
+        """Return that the user must be asked, or if nobody can be, that the code may not run.
 
         Args:
-            reason: Why, as a clause.
-            can_ask: Whether a user is there to answer; if not, the code may not run.
+            reason: A clause that says why.
+            can_ask: Whether a user is there to answer.
         """
         if can_ask:
             return Permission("ask", reason)
@@ -154,25 +178,34 @@ class CodeRules:
         return Permission("deny", sentence)
 
     def verdict(self, code: str) -> Verdict:
-        """Apply the user's rules to code. May ask the kernel."""
+        """Apply the user's rules to code. Waits for the kernel."""
         rules = self._info.rules
         if not rules:
             return Verdict("")
-        return apply_rules(rules, code, self.resolve_paths, lambda name: not self._rebinding(name))
+
+        def does_the_same(name: str) -> bool:
+            return not self._rebinding_reason(name)
+
+        return apply_rules(rules, code, self.resolve_paths, does_the_same)
 
     def _unused_rule_reason(self, code: str) -> str:
-        """Return why a rule that allows this code does not apply, as a clause; empty if there is no
-        such rule."""
+        """Return why a rule does not allow code that it would have allowed before, as a clause.
+
+        It is empty if there is no such rule.
+        """
         call = parse_single_call(code)
         if call is None:
             return ""
-        # A rule that would allow the code, if its name still meant the same.
-        verdict = apply_rules(self._info.rules, code, self.resolve_paths, lambda name: True)
-        return self._rebinding(call.name) if verdict.action == "allow" else ""
+        verdict_before = apply_rules(self._info.rules, code, self.resolve_paths, lambda name: True)
+        if verdict_before.action != "allow":
+            return ""
+        return self._rebinding_reason(call.name)
 
-    def _rebinding(self, name: str) -> str:
-        """Return why a call of a dotted name may not do what the user has allowed, as a clause. It is
-        empty if no unapproved code has changed the name, or a name that its function reads."""
+    def _rebinding_reason(self, name: str) -> str:
+        """Return why a call of a dotted name may not do what the user has allowed, as a clause.
+
+        It is empty if no unapproved code has changed the name, or a name that its function reads.
+        """
         root = name.partition(".")[0]
         if not self._means_same(name):
             return f"code that you have not approved has changed {root}"
@@ -194,7 +227,13 @@ class CodeRules:
         return ""
 
     def resolve_paths(self, texts: Iterable[str]) -> Paths:
-        """Ask the kernel where texts lead if they are used as paths; empty if it does not answer."""
+        """Return the places in the file system to which texts lead if they are used as paths.
+
+        Waits for the kernel.
+
+        Returns:
+            For each text its places; empty if the kernel does not answer.
+        """
         sorted_texts = sorted(texts)
         if not sorted_texts:
             return {}
@@ -205,14 +244,16 @@ class CodeRules:
         return dict(zip(sorted_texts, paths, strict=True))
 
     def protected_file(self, code: str) -> str:
-        """Return the protected file or folder that code may change, as far as its text shows; empty
-        if there is none."""
+        """Return the protected file or folder that code may change, as far as its text shows.
+
+        It is empty if there is none. Waits for the kernel.
+        """
         texts = protected_candidates(code)
         for text in texts:
             if is_protected(text):
                 return text
 
-        # A link or the working folder may lead to one.
+        # A text may lead to such a file from the working folder, or through a link.
         paths = self.resolve_paths(texts)
         for text in texts:
             path = paths.get(text)
@@ -221,8 +262,10 @@ class CodeRules:
         return ""
 
     def _unreadable_command(self, code: str) -> str:
-        """Return the part of a shell command because of which it is not known which files code changes;
-        empty if there is none, or if the kernel keeps programs from protected files."""
+        """Return the part of a shell command that hides which files the command changes.
+
+        It is empty if there is none, or if the kernel keeps programs from changing protected files.
+        """
         part = unreadable_command_part(code)
         if not part:
             return ""
@@ -232,7 +275,10 @@ class CodeRules:
             return part
 
     def lock_obstacle(self) -> str:
-        """Return why code cannot run in a locked fork, as a clause; empty if it can."""
+        """Return why code cannot run in a locked fork, as a clause; empty if it can.
+
+        Waits for the kernel the first time.
+        """
         if self._lock_obstacle is None:
             try:
                 self._lock_obstacle = self._kernel.lock_unavailable_reason
@@ -241,8 +287,13 @@ class CodeRules:
         return self._lock_obstacle
 
     def rules_for(self, code: str) -> tuple[str, ...]:
-        """Return the rule that would let code like this run without asking, if there is one. Asks
-        the kernel nothing, so that the main thread can call this."""
+        """Return the rules to offer to the user so that code like this runs without asking.
+
+        Does not wait for the kernel, so the main thread may call it.
+
+        Returns:
+            One rule, or none if no rule can allow the code.
+        """
         if any(map(is_protected, protected_candidates(code))) or unreadable_command_part(code):
             return ()
         # Offer the general rule first, unless it is set already or cannot be enforced.
@@ -268,13 +319,14 @@ def apply_rules(
     resolve: Callable[[Iterable[str]], Paths],
     means_same: Callable[[str], bool],
 ) -> Verdict:
-    """Apply rules to code: those that deny first, then those that ask, then those that allow.
+    """Return what rules say about code. Rules that deny come first, then rules that ask, then others.
 
     Args:
         rules: The rules.
         code: The code.
-        resolve: Returns where texts lead if they are used as paths.
-        means_same: Returns whether a dotted name still stands for what the user called by it.
+        resolve: Gets texts, and returns where they lead if they are used as paths.
+        means_same: Gets a dotted name, and returns whether it still stands for what the user called by
+            it.
     """
     # In a rule, `read_only` does not name a function, even if the code calls one of that name.
     call_rules = [rule for rule in rules if rule.name != READ_ONLY]
@@ -288,9 +340,10 @@ def apply_rules(
             if rule.action == action and any(rule.matches(call, paths) for call in calls):
                 return Verdict(rule.action, rule.text)
 
-    # What cannot be read may be what the first rule is about.
+    # A part of the code that cannot be read may be what a rule is about.
     limiting_rules = [rule for rule in call_rules if rule.action != "allow"]
-    if limiting_rules and (unread := unread_part(code)):
+    unread = unread_part(code) if limiting_rules else ""
+    if unread:
         rule = limiting_rules[0]
         return Verdict("ask", rule.text, f"the rule {rule.text} may be about it: {unread}")
 
