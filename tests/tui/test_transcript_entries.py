@@ -13,7 +13,7 @@ from textual.widgets import OptionList
 from mahtab_tui.bus import records
 from mahtab_tui.bus.entries import AnswerText
 from mahtab_tui.bus.records import AnswerFigure, Record
-from mahtab_tui.tui.rows import markdown
+from mahtab_tui.tui.rows import markdown_parser
 from mahtab_tui.tui.rows.row import BAR
 from mahtab_tui.tui.screens.dialog import ActionMenu
 from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY, Palette
@@ -123,7 +123,7 @@ def test_of_very_many_short_lines_only_the_two_ends_are_drawn(line: str) -> None
 def test_marks_of_a_long_block_are_not_searched_again_for_each_frame(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    parse = Mock(wraps=markdown.parse)
+    parse = Mock(wraps=markdown_parser.parse)
     monkeypatch.setattr("mahtab_tui.tui.transcript.words_rows.parse", parse)
     text = "".join(f"*a{number}* _b " for number in range(2_000))
     rows = drawn_while_streamed(text, 100)

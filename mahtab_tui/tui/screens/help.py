@@ -21,7 +21,8 @@ from textual.widgets.option_list import Option
 from mahtab_tui.manual import TOPICS, filter_page, page
 from mahtab_tui.tui.commands.declarations import PANE_COMMANDS, PANE_KEYS, PaneCommand
 from mahtab_tui.tui.dialog import Dialog, dialog_box
-from mahtab_tui.tui.rows.markdown import MarkdownRenderer, parse
+from mahtab_tui.tui.rows.markdown import MarkdownRenderer
+from mahtab_tui.tui.rows.markdown_parser import parse
 from mahtab_tui.tui.theme import Palette
 from mahtab_tui.tui.widgets.options import Options
 

@@ -7,7 +7,8 @@ from dataclasses import replace
 from mahtab_tui.bus.entries import AnswerText, describe_doubt
 from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.tui.rows.long_texts import omission_note
-from mahtab_tui.tui.rows.markdown import Block, FigureMarks, MarkdownRenderer, first_line, parse
+from mahtab_tui.tui.rows.markdown import FigureMarks, MarkdownRenderer
+from mahtab_tui.tui.rows.markdown_parser import Block, first_line, parse
 from mahtab_tui.tui.rows.row import Row, Span, fit_text
 from mahtab_tui.tui.theme import BOLD, Palette
 from mahtab_tui.tui.transcript.fold import NotebookText
