@@ -1,4 +1,8 @@
-"""Saves the namespace while the session runs, and restores it in a new kernel."""
+"""Saves the namespace while the session runs, and restores it in a new kernel.
+
+The kernel itself writes its variables to files, and reads them. Variables that share objects are in one
+file. This module decides when, and says which variables are back.
+"""
 
 from __future__ import annotations
 
@@ -17,75 +21,93 @@ from mahtab_tui.kernel.values import KeepResult, NotSaved, SavedFile, SavedNames
 from mahtab_tui.system import Lazy, start_thread
 
 QUIET_S = 1.0
-"""Seconds without another cell before the namespace is saved."""
+"""The namespace is saved when no cell has run for this many seconds."""
 BACKGROUND_WRITE_S = 900.0
-"""Seconds for saving while nobody waits for it."""
+"""Saving may take this many seconds while nobody waits for it."""
 MAX_NAMED_VARIABLES = 5
-"""Variables that were not restored which a sentence names."""
+"""A sentence names at most this many variables that were not restored."""
 
-# Shown in the namespace pane in place of an author.
+# The namespace pane shows these words in place of an author.
 RESTORING = "restoring"
 RESTORED = "restored"
 NOT_SAVED = "not kept"
 
 _WORD = re.compile(r"\w+")
 
+RestoreListener = Callable[[int | None, str | None, Sequence[Change]], object]
+"""Gets the cell that has set some variables, its author, and the changes by which these variables came
+back. Cell and author are None if they are not known."""
+
 
 class NamespaceStore:
-    """Saves the variables of a kernel in files, and restores them in the next kernel."""
+    """Saves the variables of a kernel in files, and restores them in the next kernel.
+
+    Any thread may call the methods.
+    """
 
     def __init__(
         self, log: logging.Logger, kernel: Kernel, last_records: Lazy[dict[str, Namespace]]
     ) -> None:
-        """last_records: the last cell's record for each name that an earlier screen saved. They are
-        made when a thread needs them, because a session may have set very many names."""
+        """
+        Args:
+            log: Gets records of what was restored, and warnings.
+            kernel: The session's kernel.
+            last_records: The record of the last change of each variable that an earlier screen saved,
+                by the variable's name. They are made when a thread needs them, because a session may
+                have set very many variables.
+        """
         self._last_records = last_records
         self._log = log
         self._kernel = kernel
-        self._lock = threading.Condition()
+        self._condition = threading.Condition()
         """Guards the fields below; notified when they change."""
-        self._reading = threading.Lock()
+        self._read_lock = threading.Lock()
         """Held while a file is restored."""
-        self._writing = threading.Lock()
+        self._write_lock = threading.Lock()
         """Held while the namespace is saved."""
-        self._active = False
-        """Whether the kernel has what the files have, so that its variables may replace them."""
-        self._closing = threading.Event()
-        self._write_seconds = BACKGROUND_WRITE_S
-        # Counters of changes: now, at the last attempt to save, and at the last success.
-        self._changes = 0
-        self._changed_at = 0.0
-        """Monotonic time of the newest change, in seconds."""
-        self._attempted_changes = 0
-        self._written_changes = 0
-        self._cells = 0
-        """Cells that run or wait; meanwhile only variables that they mention are restored."""
+
         self._pending_files: dict[str, SavedFile] = {}
-        """Files that are not restored yet, by name."""
-        self._retained_files: list[str] = []
-        """Partly unreadable files, kept for a later kernel."""
-        self._attempted_files: set[str] = set()
-        """Files that were read, or during whose reading the kernel died."""
-        self._missing: dict[str, NotSaved] = {}
-        """Variables that were not restored, by name."""
-        self._restored: list[Variable] = []
+        """The files that are not restored yet, by name."""
+        self._attempted_file_names: set[str] = set()
+        """Files whose restoring has begun and not succeeded, so that a kernel may have died of it."""
+        self._retained_file_names: list[str] = []
+        """Files that could not be restored completely, kept for a later kernel."""
+        self._restored_variables: list[Variable] = []
+        self._missing_by_name: dict[str, NotSaved] = {}
+        """Variables that were not restored."""
         self._code_names: frozenset[str] = frozenset()
-        """Functions and classes, which may use any other variable."""
-        self._last_result = KeepResult()
-        self.restore_listeners: list[
-            Callable[[int | None, str | None, Sequence[Change]], object]
-        ] = []
-        """Called with a cell, None if it is not known, its party, and the changes by which its
-        names came back."""
+        """Names of functions and classes, which may use any other variable."""
+        self.restore_listeners: list[RestoreListener] = []
+        """Called when variables are back."""
+        self._cell_count = 0
+        """How many cells run or wait. Meanwhile only variables that they mention are restored."""
+
+        self._may_write = False
+        """Whether the kernel has all that the files have, so that its variables may replace them."""
+        self._change_count = 0
+        """Grows with each change of the namespace."""
+        self._changed_at = 0.0
+        """When the newest change was made, in seconds of the monotonic clock."""
+        self._attempted_change_count = 0
+        """The count of changes when saving was tried for the last time."""
+        self._written_change_count = 0
+        """The count of changes that are saved."""
+        self._last_written = KeepResult()
+        """What was saved last."""
         self._reported_error = ""
         """The error of the last attempt to save; empty if it succeeded."""
-        self._writer = threading.Thread(target=self._write_changes, name="keep", daemon=True)
+        self._write_timeout_s = BACKGROUND_WRITE_S
+        self._closing = threading.Event()
+        self._writer = threading.Thread(target=self._write_until_closed, name="keep", daemon=True)
 
     # Restoring
 
     def start_restore(self, *, waits: bool = False) -> None:
-        """Restore the saved variables in a new kernel, on a thread. waits: whether to wait until all
-        are restored."""
+        """Restore the saved variables in a new kernel, on a thread.
+
+        Args:
+            waits: Whether to wait until all are restored.
+        """
         if self._closing.is_set():
             return
         try:
@@ -96,13 +118,13 @@ class NamespaceStore:
         if saved is None:
             return
 
-        with self._lock:
+        with self._condition:
             self._reset_files(saved)
             is_first_kernel = self._writer.ident is None
             if is_first_kernel:
                 self._writer.start()
         self.log_pending()
-        if self._pending_files or self._missing:
+        if self._pending_files or self._missing_by_name:
             thread = start_thread("restore", self._restore, self._pending_files)
             if waits:
                 thread.join()
@@ -110,12 +132,12 @@ class NamespaceStore:
             emit(self._log, Restore("The namespace is empty: no variables were saved."))
 
     def resume(self, carried_files: Sequence[str] | None, lost_names: Sequence[str]) -> None:
-        """Resume with a reattached kernel.
+        """Go on with a kernel that an earlier screen has left running, with its variables.
 
         Args:
-            carried_files: Files that the last request to save told the kernel to keep; None if
-                there was no such request.
-            lost_names: Variables that this request named as not restored.
+            carried_files: The names of the files that the last request to save told the kernel to keep;
+                None if there was no such request.
+            lost_names: The variables that this request named as not restored.
         """
         if self._closing.is_set():
             return
@@ -125,10 +147,10 @@ class NamespaceStore:
 
         if carried_files is None:
             carried_files = [file.name for file in saved.files]
-        with self._lock:
-            self._active = True
-            self._retained_files = list(carried_files)
-            self._missing = {
+        with self._condition:
+            self._may_write = True
+            self._retained_file_names = list(carried_files)
+            self._missing_by_name = {
                 value.variable.name: value
                 for value in saved.missing
                 if value.variable.name in lost_names
@@ -140,18 +162,23 @@ class NamespaceStore:
         self.log_pending()
 
     def _reset_files(self, saved: SavedNamespace) -> None:
-        """Start to restore what is saved, except files during whose reading a kernel has died."""
-        fatal_names = self._attempted_files.difference(self._retained_files)
+        """Forget the last kernel, and note what is to be restored in the new one.
+
+        Files that the last kernel was reading when it died are not read again.
+        """
+        fatal_names = self._attempted_file_names.difference(self._retained_file_names)
         fatal_files = [file for file in saved.files if file.name in fatal_names]
         reason = "the kernel ended while reading it"
         lost_values = [
             NotSaved(variable, reason) for file in fatal_files for variable in file.variables
         ]
 
-        self._active = True
-        self._restored = []
-        self._missing = {value.variable.name: value for value in (*saved.missing, *lost_values)}
-        self._retained_files = [file.name for file in fatal_files]
+        self._may_write = True
+        self._restored_variables = []
+        self._missing_by_name = {
+            value.variable.name: value for value in (*saved.missing, *lost_values)
+        }
+        self._retained_file_names = [file.name for file in fatal_files]
         self._pending_files = {file.name: file for file in saved.files if file not in fatal_files}
         self._code_names = frozenset(
             variable.name
@@ -168,12 +195,12 @@ class NamespaceStore:
             for variable in file.variables
         ]
         self._log_changes(RESTORING, pending)
-        self._log_missing(self._missing)
+        self._log_missing(self._missing_by_name)
 
     def before_cell(self, code: str) -> None:
-        """Restore the variables that code mentions, before it runs."""
-        with self._lock:
-            self._cells += 1
+        """Restore the variables that code mentions, before it runs. `after_cell` must follow."""
+        with self._condition:
+            self._cell_count += 1
         if not self._pending_files:
             return
 
@@ -186,28 +213,29 @@ class NamespaceStore:
                 self._restore_file(file)
 
     def after_cell(self) -> None:
-        with self._lock:
-            self._cells -= 1
+        """Note that a cell has ended, and schedule saving."""
+        with self._condition:
+            self._cell_count -= 1
             self._schedule_write()
 
     def _restore(self, pending_files: dict[str, SavedFile]) -> None:
-        """Restore files while no cell runs, and log how many variables are back."""
+        """Restore files one by one while no cell runs, and log how many variables are back."""
         for file in list(pending_files.values()):
-            with self._lock:
-                self._lock.wait_for(lambda: not self._cells)
+            with self._condition:
+                self._condition.wait_for(lambda: not self._cell_count)
             self._restore_file(file)
-        # The dictionary is another one if the kernel was replaced in the meantime.
+        # If the kernel was replaced meanwhile, there is another dictionary.
         if self._pending_files is pending_files:
-            names = [variable.name for variable in self._restored]
-            emit(self._log, Restore(describe_restored(names, list(self._missing.values()))))
+            names = [variable.name for variable in self._restored_variables]
+            emit(self._log, Restore(describe_restored(names, list(self._missing_by_name.values()))))
 
     def _restore_file(self, file: SavedFile) -> None:
         """Restore the variables of a file, unless another thread has done so."""
-        with self._reading:
+        with self._read_lock:
             if self._pending_files.get(file.name) is not file:
                 return
 
-            self._attempted_files.add(file.name)
+            self._attempted_file_names.add(file.name)
             changes: tuple[Change, ...] = ()
             try:
                 result = self._kernel.restore(file)
@@ -217,27 +245,29 @@ class NamespaceStore:
             else:
                 changes = result.changes
                 missing_reasons = dict(result.missing)
-                self._attempted_files.discard(file.name)
+                self._attempted_file_names.discard(file.name)
 
-            restored = [change.variable for change in changes if change.variable is not None]
+            restored_variables = [
+                change.variable for change in changes if change.variable is not None
+            ]
             missing = {
                 variable.name: NotSaved(variable, missing_reasons[variable.name])
                 for variable in file.variables
                 if variable.name in missing_reasons
             }
-            with self._lock:
+            with self._condition:
                 # The kernel may have been replaced while it restored the file.
                 if self._pending_files.pop(file.name, None) is not file:
                     return
                 if missing_reasons:
-                    self._retained_files.append(file.name)
-                self._restored += restored
-                self._missing.update(missing)
+                    self._retained_file_names.append(file.name)
+                self._restored_variables += restored_variables
+                self._missing_by_name.update(missing)
             self._log_restored([replace(change, before=None) for change in changes])
             self._log_missing(missing)
 
     def _log_restored(self, changes: Sequence[Change]) -> None:
-        """Log restored names with the cells that set them, as far as they are known."""
+        """Log restored variables with the cells that set them, as far as these are known."""
         last_records = self._last_records.get()
         unknown_changes: list[Change] = []
         changes_by_cell: dict[tuple[int, str | None, int | None], list[Change]] = {}
@@ -249,16 +279,16 @@ class NamespaceStore:
                 group = (record.cell, record.party, record.guest)
                 changes_by_cell.setdefault(group, []).append(change)
 
-        self._tell_restored(None, None, unknown_changes)
+        self._call_restore_listeners(None, None, unknown_changes)
         self._log_changes(RESTORED, unknown_changes)
         for (cell, party, guest), cell_changes in changes_by_cell.items():
-            self._tell_restored(cell, party, cell_changes)
+            self._call_restore_listeners(cell, party, cell_changes)
             restored = Namespace(
                 changes=tuple(cell_changes), cell=cell, party=party, guest=guest, restored=True
             )
             emit(self._log, restored)
 
-    def _tell_restored(
+    def _call_restore_listeners(
         self, cell: int | None, party: str | None, changes: Sequence[Change]
     ) -> None:
         for listener in self.restore_listeners:
@@ -278,47 +308,55 @@ class NamespaceStore:
     # Saving
 
     def kernel_died(self) -> None:
-        """Stop saving: until `start_restore`, the variables exist only on disk."""
-        with self._lock:
+        """Stop saving, because until `start_restore` the variables exist only in the files."""
+        with self._condition:
             if not self._closing.is_set():
-                self._active = False
+                self._may_write = False
                 self._pending_files = {}
 
     def forget(self) -> None:
         """Drop what is saved, because the user has reset the kernel."""
-        with self._lock:
+        with self._condition:
             self._pending_files = {}
-            self._retained_files = []
-            self._missing = {}
+            self._retained_file_names = []
+            self._missing_by_name = {}
         self.schedule_write()
 
     def follow_changes(self, record: Namespace) -> None:
-        """Remember which record set a name. record: the changes by a cell."""
+        """Remember that a cell has set variables.
+
+        Args:
+            record: The changes that the cell has made.
+        """
         last_records = self._last_records.get()
-        with self._lock:
+        with self._condition:
             for change in record.changes:
-                self._missing.pop(change.name, None)
+                self._missing_by_name.pop(change.name, None)
                 if change.change != "perhaps":
                     last_records[change.name] = record
 
     def schedule_write(self) -> None:
         """Save the namespace once no cell has run for a moment."""
-        with self._lock:
+        with self._condition:
             self._schedule_write()
 
     def _schedule_write(self) -> None:
-        self._changes += 1
+        self._change_count += 1
         self._changed_at = time.monotonic()
-        self._lock.notify_all()
+        self._condition.notify_all()
 
     def close(self, seconds: float) -> None:
-        """Save unsaved changes within a time limit, unless a cell runs."""
-        with self._lock:
-            self._write_seconds = 0.0 if self._cells else seconds
+        """Save what is not saved, unless a cell runs, and save nothing after that.
+
+        Args:
+            seconds: How long to wait for this.
+        """
+        with self._condition:
+            self._write_timeout_s = 0.0 if self._cell_count else seconds
             self._closing.set()
-            self._lock.notify_all()
+            self._condition.notify_all()
         if self._writer.ident is not None:
-            self._writer.join(self._write_seconds)
+            self._writer.join(self._write_timeout_s)
 
     @property
     def can_restore(self) -> bool:
@@ -327,53 +365,60 @@ class NamespaceStore:
 
     @property
     def has_unwritten_changes(self) -> bool:
-        return self._active and self._changes != self._written_changes
+        """Whether the kernel has variables that are not saved yet."""
+        return self._may_write and self._change_count != self._written_change_count
 
     def count_unsaved(self, created_count: int) -> int:
         """Return how many variables would be lost with the kernel.
 
         Args:
-            created_count: Number of variables that cells have created.
+            created_count: How many variables cells have made.
         """
-        if not self._active:
+        if not self._may_write:
             return created_count
-        return min(created_count, self._last_result.missing)
+        return min(created_count, self._last_written.missing)
 
-    def _write_changes(self) -> None:
+    def _write_until_closed(self) -> None:
         """Save changes until the store is closed. Runs on a thread."""
         while True:
-            with self._lock:
-                self._lock.wait_for(
-                    lambda: self._closing.is_set() or self._changes != self._attempted_changes
+            with self._condition:
+                self._condition.wait_for(
+                    lambda: (
+                        self._closing.is_set() or self._change_count != self._attempted_change_count
+                    )
                 )
             # Further changes do not wake this thread, because there may be hundreds a second.
             while (quiet_s := time.monotonic() - self._changed_at) < QUIET_S:
                 if self._closing.wait(QUIET_S - quiet_s):
                     break
             is_last = self._closing.is_set()
-            self.save(self._write_seconds)
+            self.save(self._write_timeout_s)
             if is_last:
                 return
 
     def save(self, seconds: float) -> None:
-        """Save the namespace now if it has changed; waits at most some seconds."""
-        with self._writing:
-            with self._lock:
-                self._attempted_changes = self._changes
+        """Save the namespace now if it has changed, and wait for that.
+
+        Args:
+            seconds: How long to wait at most.
+        """
+        with self._write_lock:
+            with self._condition:
+                self._attempted_change_count = self._change_count
                 if not self.has_unwritten_changes:
                     return
-                changes = self._changes
-                lost_names = list(self._missing)
-                carried_files = [*self._pending_files, *self._retained_files]
+                change_count = self._change_count
+                lost_names = list(self._missing_by_name)
+                carried_files = [*self._pending_files, *self._retained_file_names]
 
             try:
                 result = self._kernel.keep(carried_files, lost_names, seconds)
             except KernelError:
-                # The kernel runs one cell after the other, or has ended.
+                # The kernel is busy with a cell, or has ended.
                 return
             if not result.error:
-                self._written_changes = changes
-                self._last_result = result
+                self._written_change_count = change_count
+                self._last_written = result
             elif result.error != self._reported_error:
                 warn(
                     self._log,
