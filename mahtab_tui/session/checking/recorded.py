@@ -1,4 +1,4 @@
-"""What a check compares with: the cells of a session or a notebook, with their results."""
+"""Reads what a check compares with: the cells of a session or a notebook, with their results."""
 
 from __future__ import annotations
 
@@ -29,15 +29,18 @@ from mahtab_tui.session.checking.foreign_outputs import (
 )
 from mahtab_tui.worker.cells.compiling import bound_names
 
+_KERNEL_ELSEWHERE = "Its kernel is elsewhere: only cells that ran on this machine in a kernel of mahtab-tui can be checked."
+
 
 class CellOutcome(NamedTuple):
     """What a cell has shown, in a form that can be compared."""
 
     text: str
-    """The text without colours; of a traceback, only the exception."""
+    """The output without colours. A traceback in it consists of the exception alone."""
     displays: tuple[tuple[str, str], ...] = ()
-    """MIME type and data of pictures and formatted texts."""
+    """The MIME types and the data of pictures and formatted texts."""
     has_failed: bool = False
+    """Whether the cell has ended with an error."""
     time: float | None = None
     """When it ran, in seconds since the epoch; None if that is not known."""
 
@@ -46,7 +49,8 @@ class VariableChange(NamedTuple):
     """When a variable was changed, and by what."""
 
     cell: int
-    """The cell that has changed it; after an undo, the one that had made what came back."""
+    """The number of the cell that has changed it. After an undo, it is the cell that had made the value
+    which came back."""
     time: float
     """In seconds since the epoch."""
 
@@ -60,41 +64,44 @@ class RecordedCell:
     """A cell, and what it has shown."""
 
     name: str
-    """Such as ``In 3``."""
+    """The name by which the user knows it, such as ``In 3``."""
     number: int
+    """Its number in the session, or its position in the notebook, from 1."""
     code: str
     outcome: CellOutcome
     duration: float = 0.0
-    """In seconds; 0 if it is not known."""
+    """How long it ran, in seconds; 0 if that is not known."""
     is_private: bool = False
     """Whether it uses a private variable."""
     skip_reason: str = ""
-    """Why it cannot run again, as a clause; empty if it can."""
+    """A clause that says why it cannot run again; empty if it can."""
     unknown_reason: str = ""
-    """Why its result cannot be compared, as a clause; empty if it can."""
+    """A clause that says why its result cannot be compared; empty if it can be."""
     is_foreign: bool = False
-    """Whether another program may have written its outputs: its pictures and formatted texts may be
-    others, and it writes errors in another way."""
+    """Whether another program may have written its outputs. Such a program may draw pictures and
+    formatted texts otherwise, and writes errors in another way."""
 
 
 @dataclass(frozen=True)
 class Recording:
-    """The cells that count, in order."""
+    """A session or a notebook, as a check runs it again."""
 
     cells: Sequence[RecordedCell]
+    """The cells that count, in their order."""
     private_names: frozenset[str] = frozenset()
+    """The names of private variables."""
     session: str = ""
     """The id of the session whose saved variables are compared; empty for a notebook."""
     python: str | None = None
-    """The interpreter; None for that of the settings."""
+    """The interpreter that has run the cells; None for the interpreter of the settings."""
     staleness: Staleness | None = None
     """Knows which cells use what others have made; None if that is not known."""
     last_changes: Mapping[str, VariableChange] = field(default_factory=dict)
-    """The last change of each variable."""
+    """The last change of each variable, by its name."""
     unavailable_reason: str = ""
-    """Why it cannot be checked, as a sentence; empty if it can."""
+    """A sentence that says why it cannot be checked; empty if it can be."""
     forgotten_count: int = 0
-    """Cells that would count if the kernel had not been reset after them."""
+    """How many further cells would count if the kernel had not been reset after them."""
 
 
 def make_outcome(
@@ -107,77 +114,86 @@ def make_outcome(
     """Return the outcome of a cell.
 
     Args:
-        parts: Its outputs.
-        has_failed: Whether it has ended with an error; also true if it has a traceback.
+        parts: The parts of its output.
+        has_failed: Whether it has ended with an error. A cell with a traceback has, in any case.
         time: When it ran, in seconds since the epoch; None if that is not known.
-        is_foreign: Whether it is compared with what another program may have written.
+        is_foreign: Whether the outcome is compared with what another program may have written.
     """
     texts: list[str] = []
     displays: list[tuple[str, str]] = []
     for part in parts:
         text = plain(SGR.sub("", collapse(part.text)))
         if part.kind == "traceback":
-            text = first_error_line(text) if is_foreign else _exception(text)
+            text = first_error_line(text) if is_foreign else _without_frames(text)
             has_failed = True
         elif is_foreign:
             text = shared_form(text, part.mime)
         texts.append(text)
-        if part.mime:
-            data = part.data
-            if part.mime not in RICH_TEXT_MIMES:
-                data = "".join(data.split())
-            displays.append((part.mime, data))
+        if part.mime in RICH_TEXT_MIMES:
+            displays.append((part.mime, part.data))
+        elif part.mime:
+            # Programs break the lines of encoded pictures in different places.
+            displays.append((part.mime, "".join(part.data.split())))
     return CellOutcome("".join(texts).rstrip("\n"), tuple(displays), has_failed, time)
 
 
-def _exception(text: str) -> str:
-    """Return a traceback without its frames, which depend on who prints it."""
-    lines = text.rstrip("\n").split("\n")
-    start = max((index + 1 for index, line in enumerate(lines) if LOCATION.match(line)), default=0)
-    # The source of the frame is indented.
-    while start < len(lines) - 1 and start and lines[start][:1].isspace():
-        start += 1
-    # Hints of this program are no part of the error.
+def _without_frames(traceback: str) -> str:
+    """Return the exception of a traceback without the frames, which depend on who prints it."""
+    lines = traceback.rstrip("\n").split("\n")
+    locations = [index for index, line in enumerate(lines) if LOCATION.match(line)]
+    start = 0
+    if locations:
+        start = locations[-1] + 1
+        # The source of the last frame is indented.
+        while start < len(lines) - 1 and lines[start][:1].isspace():
+            start += 1
+    # Hints are added by this program, so they are not part of the exception.
     exception_lines = [line for line in lines[start:] if not line.startswith("Hint: ")]
     return "\n".join(exception_lines) + "\n"
 
 
 def read_session(past: Sequence[Record], session: str) -> Recording:
-    """Return the cells of a session that have run since the kernel was reset, and were not undone, hidden
-    or replaced."""
+    """Return the cells of a session that count.
+
+    They are the cells that have run since the kernel was reset, without those that were undone, hidden
+    or replaced.
+
+    Args:
+        past: The records of the session.
+        session: The id of the session.
+    """
     conversation = ExportedConversation(past)
     try:
         entries = select(conversation).entries
     except NothingToExport:
         entries = []
-    times = {record.cell: record.time for record in past if isinstance(record, records.ReplOut)}
+    end_times = {record.cell: record.time for record in past if isinstance(record, records.ReplOut)}
     nested_cells = _nested_cells(past)
     cells = [
-        _read_cell(entry, times, nested_cells, is_private=conversation.private(entry))
+        _read_cell(entry, end_times, nested_cells, is_private=conversation.private(entry))
         for entry in entries
         if has_run(entry)
     ]
     forgotten_cells = _find_forgotten_cells(past)
     current_cells = [cell for cell in cells if cell.number not in forgotten_cells]
+
     kernels = [record for record in past if isinstance(record, records.KernelRecord)]
-    python = next((kernel.executable for kernel in reversed(kernels) if kernel.executable), None)
-    unavailable_reason = ""
-    if kernels and (kernels[-1].host or kernels[-1].address):
-        unavailable_reason = "Its kernel is elsewhere: only cells that ran on this machine in a kernel of mahtab-tui can be checked."
+    executables = [kernel.executable for kernel in kernels if kernel.executable]
+    is_elsewhere = bool(kernels) and bool(kernels[-1].host or kernels[-1].address)
     return Recording(
-        current_cells,
-        frozenset(conversation.hidden_entries.private),
-        session,
-        python,
-        _follow_variables(past),
-        _find_last_changes(past),
-        unavailable_reason,
-        len(cells) - len(current_cells),
+        cells=current_cells,
+        private_names=frozenset(conversation.hidden_entries.private),
+        session=session,
+        python=executables[-1] if executables else None,
+        staleness=_follow_variables(past),
+        last_changes=_find_last_changes(past),
+        unavailable_reason=_KERNEL_ELSEWHERE if is_elsewhere else "",
+        forgotten_count=len(cells) - len(current_cells),
     )
 
 
 def _find_forgotten_cells(past: Iterable[Record]) -> set[int]:
-    """Return the cells of which a new kernel without variables knows nothing."""
+    """Return the cells before the last reset of the kernel, whose variables are gone."""
     cells: set[int] = set()
     forgotten_cells: set[int] = set()
     for record in past:
@@ -205,14 +221,14 @@ def _nested_cells(past: Iterable[Record]) -> set[int]:
 
 
 def _read_cell(
-    cell: Cell, times: dict[int | None, float], nested_cells: set[int], *, is_private: bool
+    cell: Cell, end_times: dict[int | None, float], nested_cells: set[int], *, is_private: bool
 ) -> RecordedCell:
     """Return a cell of a session.
 
     Args:
-        cell: The cell as the transcript shows it.
-        times: When cells ended, by number, in seconds since the epoch.
-        nested_cells: The cells that ran inside others.
+        cell: The cell, as the transcript shows it.
+        end_times: When each cell ended, in seconds since the epoch, by its number.
+        nested_cells: The numbers of the cells that ran inside others.
         is_private: Whether it uses a private variable.
     """
     assert cell.number is not None
@@ -223,19 +239,19 @@ def _read_cell(
         skip_reason = "it ran inside another cell"
     elif cell.status not in (Status.OK, Status.ERROR):
         skip_reason = f"it did not end by itself ({cell.status or 'no end was recorded'})"
-    # What threads print later is another text each time.
+    # What threads print after the end of the cell is different each time.
     cell.late_output = None
     outcome = make_outcome(
-        outputs(cell), has_failed=cell.status == Status.ERROR, time=times.get(cell.number)
+        outputs(cell), has_failed=cell.status == Status.ERROR, time=end_times.get(cell.number)
     )
     return RecordedCell(
-        f"In {cell.number}",
-        cell.number,
-        cell.code,
-        outcome,
-        cell.duration or 0.0,
-        is_private,
-        skip_reason,
+        name=f"In {cell.number}",
+        number=cell.number,
+        code=cell.code,
+        outcome=outcome,
+        duration=cell.duration or 0.0,
+        is_private=is_private,
+        skip_reason=skip_reason,
     )
 
 
@@ -253,7 +269,7 @@ def _follow_variables(past: Iterable[Record]) -> Staleness:
 
 
 def _find_last_changes(past: Iterable[Record]) -> dict[str, VariableChange]:
-    """Return the last change of each variable."""
+    """Return the last change of each variable, by its name."""
     return {
         change.name: VariableChange(record.cell, record.time)
         for record in past
@@ -270,17 +286,17 @@ def read_cells(notebook: LoadedNotebook) -> Recording:
         if node["cell_type"] != "code" or not code.strip():
             continue
         parts = _notebook_parts(node)
-        # Cells without outputs may have run, which only their number shows.
+        # A cell without outputs may have run, too. Only its number shows that.
         has_run_before = bool(parts) or node.get("execution_count") is not None
         unknown_reason = "the file has no result of it"
         if has_run_before:
             unknown_reason = incomparable_reason(code, parts)
         cells.append(
             RecordedCell(
-                f"Cell {position}",
-                position,
-                code,
-                make_outcome(parts, has_failed=False, is_foreign=True),
+                name=f"Cell {position}",
+                number=position,
+                code=code,
+                outcome=make_outcome(parts, has_failed=False, is_foreign=True),
                 unknown_reason=unknown_reason,
                 is_foreign=True,
             )
@@ -292,7 +308,7 @@ def read_cells(notebook: LoadedNotebook) -> Recording:
 
 
 def _follow_names(cells: Iterable[RecordedCell]) -> Staleness:
-    """Return which cells use names that others bind, as far as their code shows it."""
+    """Return which cells of a notebook use what others have made, as far as their code shows it."""
     staleness = Staleness()
     for cell in cells:
         staleness.start(cell.number, cell.code)
@@ -308,11 +324,11 @@ def _follow_names(cells: Iterable[RecordedCell]) -> Staleness:
 
 
 def _notebook_parts(node: Node) -> list[OutputPart]:
-    """Return the outputs of a cell; of a traceback, whose form depends on the program, only the
-    error."""
+    """Return the parts of a cell's output. The text of a traceback is only its error, because the form of
+    a traceback depends on the program."""
     parts: list[OutputPart] = []
     errors = [output for output in node.get("outputs") or () if _is_error(output)]
-    error_lines = iter(f"{error.get('ename')}: {error.get('evalue')}\n" for error in errors)
+    error_lines = iter([f"{error.get('ename')}: {error.get('evalue')}\n" for error in errors])
     for part in cell_outputs(node):
         if part.kind == "traceback":
             part = part._replace(text=next(error_lines, part.text))
