@@ -1,16 +1,11 @@
-"""Reads inputs with colours, completion and a history, in a prompt that is drawn again while the user
-types."""
+"""The prompt that is drawn again while the user types, with colours, completion and a history."""
 
 from __future__ import annotations
 
 import os
-import re
 import select
 import sys
-import termios
-import tty
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from prompt_toolkit import PromptSession
@@ -21,9 +16,7 @@ from prompt_toolkit.enums import EditingMode
 from prompt_toolkit.filters import Condition, emacs_mode, vi_insert_mode
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.history import History as PromptHistory
-from prompt_toolkit.input.posix_utils import PosixStdinReader
 from prompt_toolkit.input.typeahead import store_typeahead
-from prompt_toolkit.input.vt100 import Vt100Input
 from prompt_toolkit.key_binding import KeyBindings, KeyPress, KeyPressEvent
 from prompt_toolkit.keys import Keys
 from prompt_toolkit.lexers import DynamicLexer, Lexer, PygmentsLexer, SimpleLexer
@@ -35,6 +28,7 @@ from pygments.lexers.python import PythonLexer
 from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.bus.typed_text import INDENT, clean, is_complete, next_indent, prepare_pasted_python
 from mahtab_tui.bus.values import Mode
+from mahtab_tui.linear.keyboard import Keyboard
 from mahtab_tui.linear.line_writer import STYLES
 from mahtab_tui.linear.pictures import PictureDrawer
 from mahtab_tui.linear.prompts import (
@@ -45,7 +39,6 @@ from mahtab_tui.linear.prompts import (
     Typed,
     complete,
 )
-from mahtab_tui.pictures.terminal_answers import TerminalAnswers
 from mahtab_tui.session.open_session import SessionInputHelp
 from mahtab_tui.settings.model import EditorKeys
 from mahtab_tui.store.input_history import History
@@ -64,27 +57,15 @@ CODE_STYLE = Style.from_dict(
     }
 )
 """The terminal's own colours, by the roles that the full screen gives to tokens."""
+# With these marks, the user can go from prompt to prompt in the terminal's scrollback.
 PROMPT_MARK = "\x1b]133;D\x1b\\\x1b]133;A\x1b\\"
-"""Tells the terminal that output has ended, and a prompt begins, so that the user can go from prompt to
-prompt in its scrollback."""
+"""Tells the terminal that output has ended, and that a prompt begins."""
 INPUT_MARK = "\x1b]133;B\x1b\\"
+"""Tells the terminal that the prompt has ended, and that the input begins."""
 OUTPUT_MARK = "\x1b]133;C\x1b\\"
+"""Tells the terminal that the input has ended, and that output begins."""
 VI_MODES = {"navigation": "normal", "insert-multiple": "insert", "replace-single": "replace"}
-"""Words for modes of Vi, by prompt_toolkit's."""
-_ANSWER = re.compile(
-    # Graphics, colours and other strings; attributes, modes and sizes.
-    r"\x1b(?:_G|P[\d!>]|\]\d)[^\x00-\x1f\x7f]{0,4096}(?:\x1b\\|\x07)"
-    r"|\x1b\[[?>=][\d;]*\$?[a-zA-Z]|\x1b\[[\d;]+t"
-)
-"""What a terminal sends only as an answer. prompt_toolkit knows those about the cursor."""
-_ANSWER_START = re.compile(
-    r"\x1b(?:(?:_G|P[\d!>]|\]\d)[^\x00-\x1f\x7f]{0,4096}\x1b?"
-    r"|[_P\]]?|\[(?:[?>=][\d;]{0,64}\$?|[\d;]{0,64}))\Z"
-)
-"""The beginning of an answer, or keys that look like one."""
-_MAX_TYPED_START = 3
-"""Characters of a beginning that a user may have typed, such as `Esc`, `P` and `3`. They are held back
-for half a second."""
+"""The names of Vi's modes that prompt_toolkit calls otherwise, by its names."""
 PROMPT_STYLES = {
     "python": f"ansi{STYLES['person']} bold",
     "ask": f"ansi{STYLES['model']} bold",
@@ -92,7 +73,7 @@ PROMPT_STYLES = {
 
 
 class ModeHistory(PromptHistory):
-    """The inputs of a mode, the newest first. The interface itself adds new ones to the file."""
+    """The inputs of a mode, the newest first. It stores none, because the interface itself does."""
 
     def __init__(self, history: History, mode: Mode) -> None:
         super().__init__()
@@ -129,63 +110,6 @@ class SessionCompleter(Completer):
             )
 
 
-class KeyReader(PosixStdinReader):
-    """Reads what the terminal sends, and takes out answers, however late they come: nobody has typed
-    them."""
-
-    def __init__(self, descriptor: int, answers: TerminalAnswers) -> None:
-        super().__init__(descriptor, encoding=sys.stdin.encoding)
-        self._answers = answers
-        self._answer_start = ""
-        """While answers are waited for: what may be the beginning of one whose end has not come
-        yet."""
-
-    def read(self, count: int = 1024) -> str:
-        typed = _ANSWER.sub(self._take, self._pop_answer_start() + super().read(count))
-        start = _ANSWER_START.search(typed) if self._answers.wait_s else None
-        if start is not None:
-            self._answer_start = start[0]
-        return typed.removesuffix(self._answer_start)
-
-    def pop_typed_start(self) -> str:
-        """Return what is held back, if the user may have typed it."""
-        is_answer = len(self._answer_start) > _MAX_TYPED_START and self._answers.wait_s
-        return "" if is_answer else self._pop_answer_start()
-
-    def _pop_answer_start(self) -> str:
-        answer_start = self._answer_start
-        self._answer_start = ""
-        return answer_start
-
-    def _take(self, answer: re.Match[str]) -> str:
-        self._answers.read(answer[0])
-        return ""
-
-
-class Keyboard(Vt100Input):
-    """The user's keys, without the terminal's answers."""
-
-    def __init__(self, answers: TerminalAnswers) -> None:
-        super().__init__(sys.stdin)
-        self._reader = KeyReader(self.fileno(), answers)
-        self.stdin_reader = self._reader
-
-    def flush_keys(self) -> list[KeyPress]:
-        """Return the keys that are held back, but for the beginning of an answer."""
-        self.vt100_parser.feed(self._reader.pop_typed_start())
-        return super().flush_keys()
-
-    @contextmanager
-    def without_echo(self) -> Iterator[None]:
-        """Let the terminal show nothing of what is sent."""
-        attributes = termios.tcgetattr(self.fileno())
-        tty.setcbreak(self.fileno(), termios.TCSANOW)
-        try:
-            yield
-        finally:
-            termios.tcsetattr(self.fileno(), termios.TCSANOW, attributes)
-
-
 class DrawnPrompt(Prompt):
     """The prompt for Python and questions."""
 
@@ -200,14 +124,15 @@ class DrawnPrompt(Prompt):
         Args:
             input_help: Completes what is typed.
             history: The inputs of all sessions.
-            pictures: Needs to know what the terminal can draw.
-            keys: The setting of this name.
+            pictures: Draws pictures. It needs the terminal's answers, for which this prompt asks.
+            keys: The user's setting for the keys of editors.
         """
         super().__init__()
         self._number = 0
+        """The number of the next cell."""
         self._pictures = pictures
-        self._has_asked = not pictures.should_ask
-        """Whether the terminal need not be asked any more."""
+        self._has_asked_terminal = not pictures.should_ask
+        """Whether the terminal was asked what it can draw, or need not be."""
         self._keys = keys
         self._histories = {mode: ModeHistory(history, mode) for mode in ("python", "ask")}
         self._lexers: dict[str, Lexer] = {
@@ -253,7 +178,7 @@ class DrawnPrompt(Prompt):
         draft = self.draft
         self.draft = ""
         self._prompts.default_buffer.history = self._histories[self.mode]
-        if self._has_asked and not self._pictures.answers.awaited:
+        if self._has_asked_terminal and not self._pictures.answers.awaited:
             text = self._prompts.prompt(default=draft)
         else:
             text = self._read_with_answers(draft)
@@ -261,7 +186,10 @@ class DrawnPrompt(Prompt):
         return Typed(self.mode, text.strip("\n"))
 
     def _read_with_answers(self, draft: str) -> str:
-        """Return the next input, and take the terminal's answers: a cell would read them as input."""
+        """Return the next input, and wait for the terminal's answers.
+
+        A cell that runs then would read late answers as its input.
+        """
         with self._keyboard.without_echo():
             text = ""
             try:
@@ -275,7 +203,7 @@ class DrawnPrompt(Prompt):
             return text
 
     def _wait_for_answers(self) -> None:
-        """Wait for the terminal's answers for a while. Keys are for the next prompt."""
+        """Wait for the terminal's answers for a while. What is typed meanwhile is for the next prompt."""
         keys: list[KeyPress] = []
         try:
             while (wait_s := self._pictures.answers.wait_s) and not self._keyboard.closed:
@@ -289,13 +217,13 @@ class DrawnPrompt(Prompt):
         return line.prompt(one_line(label), is_password=is_hidden)
 
     def _ask_terminal(self, _: Application[str]) -> None:
-        """Ask the terminal once what it can draw, while this prompt reads its answers."""
-        if not self._has_asked:
-            self._has_asked = True
+        """Ask the terminal what it can draw, if it was not asked yet. This prompt reads its answers."""
+        if not self._has_asked_terminal:
+            self._has_asked_terminal = True
             self._send(self._pictures.answers.ask())
 
     def _send(self, sequence: str) -> None:
-        """Write a sequence of our own that shows nothing."""
+        """Write an escape sequence that shows nothing."""
         self._output.write_raw(sequence)
         self._output.flush()
 
@@ -306,7 +234,11 @@ class DrawnPrompt(Prompt):
         self._call(lambda: self._end(Interrupted()))
 
     def _call(self, function: Callable[[], Any]) -> bool:
-        """Call a function in the application soon. Return whether the prompt is there."""
+        """Let the thread of the prompt call a function soon. Any thread may call this.
+
+        Returns:
+            Whether there is a prompt, and so the function will be called.
+        """
         loop = self._app.loop
         context = self._app.context
         if loop is None or context is None or not self._app.is_running:
@@ -335,7 +267,7 @@ class DrawnPrompt(Prompt):
         return " " * width if is_soft_wrapped else "...: ".rjust(width)
 
     def _key_bindings(self) -> KeyBindings:
-        """Return the keys beside those of readline."""
+        """Return the keys of this prompt, beside those of readline or Vi."""
         bindings = KeyBindings()
         is_at_start = Condition(lambda: self._prompts.default_buffer.cursor_position == 0)
         is_in_indent = Condition(lambda: not self._line_before_cursor.strip())
@@ -385,7 +317,7 @@ class DrawnPrompt(Prompt):
         return self._prompts.default_buffer.document.current_line_before_cursor
 
     def _submit_or_continue(self, event: KeyPressEvent) -> None:
-        """Take a complete input; else begin a line."""
+        """End the prompt with an input that is complete; in another, begin a new line."""
         buffer = event.current_buffer
         document = buffer.document
         is_at_end = not document.text_after_cursor.strip()

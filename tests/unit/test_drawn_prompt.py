@@ -12,7 +12,7 @@ import pytest
 from prompt_toolkit.key_binding import KeyPress
 from prompt_toolkit.keys import Keys
 
-from mahtab_tui.linear.drawn_prompt import Keyboard
+from mahtab_tui.linear.keyboard import Keyboard
 from mahtab_tui.pictures import terminal_answers
 from mahtab_tui.pictures.terminal_answers import TerminalAnswers
 
