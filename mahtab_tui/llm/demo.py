@@ -1,4 +1,8 @@
-"""The demo model, which answers by a few rules and shows what the program does."""
+"""The demo model, which answers by a few rules and shows what the program does.
+
+It reads the prompt as a model does: the variables that the prompt describes, the question, and what its
+code has printed. It knows a few kinds of questions about a variable, and answers each with code.
+"""
 
 from __future__ import annotations
 
@@ -23,12 +27,22 @@ WHO = "Demo model (rules, no AI): "
 _REAL_MODEL = "A real model has no such limits: /model lists those that you can use here (--model NAME on the command line)."
 _TOKENS_PER_SECOND = 200.0
 _CHARS_PER_TOKEN = 4
-"""An estimate."""
-_MAX_SHOWN_CHARS = 1_500
-"""Characters of an output that are shown in an answer."""
-_SHOWN_ITEMS = 5
-"""Items that are shown if the question names no number."""
-_DATA = ("DataFrame", "list", "tuple", "set", "frozenset", "dict", "Series", "ndarray", "range")
+"""The length of a token that the reported usage assumes."""
+_MAX_OUTPUT_CHARS = 1_500
+"""An answer shows at most this many characters of an output."""
+_DEFAULT_ITEM_COUNT = 5
+"""This many items are printed if the question names no number."""
+_DATA_TYPES = (
+    "DataFrame",
+    "list",
+    "tuple",
+    "set",
+    "frozenset",
+    "dict",
+    "Series",
+    "ndarray",
+    "range",
+)
 """Types of variables that a question may be about without naming one."""
 _COMMON_WORDS = frozenset(
     "a about all an and any are as at by can characters chart column columns contain contains count data describe did do does draw each empty find first for"
@@ -37,15 +51,19 @@ _COMMON_WORDS = frozenset(
     " value values was were what when where which who why will with without word words you your".split()
 )
 """Words of a question that mean no variable, column or line."""
-_ENDING = re.compile(r"(?<=\w{3})(?:ed|ing|e?s)$")
+_WORD_ENDING = re.compile(r"(?<=\w{3})(?:ed|ing|e?s)$")
 _VARIABLE = re.compile(r"^(\w+): ([A-Za-z_][\w.]*)(?=,| =|  \[|$)", re.MULTILINE)
+"""The beginning of a variable's description in a prompt: its name and its type."""
 _OUTPUT = re.compile(r"(?s)<(?:user|assistant)-repl-out\b([^>]*)>(.*?)</\w+-repl-out>")
+"""The output of a cell in a prompt: the attributes of its element, and the text."""
 _ERROR = re.compile(r"(?m)^[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Warning)(?:: .*)?$")
+"""The line of a traceback that names the error."""
 _NEW_VARIABLES = re.compile(r"\n\n(?=\w+: [A-Za-z_][\w.]*(?: = |, |  \[|$))", re.MULTILINE)
+"""The gap between what a cell has printed and the descriptions of the variables that it has changed."""
 
 
 class ChatDemo(ScriptedChatModel):
-    """A model of a few rules, which shows what the program does."""
+    """The demo model, as LangChain asks models."""
 
     @property
     def _llm_type(self) -> str:
@@ -72,10 +90,11 @@ def _search_answer(messages: Sequence[BaseMessage]) -> str:
 
     query = _extract_tagged(QUERY, last if is_plain else message_text(messages[1]))
     words = [word for word in re.findall(r"\w{3,}", query.lower()) if word not in _COMMON_WORDS]
-    patterns = {word: rf"(?i)\b{re.sub(_ENDING, '', word)}" for word in words}
+    patterns = {word: rf"(?i)\b{_WORD_ENDING.sub('', word)}" for word in words}
     if is_plain:
         return _matching_lines(WHO, patterns, _extract_tagged(TEXT, last).split("\n"))
 
+    # If the code of the first answer had worked, there would be no second one.
     has_answered = any(isinstance(message, AIMessage) for message in messages)
     if last.startswith(LAST_CALL) or has_answered:
         return f"{WHO}its code failed. It looked for lines with {', '.join(patterns)}."
@@ -90,7 +109,7 @@ def _extract_tagged(tag: str, message: str) -> str:
     return match[1] if match else ""
 
 
-# Its source is sent as code, too: it names nothing but `re`.
+# The source of this function is also sent as code, so it uses nothing but `re`.
 def _matching_lines(who: str, patterns: dict[str, str], lines: list[str]) -> str:
     scores = [
         sum(bool(re.search(pattern, line)) for pattern in patterns.values()) for line in lines
@@ -109,7 +128,11 @@ def _matching_lines(who: str, patterns: dict[str, str], lines: list[str]) -> str
 
 
 def answer(messages: Sequence[BaseMessage]) -> str:
-    """Return the demo's next answer in a conversation. Raises `ModelError` if no rule applies."""
+    """Return the next answer of the demo model in a conversation.
+
+    Raises:
+        ModelError: No rule applies to the question, or the code of the last answer has failed.
+    """
     texts = [message_text(message) for message in messages if isinstance(message, HumanMessage)]
     last = texts[-1] if texts else ""
     if '"is_complete"' in last:
@@ -135,7 +158,11 @@ def answer(messages: Sequence[BaseMessage]) -> str:
 
 
 def _answer_from_output(message: str) -> str:
-    """Return what the code has printed. Raises `ModelError` if it failed."""
+    """Return an answer with what the code of the last answer has printed.
+
+    Raises:
+        ModelError: The code has failed.
+    """
     outputs = _OUTPUT.findall(message)
     printed = [_NEW_VARIABLES.split(output.strip("\n"), maxsplit=1)[0] for _, output in outputs]
     text = "\n".join(filter(None, printed)) or "nothing was printed"
@@ -144,7 +171,7 @@ def _answer_from_output(message: str) -> str:
         raise ModelError(f"The demo model's code failed: {error}. {_REAL_MODEL}")
     if "\n" not in text:
         return f"The result: {text}."
-    return f"This came out:\n\n```text\n{text[:_MAX_SHOWN_CHARS]}\n```"
+    return f"This came out:\n\n```text\n{text[:_MAX_OUTPUT_CHARS]}\n```"
 
 
 class _DemoVariable(NamedTuple):
@@ -153,32 +180,40 @@ class _DemoVariable(NamedTuple):
     name: str
     type: str
     description: str
-    """What describes it, with the names of its columns if it has any."""
+    """The text after the type. For a table, it has the names of the columns."""
 
 
 class _Plan(NamedTuple):
     """What the demo does for a question."""
 
     announcement: str
-    """A sentence."""
+    """A sentence that says what the code does."""
     code: str
 
 
 def _reply(question: str, variables: Mapping[str, _DemoVariable]) -> str:
-    """Answer a question about variables, which are given by name. Raises `ModelError`."""
+    """Return the answer to a question about variables.
+
+    Args:
+        question: The question.
+        variables: The variables by name.
+
+    Raises:
+        ModelError: No rule applies.
+    """
     if re.search(r"\b(?:which|what|list|show)\b.*\bvariables\b", question, re.IGNORECASE):
         lines = [f"- `{variable.name}`: {variable.type}" for variable in variables.values()]
         return "\n".join(lines) or "There are no variables yet. Make one: `numbers = [3, 1, 2]`."
 
     words = re.findall(r"\w+", question)
-    mentioned = [variable for name, variable in variables.items() if name in words]
-    data = [variable for variable in variables.values() if variable.type in _DATA]
-    for variable in mentioned or data:
+    mentioned_variables = [variable for name, variable in variables.items() if name in words]
+    data_variables = [variable for variable in variables.values() if variable.type in _DATA_TYPES]
+    for variable in mentioned_variables or data_variables:
         plan = _plan(words, variable)
         if plan is not None:
             return f"{plan.announcement}\n\n```python\n{plan.code}\n```\n"
 
-    name = data[0].name if data else "numbers, after numbers = [3, 1, 2]"
+    name = data_variables[0].name if data_variables else "numbers, after numbers = [3, 1, 2]"
     raise ModelError(
         "The demo model has no rule for this question. These would work now:\n- which variables are"
         f" there?\n- describe {name}\n- how many items has {name}?\n{_REAL_MODEL}"
@@ -186,8 +221,10 @@ def _reply(question: str, variables: Mapping[str, _DemoVariable]) -> str:
 
 
 def _variables(texts: Sequence[str]) -> dict[str, _DemoVariable]:
-    """Return the variables that the questions describe, by name. A question describes those that are
-    new or have changed since the one before."""
+    """Return the variables that the messages with questions describe, by name.
+
+    Each of these messages describes the variables that are new or have changed since the one before.
+    """
     variables: dict[str, _DemoVariable] = {}
     for text in texts:
         if prompts.VARIABLES in text:
@@ -199,12 +236,12 @@ def _listed_variables(text: str) -> dict[str, _DemoVariable]:
     """Return the variables that one message with a question describes, by name."""
     listing = text.rpartition(f"{prompts.VARIABLES}\n\n")[2]
     listing = listing.rpartition(f"\n\n{prompts.QUESTION} ")[0]
-    # Those that share a line get one each.
+    # Variables that share a line get a line each.
     listing = re.sub(
         rf"^{OTHERS_TITLE}: .*", lambda line: _split_line(line[0]), listing, flags=re.M
     )
 
-    # What is before the first variable, and then a name, a type and a description for each.
+    # After the text before the first variable, there are a name, a type and a description for each.
     _, *parts = _VARIABLE.split(listing)
     fields = zip(parts[::3], parts[1::3], parts[2::3], strict=True)
     return {name: _DemoVariable(name, type_name, text) for name, type_name, text in fields}
@@ -216,7 +253,7 @@ def _split_line(line: str) -> str:
 
 
 def _plan(words: Sequence[str], variable: _DemoVariable) -> _Plan | None:
-    """Return what to do for a question about a variable; None if no rule fits.
+    """Return what to do for a question about a variable; None if no rule applies.
 
     Args:
         words: The words of the question.
@@ -234,12 +271,13 @@ def _plan(words: Sequence[str], variable: _DemoVariable) -> _Plan | None:
     def asks(pattern: str) -> bool:
         return bool(re.search(rf"\b(?:{pattern})\b", question))
 
+    # A word that is neither common nor a column may ask for something that the rules do not know.
     if column and asks("no|without|missing|empty"):
         return _plan_missing(variable, column)
     if asks("plot|draw|chart") and (column or not other_words):
         return _plan_chart(variable, column)
     if asks("first|last") and (count or not other_words):
-        return _plan_part(variable, int(count or _SHOWN_ITEMS), at_end=asks("last"))
+        return _plan_part(variable, int(count or _DEFAULT_ITEM_COUNT), at_end=asks("last"))
     if not other_words and asks("how many|count"):
         return _plan_count(variable)
     if not other_words and asks("describe|summary|show|print|what"):
