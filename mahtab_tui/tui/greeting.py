@@ -123,10 +123,10 @@ class Greeting(RowsView, can_focus=False):
     def render_line(self, y: int) -> Strip:
         width = self.width
         base = self.visual_style.rich_style
-        if self._laid_out is None:
+        if self._laid_out_for is None:
             return Strip.blank(width, base)
         if y < TITLE_HEIGHT:
-            return title_strip(TITLE, base + self._laid_out[1].muted, base, width)
+            return title_strip(TITLE, base + self._laid_out_for[1].muted, base, width)
         index = y - TITLE_HEIGHT
         row = self._greeting[index] if index < len(self._greeting) else Row()
         return to_strip(row, None, width, base)

@@ -46,7 +46,10 @@ def test_words_within_words_words_of_every_line_and_common_words_are_ignored() -
 
 def test_words_that_no_line_has_together_are_counted_alone() -> None:
     query_lines = find_query_lines("Is the mail at 03 or at 05?", LOG)
-    assert (query_lines.words, query_lines.complete_line_count) == ({"mail": 25, "03": 1, "05": 1}, 0)
+    assert (query_lines.words, query_lines.complete_line_count) == (
+        {"mail": 25, "03": 1, "05": 1},
+        0,
+    )
 
 
 @pytest.mark.parametrize("words_before", [0, 100, 5_000])

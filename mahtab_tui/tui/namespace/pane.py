@@ -139,10 +139,10 @@ class NamespacePane(RowsView, can_focus=True):
         preview_y = y - self.head - len(self.variables) - 1
         row = self._row_at_cursor
         has_preview = row is not None and row.name == self._preview.name
-        if row is None or not has_preview or preview_y < 0 or self._laid_out is None:
+        if row is None or not has_preview or preview_y < 0 or self._laid_out_for is None:
             return super().render_line(y)
 
-        _, palette = self._laid_out
+        _, palette = self._laid_out_for
         spans = [(row.label, palette.muted + BOLD)]
         spans += [(text, palette.muted) for text in self._preview.lines]
         span = spans[preview_y : preview_y + 1]

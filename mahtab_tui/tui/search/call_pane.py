@@ -51,7 +51,7 @@ class CallPane(RowsView, can_focus=True):
     def refresh_view(self) -> None:
         """Draw the call as it is now; a view at its end stays there."""
         was_at_end = self.scroll_offset.y >= self.max_scroll_y
-        if self._laid_out is not None:
+        if self._laid_out_for is not None:
             self._rows.update()
         super().refresh_view()
         rows = self._rows.rows
@@ -60,7 +60,7 @@ class CallPane(RowsView, can_focus=True):
             self.cursor = -1
         if was_at_end:
             self._scroll_to_row(max(0, len(rows) - self.size.height))
-        if not self._has_scrolled_to_answer and self._laid_out is not None:
+        if not self._has_scrolled_to_answer and self._laid_out_for is not None:
             self._has_scrolled_to_answer = True
             self._scroll_to_answer()
 

@@ -146,7 +146,7 @@ class SearchTreePane(RowsView, NodeActions, can_focus=True):
 
     def _arrange(self) -> None:
         """Lay the lines out again; with the focus, the cursor stays where it is on the screen."""
-        if self._laid_out is None:
+        if self._laid_out_for is None:
             return
         old_cursor = self._view.cursor
         self._view.arrange()

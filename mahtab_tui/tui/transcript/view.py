@@ -209,11 +209,11 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         width = self.width
         base = self.visual_style.rich_style
         # The widget is drawn before it knows its size.
-        if self._laid_out is None:
+        if self._laid_out_for is None:
             self.refresh_view()
-        if self._laid_out is None:
+        if self._laid_out_for is None:
             return Strip.blank(width, base)
-        _, palette = self._laid_out
+        _, palette = self._laid_out_for
         if y < TITLE_HEIGHT:
             style = palette.text + BOLD if self.has_focus else palette.muted
             title = TITLE + focus_words(self.has_focus)
