@@ -303,7 +303,7 @@ class NamespacePane(RowsView, can_focus=True):
         self._refresh_rows()
 
     def action_specials(self) -> None:
-        self.variables.specials = not self.variables.specials
+        self.variables.shows_specials = not self.variables.shows_specials
         self._refresh_rows()
 
 

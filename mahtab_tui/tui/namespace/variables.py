@@ -1,4 +1,4 @@
-"""The variables as rows, folded from records, sorted and filtered."""
+"""The rows of the pane of variables: folded from records, sorted and filtered."""
 
 from __future__ import annotations
 
@@ -25,37 +25,50 @@ SORTS: Mapping[Sort, Callable[[VariableRow], Any] | None] = {
     "name": lambda row: (row.name.lower(), row.name),
     "type": lambda row: (row.type.lower(), row.name.lower()),
 }
-"""The keys by which rows are sorted; None if the newest comes first, as they are kept."""
+"""The key functions that sort the rows. None stands for the order in which rows are stored, the newest
+first."""
 PRIVATE_MARK = "⊘"
 WATCHED_MARK = "●"
 BYTES_PER_MB = 1_000_000
 MAX_FOLDED_CHANGES = 10_000
-"""Changes that are folded at once, so that keys are not held up."""
+"""At most this many changes are folded at once, so that keys are not held up."""
 MEASURED_ROWS = 200
-"""Rows whose texts decide how wide the columns are."""
+"""The texts of this many rows decide how wide the columns are."""
+
+# Widths of columns, in cells.
+_MIN_LINE_CELLS = 20
+"""Columns are laid out for at least this width, even if the pane is narrower."""
+_COLUMN_GAPS_CELLS = 5
+"""The gaps between the columns, and an edge."""
 _MAX_NAME_CELLS = 20
 _MIN_NAME_CELLS = 8
 _OTHER_COLUMNS_CELLS = 15
-"""Cells that names leave to the other columns, unless they are very short."""
+"""Names leave this width to the other columns, unless the pane is very narrow."""
 _MAX_TYPE_CELLS = 14
-_MIN_VALUE_CELLS = 9
-"""Cells to which values are cut before the types are left out."""
+_SHORT_VALUE_CELLS = 9
+"""Types are left out if they do not leave this width to values that need it."""
+_MIN_VALUE_CELLS = 4
 _MAX_VALUE_CELLS = 24
+"""Sizes are left out if they do not leave this width to values that need it."""
 _MAX_FIELDS_CELLS = 16
-"""Up to these widths, values and fields of objects take precedence over types."""
+"""The same for values that list the fields of an object."""
 
 
 class VariableRow(NamedTuple):
-    """A variable, as the newest record describes it. Its texts are made only when they are drawn,
-    because a cell may change very many variables."""
+    """A variable, as the newest record describes it.
+
+    Its texts are made only when they are drawn, because a cell may change very many variables.
+    """
 
     last_change: Change
     record: Namespace
-    uncertain: bool = False
+    """The record of the cell that has made the variable, or has bound it anew."""
+    is_uncertain: bool = False
+    """Whether the variable has perhaps changed since then."""
 
     @property
     def name(self) -> str:
-        """Raw; draw `label` instead."""
+        """The name as it is in code. To draw it, use `label`."""
         return self.last_change.name
 
     @property
@@ -65,18 +78,22 @@ class VariableRow(NamedTuple):
 
     @property
     def variable(self) -> Variable:
+        """The variable; if it was deleted or restored, as it was or will be."""
         return self.last_change.described
 
     @property
     def label(self) -> str:
+        """The name without control characters."""
         return one_line(self.name)
 
     @property
     def type(self) -> str:
+        """The name of the type, without control characters."""
         return plain(self.variable.type)
 
     @property
     def summary(self) -> str:
+        """The summary of the value, without control characters, and with thousands separated."""
         # Not needed before the first picture.
         from mahtab_tui.bus.change_lines import add_separators
 
@@ -84,51 +101,57 @@ class VariableRow(NamedTuple):
 
     @property
     def size(self) -> str:
-        """The size of an array, a table or a text of at least a tenth of a megabyte: ``18.4
-        MB``."""
+        """The size of a large array, table or text, such as ``18.4 MB``; empty for others."""
         size_bytes = self.variable.size
         return f"{size_bytes / BYTES_PER_MB:,.1f} MB" if size_bytes else ""
 
     @property
     def has_fields(self) -> bool:
+        """Whether the summary lists the fields of an object."""
         return self.variable.kind == "data" and self.summary.startswith("(")
 
     @property
     def value(self) -> str:
-        """The summary; ``Order(id=7)`` if it lists an object's fields."""
+        """The summary, with the type before the fields of an object, as in ``Order(id=7)``."""
         if self.has_fields:
             return f"{self.type}{self.summary}"
         return self.summary
 
     @property
     def by(self) -> str:
+        """Who has made or changed the variable: a sign for the user or another author, and the cell."""
         author = self.record.party or ""
         if not self.record.cell:
             return plain(author)
-        mark = "❯" if author == "you" else "◈"
-        text = f"{mark} {self.record.cell}"
-        return f"{text}?" if self.uncertain else text
+        sign = "❯" if author == "you" else "◈"
+        text = f"{sign} {self.record.cell}"
+        return f"{text}?" if self.is_uncertain else text
 
     @property
     def is_special(self) -> bool:
+        """Whether it is a module, a function or a class, or has a name with an underscore in front."""
         change = self.last_change
         return change.described.kind != "data" or change.name.startswith("_")
 
     def matches(self, typed: str) -> bool:
+        """Return whether the name contains a text, in any case."""
         return typed.lower() in self.name.lower()
 
 
 def _with_uncertain_change(row: VariableRow, change: Change) -> VariableRow:
-    """Return the row of a variable that has perhaps changed. Who made it stays."""
+    """Return the row of a variable that has perhaps changed. Its author stays the same."""
     described = change.described
     variable = replace(
         row.variable, type=described.type, summary=described.summary, size=described.size
     )
-    return row._replace(last_change=replace(row.last_change, variable=variable), uncertain=True)
+    return row._replace(last_change=replace(row.last_change, variable=variable), is_uncertain=True)
 
 
 class Columns(NamedTuple):
-    """Widths in cells; 0 for a column that is left out. The names are the titles."""
+    """The widths of the columns in cells; 0 for a column that is left out.
+
+    The names of the fields are the titles of the columns.
+    """
 
     name: int
     value: int
@@ -137,111 +160,133 @@ class Columns(NamedTuple):
     by: int
 
     @classmethod
-    def fit(cls, rows: Sequence[VariableRow], width: int, marks: int) -> Columns:
-        """Compute the widths.
+    def fit(cls, rows: Sequence[VariableRow], width: int, marks_width: int) -> Columns:
+        """Return the widths that show most of some variables.
+
+        If the pane is narrow, the column of sizes is left out first, and then that of types.
 
         Args:
-            rows: The variables that are shown.
-            width: Cells of a line.
-            marks: Cells before the names.
+            rows: The variables.
+            width: The width of a line, in cells.
+            marks_width: The width of the marks before the names, in cells.
         """
         measured_rows = rows[:MEASURED_ROWS]
-        # The spaces between the columns are not available.
-        available = max(20, width - 5)
+        available_width = max(_MIN_LINE_CELLS, width - _COLUMN_GAPS_CELLS)
         by = max([len("by"), *(cell_len(row.by) for row in measured_rows)])
-        longest_name = max([len("name"), *(marks + cell_len(row.label) for row in measured_rows)])
-        max_name = max(_MIN_NAME_CELLS, available - _OTHER_COLUMNS_CELLS)
-        name = min(longest_name, _MAX_NAME_CELLS + marks, max_name)
-        available -= name + by
+        name_widths = (marks_width + cell_len(row.label) for row in measured_rows)
+        longest_name = max([len("name"), *name_widths])
+        max_name = max(_MIN_NAME_CELLS, available_width - _OTHER_COLUMNS_CELLS)
+        name = min(longest_name, _MAX_NAME_CELLS + marks_width, max_name)
+        available_width -= name + by
 
-        wanted_value = max([len("value"), *map(_wanted_value_cells, measured_rows)])
+        wanted_value = max([len("value"), *map(_wanted_value_width, measured_rows)])
         longest_type = max([len("type"), *(cell_len(row.type) for row in measured_rows)])
-        type_ = min(longest_type, _MAX_TYPE_CELLS)
-        if available - type_ < min(wanted_value, _MIN_VALUE_CELLS):
-            type_ = 0
-            available += 1
-        available -= type_
+        type_width = min(longest_type, _MAX_TYPE_CELLS)
+        if available_width - type_width < min(wanted_value, _SHORT_VALUE_CELLS):
+            type_width = 0
+            # There is no gap before a column that is left out.
+            available_width += 1
+        available_width -= type_width
 
-        # Sizes stand only where they cut no value.
         size = max((cell_len(row.size) for row in measured_rows), default=0)
-        if available - size - 1 < wanted_value:
+        if available_width - size - 1 < wanted_value:
             size = 0
         if size:
-            available -= size + 1
-        return cls(name, max(4, available), size, type_, by)
+            available_width -= size + 1
+        value = max(_MIN_VALUE_CELLS, available_width)
+        return cls(name, value, size, type_width, by)
 
 
-def _wanted_value_cells(row: VariableRow) -> int:
-    max_cells = _MAX_FIELDS_CELLS if row.has_fields else _MAX_VALUE_CELLS
-    return min(cell_len(row.value), max_cells)
+def _wanted_value_width(row: VariableRow) -> int:
+    """Return the width of a value that takes precedence over types and sizes."""
+    max_width = _MAX_FIELDS_CELLS if row.has_fields else _MAX_VALUE_CELLS
+    return min(cell_len(row.value), max_width)
 
 
 class VariableRows:
-    """All variables. A `RowSource` of the visible ones, or of a sentence if there are none; call
-    `arrange` after changing what is visible."""
+    """All variables, and a `RowSource` of those that are visible.
+
+    If none is visible, its rows are a sentence that says why. After `sort`, `filter`, `shows_specials`,
+    `private` or `watched` is changed, `arrange` must be called.
+    """
 
     def __init__(self, *, opens: bool = True) -> None:
+        """
+        Args:
+            opens: Whether the user can look inside the variables.
+        """
         self._rows: dict[str, VariableRow] = {}
-        """The rows by name; the variable that was changed last is the last one."""
-        self._waiting: deque[Namespace | Private] = deque()
+        """The rows by name, in the order of the last changes of the variables."""
+        self._waiting_records: deque[Namespace | Private] = deque()
         """Records that are not folded yet, because there were very many changes."""
-        self._folded_changes = 0
-        """Changes of the first of them that are folded already."""
+        self._folded_change_count = 0
+        """How many changes of the first of these records are folded already."""
         self._opens = opens
         self._layout: tuple[int, Palette] | None = None
+        """The width of a line in cells, and the colours; None before `lay_out`."""
         self._columns = Columns(0, 0, 0, 0, 0)
-        self._sentence: list[str] = []
+        self._sentence_lines: list[str] = []
+        """The sentence that is drawn if no variable is visible."""
         self.visible: list[VariableRow] = []
         self.hidden_count = 0
-        """Variables that are left out because they are special."""
+        """How many variables are left out because they are special."""
         self.sort: Sort = "recency"
         self.filter = ""
-        self.specials = False
+        """The text that the names of visible variables contain."""
+        self.shows_specials = False
+        """Whether modules, functions and names with an underscore in front are visible."""
         self.private: set[str] = set()
+        """The names of private variables."""
         self.watched: set[str] = set()
+        """The names of watched variables, which come first and are always visible."""
 
     def fold(self, records: Sequence[Record]) -> bool:
-        """Take records, and the next part of what waits. Return whether all is taken and something
-        is drawn differently now."""
+        """Take records, and fold the next part of those that wait.
+
+        Returns:
+            Whether all records are folded now, and something is drawn differently.
+        """
         from mahtab_tui.bus.records import Namespace, Private
 
-        self._waiting += (record for record in records if isinstance(record, Namespace | Private))
-        has_changes = bool(self._waiting)
-        free_changes = MAX_FOLDED_CHANGES
-        while self._waiting and free_changes > 0:
-            record = self._waiting[0]
+        self._waiting_records += (
+            record for record in records if isinstance(record, Namespace | Private)
+        )
+        had_records = bool(self._waiting_records)
+        remaining_changes = MAX_FOLDED_CHANGES
+        while self._waiting_records and remaining_changes > 0:
+            record = self._waiting_records[0]
             if isinstance(record, Private):
                 self._fold_privacy(record)
             else:
-                free_changes -= self._fold_part(record, free_changes)
-                if self._folded_changes < len(record.changes):
+                remaining_changes -= self._fold_part(record, remaining_changes)
+                if self._folded_change_count < len(record.changes):
                     break
-            self._waiting.popleft()
-            self._folded_changes = 0
-        is_changed = has_changes and not self.is_behind
-        if is_changed:
-            self.arrange()
-        return is_changed
+            self._waiting_records.popleft()
+            self._folded_change_count = 0
+        if not had_records or self.is_behind:
+            return False
+        self.arrange()
+        return True
 
     @property
     def is_behind(self) -> bool:
-        """Whether changes wait, which the next calls of `fold` take."""
-        return bool(self._waiting)
+        """Whether records wait, which the next calls of `fold` take."""
+        return bool(self._waiting_records)
 
     def _fold_privacy(self, record: Private) -> None:
+        """Take over that a variable is private, or is not any more."""
         if record.private:
             self.private.add(record.name)
         else:
             self.private.discard(record.name)
 
     def _fold_part(self, record: Namespace, max_changes: int) -> int:
-        """Fold the next changes of a record, which is the first that waits. Return how many these
-        are."""
-        start = self._folded_changes
+        """Fold the next changes of the first record that waits, and return how many these are."""
+        start = self._folded_change_count
         if record.fresh and start == 0:
             self._rows.clear()
         changes = record.changes[start : start + max_changes]
-        self._folded_changes += len(changes)
+        self._folded_change_count += len(changes)
         rows = self._rows
         for change in changes:
             name = change.name
@@ -261,7 +306,7 @@ class VariableRows:
         if self.filter:
             rows = [row for row in rows if row.matches(self.filter) or row.name in self.watched]
         self.visible = rows
-        if not self.specials:
+        if not self.shows_specials:
             self.visible = [row for row in rows if not row.is_special or row.name in self.watched]
         self.hidden_count = len(rows) - len(self.visible)
 
@@ -283,14 +328,16 @@ class VariableRows:
             if self.watched:
                 marks += f"{WATCHED_MARK} "
             self._columns = Columns.fit(self.visible, width, cell_len(marks))
-            self._sentence = wrap(self._empty_sentence(), max(10, width - 2))
+            self._sentence_lines = wrap(self._empty_sentence(), max(10, width - 2))
 
     def __contains__(self, name: str) -> bool:
+        """Return whether the namespace has a variable with this name now."""
         row = self._rows.get(name)
         return row is not None and row.change not in ("restoring", "absent")
 
     @property
     def created_count(self) -> int:
+        """How many variables cells have made, without modules and names with an underscore in front."""
         return sum(
             bool(row.record.cell) and row.variable.kind != "module" and not row.name.startswith("_")
             for row in self._rows.values()
@@ -301,14 +348,14 @@ class VariableRows:
         self.arrange()
 
     def __len__(self) -> int:
-        return len(self.visible) or len(self._sentence)
+        return len(self.visible) or len(self._sentence_lines)
 
     def __getitem__(self, index: int) -> Row:
         assert self._layout is not None
         _, palette = self._layout
         columns = self._columns
         if not self.visible:
-            return Row([(self._sentence[index], palette.muted)])
+            return Row([(self._sentence_lines[index], palette.muted)])
         row = self.visible[index]
         label = row.label
         if row.name in self.private:
@@ -333,12 +380,12 @@ class VariableRows:
         """Draw who made or changed a variable, in their colour."""
         is_user = row.record.party == "you"
         style = palette.muted
-        # Without a cell, the variable is of an earlier kernel.
+        # A variable without a cell comes from an earlier kernel.
         if row.record.cell or is_user:
             style = palette.author_style(is_user, row.record.guest)
         author = fit_text(row.by, self._columns.by)
         mark = ""
-        if row.uncertain:
+        if row.is_uncertain:
             # The question mark and the padding after it are muted.
             author, question_mark, padding = author.rpartition("?")
             mark = question_mark + padding
@@ -351,6 +398,7 @@ class VariableRows:
         return row.type
 
     def _empty_sentence(self) -> str:
+        """Return the sentence that is drawn if no variable is visible."""
         if self.hidden_count:
             match = " contain this" if self.filter else ""
             return f"Only modules, functions or names with _{match}. Ctrl+T shows them."
@@ -364,7 +412,12 @@ class VariableRows:
         return sentence
 
     def title(self, filtering: bool, focused: bool) -> Row:
-        """Return the title of the pane: how many variables there are, the filter, the order."""
+        """Draw the title of the pane: the number of variables, the filter and the order.
+
+        Args:
+            filtering: Whether the user is typing the filter.
+            focused: Whether the pane has the focus.
+        """
         assert self._layout is not None
         width, palette = self._layout
         title_style = palette.person + BOLD if focused else palette.muted
@@ -392,6 +445,7 @@ class VariableRows:
         return Row(spans)
 
     def column_titles(self) -> Row:
+        """Draw the titles of the columns."""
         assert self._layout is not None
         _, palette = self._layout
         line = ""
