@@ -1,10 +1,14 @@
-"""Vi's commands that prompt_toolkit (3.0.53) lacks, or does otherwise than Vi."""
+"""Vi's commands that prompt_toolkit (3.0.53) lacks, or does otherwise than Vi.
+
+As in prompt_toolkit, the start and the end of a text object are distances in characters from the
+cursor, and a failed motion is a text object from 0 to 0.
+"""
 
 from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.clipboard import ClipboardData
@@ -22,26 +26,27 @@ from prompt_toolkit.keys import Keys
 from prompt_toolkit.selection import PasteMode, SelectionType
 
 MAX_REPEATS = 1000
-"""How often an insertion, a paste, an undo or a redo with a count is repeated at most."""
-_INDENT_WIDTH = 4
-"""In characters."""
+"""An insertion, a paste, an undo or a redo with a count is repeated at most this often."""
+_INDENT_CHARS = 4
 _QUOTES = "'\"`"
-_PAIRS = frozenset(("()", "[]", "{}", "<>", *(quote * 2 for quote in _QUOTES)))
+_EMPTY_PAIRS = frozenset(("()", "[]", "{}", "<>", *(quote * 2 for quote in _QUOTES)))
 _FAILING_MOTIONS = frozenset("fFtT;,%bBia")
-"""First keys of motions and text objects that fail if they find nothing. Others may be empty: `c0` at
+"""The first keys of motions and text objects that fail if they are empty. Others may be empty: `c0` at
 the start of a line goes to insert mode."""
 _ROW_MOTIONS = frozenset("jk")
-"""Motions that fail if there is no other line."""
+"""Motions that fail if there is no other line in their direction."""
 _BRACKET = re.compile(r"[()\[\]{}]")
 _CASE_CHANGES: dict[str, Callable[[str], str]] = {
     "u": str.lower,
     "U": str.upper,
     "~": str.swapcase,
 }
+"""What changes the case of a text, by the key that follows `g`, or that is pressed alone in visual
+mode."""
 
 
 def make_bindings() -> KeyBindings:
-    """Return what the commands of this module do, for an application in Vi's editing mode."""
+    """Return the bindings of these commands, for an application in Vi's editing mode."""
     bindings = KeyBindings()
     _add_operators(bindings)
     _add_text_objects(bindings)
@@ -51,7 +56,7 @@ def make_bindings() -> KeyBindings:
 
 
 def _add_operators(bindings: KeyBindings) -> None:
-    """Add operators that do nothing where their motion fails, and leave the cursor at the start."""
+    """Add operators that do nothing if their motion fails, and leave the cursor at its start."""
     operator = create_operator_decorator(bindings)
 
     @operator("d")
@@ -91,6 +96,8 @@ def _add_operators(bindings: KeyBindings) -> None:
 def _case_operator(
     change_case: Callable[[str], str],
 ) -> Callable[[KeyPressEvent, TextObject], None]:
+    """Return an operator that changes the case of its text."""
+
     def change_range(event: KeyPressEvent, text_object: TextObject) -> None:
         buffer = event.current_buffer
         start, end = text_object.operator_range(buffer.document)
@@ -103,29 +110,30 @@ def _case_operator(
 
 
 def _indent_range(event: KeyPressEvent, text_object: TextObject, direction: int) -> None:
-    """Indent lines (1) or outdent them (-1)."""
+    """Indent the lines of a text object (1) or outdent them (-1)."""
     if _has_failed(event, text_object):
         return
     buffer = event.current_buffer
     document = buffer.document
     start, end = text_object.operator_range(document)
     first_row, _ = document.translate_index_to_position(document.cursor_position + start)
-    # A range of characters may end with a line break; the line behind it does not belong to it.
     is_linewise = text_object.type == TextObjectType.LINEWISE
-    last_index = document.cursor_position + max(start, end if is_linewise else end - 1)
+    # A range of characters may end with a line break. The line after it does not belong to the range.
+    last = end if is_linewise else end - 1
+    last_index = document.cursor_position + max(start, last)
     last_row, _ = document.translate_index_to_position(last_index)
-    # Of a motion, the count says how far it goes; of a selection, how often its lines are indented.
+    # The count of a motion says how far it goes; that of a selection says how often to indent.
     steps = event.arg if buffer.selection_state is not None else 1
     _indent_lines(buffer, first_row, last_row, direction * min(steps, MAX_REPEATS))
 
 
 def _indent_lines(buffer: Buffer, first_row: int, last_row: int, steps: int) -> None:
-    """Indent lines, or outdent them if `steps` is negative; leave empty lines as they are."""
+    """Indent lines that are not empty, or outdent them if `steps` is negative."""
     lines = list(buffer.document.lines)
     for row in range(first_row, min(last_row + 1, len(lines))):
         code = lines[row].lstrip(" \t")
-        old_indent = lines[row].removesuffix(code).expandtabs(_INDENT_WIDTH)
-        indent_width = len(old_indent) + steps * _INDENT_WIDTH
+        old_indent = lines[row].removesuffix(code).expandtabs(_INDENT_CHARS)
+        indent_width = len(old_indent) + steps * _INDENT_CHARS
         lines[row] = " " * indent_width + code if lines[row] else ""
     text = "\n".join(lines)
     buffer.document = Document(text, Document(text).translate_row_col_to_index(first_row, 0))
@@ -133,25 +141,25 @@ def _indent_lines(buffer: Buffer, first_row: int, last_row: int, steps: int) -> 
 
 
 def _is_empty(text_object: TextObject) -> bool:
-    """Return whether a motion has failed, or there is nothing between quotes or brackets."""
+    """Return whether a text object has no character: a failed motion, or an empty pair of brackets."""
     is_exclusive = text_object.type == TextObjectType.EXCLUSIVE
     return is_exclusive and text_object.start == text_object.end
 
 
 def _has_failed(event: KeyPressEvent, text_object: TextObject) -> bool:
-    """Return whether a motion or a text object has found nothing."""
+    """Return whether the motion or the text object of an operator has failed."""
     key = event.key_sequence[0].data
     if key in _ROW_MOTIONS and text_object.type == TextObjectType.LINEWISE:
         return text_object.start == 0
     if key not in _FAILING_MOTIONS or text_object.start or not _is_empty(text_object):
         return False
     document = event.current_buffer.document
-    # The cursor may be at the end of a pair with nothing in it.
-    return key != "i" or document.char_before_cursor + document.current_char not in _PAIRS
+    # Between the brackets of an empty pair, `ci(` does not fail.
+    return key != "i" or document.char_before_cursor + document.current_char not in _EMPTY_PAIRS
 
 
 def _cut(event: KeyPressEvent, text_object: TextObject) -> None:
-    """Move a text to the clipboard."""
+    """Remove a text, and put it into the clipboard; if it is empty, only go to its start."""
     buffer = event.current_buffer
     if _is_empty(text_object):
         buffer.cursor_position += text_object.start
@@ -170,7 +178,7 @@ def _cut(event: KeyPressEvent, text_object: TextObject) -> None:
 
 
 def _empty_lines(event: KeyPressEvent, text_object: TextObject) -> None:
-    """Move lines to the clipboard, and leave one, with the indent of the first."""
+    """Remove lines, and put them into the clipboard. A line with the indent of the first one stays."""
     buffer = event.current_buffer
     start, lines = _copy_lines(event, text_object)
     indent = lines[: len(lines) - len(lines.lstrip(" "))]
@@ -179,7 +187,11 @@ def _empty_lines(event: KeyPressEvent, text_object: TextObject) -> None:
 
 
 def _copy_lines(event: KeyPressEvent, text_object: TextObject) -> tuple[int, str]:
-    """Copy whole lines to the clipboard; return where they start, and the lines."""
+    """Copy whole lines to the clipboard.
+
+    Returns:
+        The index at which they start in the text, and the lines.
+    """
     buffer = event.current_buffer
     start, end = text_object.operator_range(buffer.document)
     lines = buffer.text[buffer.cursor_position + start : buffer.cursor_position + end]
@@ -193,6 +205,7 @@ def _go_to_first_character(buffer: Buffer) -> None:
 
 
 def _add_text_objects(bindings: KeyBindings) -> None:
+    """Add motions, and text objects for operators."""
     text_object = create_text_object_decorator(bindings)
 
     @text_object("%")
@@ -205,6 +218,7 @@ def _add_text_objects(bindings: KeyBindings) -> None:
         distance = at_bracket.find_matching_bracket_position()
         return TextObject(bracket.start() + distance, type=TextObjectType.INCLUSIVE)
 
+    # After an operator, some motions end elsewhere than alone.
     operator_range = functools.partial(text_object, no_move_handler=True, no_selection_handler=True)
 
     @text_object("$")
@@ -217,11 +231,11 @@ def _add_text_objects(bindings: KeyBindings) -> None:
 
     @operator_range("w")
     def words(event: KeyPressEvent) -> TextObject:
-        return _words(event, WORD=False)
+        return _words(event, between_blanks=False)
 
     @operator_range("W")
     def words_between_blanks(event: KeyPressEvent) -> TextObject:
-        return _words(event, WORD=True)
+        return _words(event, between_blanks=True)
 
     @text_object("i", "p", no_move_handler=True)
     def paragraph(event: KeyPressEvent) -> TextObject:
@@ -236,7 +250,7 @@ def _add_text_objects(bindings: KeyBindings) -> None:
 
 
 def _end_of_line(event: KeyPressEvent) -> int:
-    """Return the distance to the end of the line, or with a count to that of a line below."""
+    """Return the distance to the end of the line, or with a count to the end of a line below."""
     document = event.current_buffer.document
     row = min(document.cursor_position_row + event.arg, document.line_count) - 1
     end = document.translate_row_col_to_index(row, len(document.lines[row]))
@@ -246,26 +260,35 @@ def _end_of_line(event: KeyPressEvent) -> int:
 def _rest_of_line(event: KeyPressEvent) -> TextObject:
     """Return the text from the cursor to `_end_of_line`."""
     distance = _end_of_line(event)
-    # Of an exclusive range, prompt_toolkit cuts no line break before an empty line.
-    return TextObject(distance - 1, type=TextObjectType.INCLUSIVE) if distance else TextObject(0)
+    if not distance:
+        return TextObject(0)
+    # From an exclusive range, prompt_toolkit does not cut a line break before an empty line.
+    return TextObject(distance - 1, type=TextObjectType.INCLUSIVE)
 
 
-def _words(event: KeyPressEvent, *, WORD: bool) -> TextObject:
-    """Return the words from the cursor, with the blanks between them, up to the end of a line: an
-    operator leaves the line break behind the last one."""
+def _words(event: KeyPressEvent, *, between_blanks: bool) -> TextObject:
+    """Return the words from the cursor for an operator, with the blanks between and after them.
+
+    They end at the end of a line at the latest, so the line break after the last word stays.
+
+    Args:
+        event: Has the number of words.
+        between_blanks: Whether only blanks separate words, as for `W`.
+    """
     document = event.current_buffer.document
-    distance: int | None = 0
+    distance_to_last: int | None = 0
     if event.arg > 1:
-        distance = document.find_next_word_beginning(event.arg - 1, WORD)
-    if distance is None:  # there are fewer words
+        distance_to_last = document.find_next_word_beginning(event.arg - 1, between_blanks)
+    if distance_to_last is None:  # there are fewer words
         return TextObject(len(document.text_after_cursor))
-    last_word = Document(document.text, document.cursor_position + distance)
-    line_length = len(last_word.current_line_after_cursor)
-    next_word = last_word.find_next_word_beginning(1, WORD) or line_length
-    return TextObject(distance + min(next_word, line_length))
+    at_last_word = Document(document.text, document.cursor_position + distance_to_last)
+    remaining_line_chars = len(at_last_word.current_line_after_cursor)
+    word_chars = at_last_word.find_next_word_beginning(1, between_blanks) or remaining_line_chars
+    return TextObject(distance_to_last + min(word_chars, remaining_line_chars))
 
 
 def _add_quoted_text(bindings: KeyBindings, quote: str) -> None:
+    """Add the text objects of a text between quotes."""
     text_object = create_text_object_decorator(bindings)
 
     @text_object("i", quote, no_move_handler=True)
@@ -277,12 +300,16 @@ def _add_quoted_text(bindings: KeyBindings, quote: str) -> None:
     def text_with_quotes(event: KeyPressEvent) -> TextObject:
         document = event.current_buffer.document
         start, end = _quoted_range(document, quote)
-        return TextObject(*_range_with_blanks(document, start, end) if start < end else (0, 0))
+        if start == end:
+            return TextObject(0)
+        return TextObject(*_range_with_blanks(document, start, end))
 
 
 def _quoted_range(document: Document, quote: str) -> tuple[int, int]:
-    """Return start and end, from the cursor, of the first text in quotes of the line that ends behind
-    the cursor; twice 0 if there is none."""
+    """Return the start and the end of the first text in quotes that ends after the cursor, in its line.
+
+    Both are 0 if there is none.
+    """
     column = document.cursor_position_col
     pattern = rf"{quote}(?:\\.|[^\\{quote}])*{quote}"
     for match in re.finditer(pattern, document.current_line):
@@ -292,33 +319,47 @@ def _quoted_range(document: Document, quote: str) -> tuple[int, int]:
 
 
 def _range_with_blanks(document: Document, start: int, end: int) -> tuple[int, int]:
-    """Return a range, from the cursor, with the blanks behind it, or else with those before it."""
+    """Return a range with the blanks after it, or if there are none, with the blanks before it."""
     column = document.cursor_position_col
     text_before = document.current_line[: column + start]
     text_after = document.current_line[column + end :]
-    if blanks_after := len(text_after) - len(text_after.lstrip(" ")):
-        return start, end + blanks_after
+    blank_count = len(text_after) - len(text_after.lstrip(" "))
+    if blank_count:
+        return start, end + blank_count
     return len(text_before.rstrip(" ")) - column, end
 
 
 def _paragraph(document: Document, *, with_gap: bool) -> TextObject:
-    """Return the lines around the cursor that are blank, or not blank, as its line is. with_gap: also
-    those that follow, which are the opposite."""
+    """Return the paragraph at the cursor; in a gap between paragraphs, the blank lines of the gap.
+
+    Args:
+        document: The text and the cursor.
+        with_gap: Whether the gap after the paragraph is added, or the paragraph after the gap.
+    """
     blank_lines = [not line.strip() for line in document.lines]
-    first_row = last_row = document.cursor_position_row
+    first_row = document.cursor_position_row
     is_blank = blank_lines[first_row]
+    last_row = _last_row_alike(blank_lines, first_row, is_blank)
     while first_row > 0 and blank_lines[first_row - 1] == is_blank:
         first_row -= 1
-    for blankness in (is_blank, not is_blank) if with_gap else (is_blank,):
-        while last_row + 1 < len(blank_lines) and blank_lines[last_row + 1] == blankness:
-            last_row += 1
+    if with_gap:
+        last_row = _last_row_alike(blank_lines, last_row, not is_blank)
     start = document.translate_row_col_to_index(first_row, 0)
     end = document.translate_row_col_to_index(last_row, len(document.lines[last_row]))
     cursor = document.cursor_position
     return TextObject(start - cursor, end - cursor, TextObjectType.LINEWISE)
 
 
+def _last_row_alike(blank_lines: Sequence[bool], row: int, is_blank: bool) -> int:
+    """Return the last of the rows after one that follow each other and are all blank, or all not."""
+    while row + 1 < len(blank_lines) and blank_lines[row + 1] == is_blank:
+        row += 1
+    return row
+
+
 def _add_commands(bindings: KeyBindings) -> None:
+    """Add commands of normal mode that are complete by themselves."""
+
     @bindings.add("p", filter=vi_navigation_mode)
     def paste_after(event: KeyPressEvent) -> None:
         _paste(event, PasteMode.VI_AFTER)
@@ -383,6 +424,8 @@ def _add_commands(bindings: KeyBindings) -> None:
 
 
 def _line_changer(change: Callable[[str], str]) -> Callable[[KeyPressEvent], None]:
+    """Return a command that changes the text of the line, or with a count of several lines."""
+
     def change_line_range(event: KeyPressEvent) -> None:
         buffer = event.current_buffer
         start = buffer.cursor_position + buffer.document.get_start_of_line_position()
@@ -394,6 +437,7 @@ def _line_changer(change: Callable[[str], str]) -> Callable[[KeyPressEvent], Non
 
 
 def _paste(event: KeyPressEvent, mode: PasteMode) -> None:
+    """Insert what is in the clipboard as often as the count says."""
     buffer = event.current_buffer
     data = event.app.clipboard.get_data()
     buffer.paste_clipboard_data(data, mode, min(event.arg, MAX_REPEATS))
@@ -402,8 +446,10 @@ def _paste(event: KeyPressEvent, mode: PasteMode) -> None:
 
 
 def _overwrite(buffer: Buffer, text: str) -> None:
-    """Put a text over what is at the cursor, up to the last character of both; do nothing if the line
-    is shorter."""
+    """Replace the characters at the cursor by a text, and go to the last one.
+
+    Nothing happens if the line has fewer characters.
+    """
     if not 0 < len(text) <= len(buffer.document.current_line_after_cursor):
         return
     cursor = buffer.cursor_position
@@ -412,7 +458,7 @@ def _overwrite(buffer: Buffer, text: str) -> None:
 
 
 def _join_lines(buffer: Buffer, line_count: int) -> None:
-    """Join the line with those below it, of which there are `line_count` together, but at least one."""
+    """Join the line with the one below it, or with so many that `line_count` lines become one."""
     for _ in range(max(1, line_count - 1)):
         document = buffer.document
         if document.on_last_line:
@@ -420,13 +466,19 @@ def _join_lines(buffer: Buffer, line_count: int) -> None:
         end = document.cursor_position + document.get_end_of_line_position()
         text = document.text[:end]
         next_text = document.text[end + 1 :].lstrip(" \t")
-        has_blank = text.endswith((" ", "\n")) or not text or next_text.startswith((")", "\n"))
-        separator = "" if has_blank or not next_text else " "
+        needs_no_blank = (
+            not text
+            or not next_text
+            or text.endswith((" ", "\n"))
+            or next_text.startswith((")", "\n"))
+        )
+        separator = "" if needs_no_blank else " "
         cursor = end if separator or next_text else max(0, end - 1)
         buffer.document = Document(text + separator + next_text, cursor)
 
 
 def _add_selection_commands(bindings: KeyBindings) -> None:
+    """Add commands of the visual modes."""
     for key, change_case in _CASE_CHANGES.items():
         bindings.add(key, filter=vi_selection_mode)(_selection_changer(change_case))
 
@@ -456,6 +508,7 @@ def _add_selection_commands(bindings: KeyBindings) -> None:
         selection = buffer.selection_state
         selection_type = SelectionType.CHARACTERS if selection is None else selection.type
         event.app.clipboard.set_data(ClipboardData(buffer.text[start:end], selection_type))
+        # Whole lines that replace a part of a line become lines of their own.
         puts_lines_inside = data.type == SelectionType.LINES and selection_type != data.type
         line_break = "\n" if puts_lines_inside else ""
         text = f"{line_break}{data.text}{line_break}"
@@ -465,6 +518,8 @@ def _add_selection_commands(bindings: KeyBindings) -> None:
 
 
 def _selection_changer(change: Callable[[str], str]) -> Callable[[KeyPressEvent], None]:
+    """Return a command that changes what is selected."""
+
     def change_selected(event: KeyPressEvent) -> None:
         _change_selection(event.current_buffer, change)
 
@@ -472,13 +527,17 @@ def _selection_changer(change: Callable[[str], str]) -> Callable[[KeyPressEvent]
 
 
 def _selected_range(buffer: Buffer) -> tuple[int, int]:
-    """Return start and end of what is selected, of whole lines without the last line end."""
+    """Return the indexes of the start and the end of what is selected in the text.
+
+    If whole lines are selected, the line break of the last one is left out.
+    """
     start, last = buffer.document.selection_range()
     selection = buffer.selection_state
     if selection is None or selection.type != SelectionType.LINES:
         return start, min(last + 1, len(buffer.text))
-    end = buffer.text.find("\n", last)
-    return buffer.text.rfind("\n", 0, start) + 1, len(buffer.text) if end < 0 else end
+    line_start = buffer.text.rfind("\n", 0, start) + 1
+    line_end = buffer.text.find("\n", last)
+    return line_start, len(buffer.text) if line_end < 0 else line_end
 
 
 def _change_selection(buffer: Buffer, change: Callable[[str], str]) -> None:
