@@ -28,28 +28,36 @@ DrawPicture = Callable[[DisplayLine], bool]
 
 
 class CellOutput:
-    """Writes each line once it ends. Lines that the cell changes later, as several progress bars do, are
-    written again at its end."""
+    """Writes each line of a cell's output once the line ends.
+
+    A cell can change lines that were written, as several progress bars do. These lines are written again
+    at the end of the cell.
+    """
 
     def __init__(self, writer: LineWriter, draw_picture: DrawPicture, *, has_links: bool) -> None:
-        """has_links: whether files that an error names are linked."""
+        """
+        Args:
+            writer: Writes to the terminal.
+            draw_picture: Draws a picture, and returns whether it could.
+            has_links: Whether the names of files in errors become links.
+        """
         self._writer = writer
         self._draw_picture = draw_picture
         self._has_links = has_links
         self._cell = Cell(author="", person=True)
         self._written_count = 0
-        """Lines that were written, with those that were left out."""
+        """How many lines were written or left out."""
         self._newest_lines: deque[tuple[OutputLine, str]] = deque(maxlen=HEIGHT)
-        """The lines that the cell can still change, as they were written."""
+        """The lines that the cell can still change, each with the text that was written."""
         self._echo = ""
-        """What the cell is about to print, although the terminal shows it already."""
+        """The text that the cell prints next, and that the terminal shows already."""
         self._has_pieces = False
-        """Whether output has come in pieces, so that the record of the cell's end repeats it."""
+        """Whether output has come in pieces. If so, the record of the cell's end repeats it."""
         self._last_kind = ""
-        """The kind of the last piece."""
+        """The kind of the last piece; empty before the first."""
 
     def feed(self, piece: ReplOutStream) -> None:
-        """Take a piece of output."""
+        """Take a piece of output, and write the lines that it ends."""
         self._has_pieces = True
         if piece.kind == "traceback" and self._last_kind != "traceback":
             # Below the traceback, changed lines would seem to be part of it.
@@ -63,24 +71,26 @@ class CellOutput:
         self._write_new(is_ended=False)
 
     def expect_echo(self, text: str) -> None:
-        """Do not write this text, which the cell prints next: the user has typed it."""
+        """Do not write a text that the cell prints next, because the user has typed it here."""
         self._echo = text
 
     def _split_echo(self, text: str) -> tuple[str, str]:
-        """Return what the terminal shows already at the start of a piece, and the rest."""
+        """Return the start of a piece that the terminal shows already, and the remaining text."""
         echo = self._echo
         if echo.startswith(text):
             # The echo may come in several pieces.
             self._echo = echo.removeprefix(text)
             return text, ""
         self._echo = ""
-        return (echo, text.removeprefix(echo)) if text.startswith(echo) else ("", text)
+        if text.startswith(echo):
+            return echo, text.removeprefix(echo)
+        return "", text
 
     def _feed_echo(self, kind: str, echo: str) -> None:
-        """Take what the terminal shows already, without writing it."""
+        """Take output that the terminal shows already, without writing it."""
         first_index = self._written_count
         if self._output.has_open_line and self._written_count == self._line_count:
-            # It goes on with a line whose start was written, when the cell asked for an input.
+            # It belongs to a line whose start was written when the cell asked for an input.
             first_index -= 1
             self._newest_lines.pop()
         self._cell.feed(kind, echo, iter(()))
@@ -100,7 +110,7 @@ class CellOutput:
             self._cell.add_display(value, record.name)
 
     def end(self, record: ReplOut) -> None:
-        """Write what is left of the output."""
+        """Write the lines that were not written yet, and the lines that have changed."""
         if not self._has_pieces:
             self._cell.end(record)
         self.flush()
@@ -119,12 +129,12 @@ class CellOutput:
             self._writer.write_line(styled(line.final_text))
 
     def flush(self) -> None:
-        """Write the line that has not ended, too, such as the prompt of an `input()`."""
+        """Write all lines, also one that has not ended, such as the prompt of an `input()`."""
         self._write_new(is_ended=True)
 
     @property
     def open_line(self) -> str:
-        """What the cell has printed of a line that has not ended, such as a progress bar."""
+        """The text of the line that has not ended, such as a progress bar; empty if there is none."""
         output = self._output
         if not output.has_open_line:
             return ""
@@ -137,11 +147,15 @@ class CellOutput:
 
     @property
     def _line_count(self) -> int:
-        """How many lines there are, with those that were left out and the one that has not ended."""
+        """The number of all lines, also of those that were left out and of one that has not ended."""
         return self._output.omitted_lines + len(self._output)
 
     def _write_new(self, *, is_ended: bool) -> None:
-        """Write the lines that nothing follows. is_ended: also the last one."""
+        """Write the lines that were not written yet.
+
+        Args:
+            is_ended: Whether a line that has not ended is written, too.
+        """
         output = self._output
         line_count = self._line_count
         if output.has_open_line and not is_ended:
@@ -186,7 +200,7 @@ class CellOutput:
         text = styled(line)
         marks = text.plain.strip()
         if self._writer.is_plain and marks and not marks.strip("~^"):
-            # They point to the line above, which says nothing if it is read out.
+            # These marks point to the line above, which says nothing if they are read out.
             return
         if self._has_links:
             link_traceback_file(text)
@@ -203,5 +217,5 @@ class CellOutput:
 
 
 def whole_text(text: str) -> Text:
-    """Return output that came late, with its colours."""
+    """Return output that came after the end of its cell, with its colours."""
     return styled(collapse(text).rstrip("\n"))

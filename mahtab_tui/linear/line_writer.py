@@ -27,40 +27,42 @@ STYLES = {
     "highlight": "yellow",
     "muted": "dim",
 }
-"""The terminal's own colours, by role. Any other role has none."""
+"""The terminal's own colours, by role. Text in any other role has no colour."""
 CODE_THEME = "ansi_dark"
-"""Colours code with the terminal's own colours, too."""
+"""A theme for code that also uses the terminal's own colours."""
 CODE_INDENT = "    "
 MAX_HIGHLIGHTED_CHARS = 20_000
-"""Lexers are slow: longer code has no colours."""
+"""Longer code has no colours, because lexers are slow."""
 PROGRESS_INTERVAL_S = 10.0
-"""In the plain form, progress is written as lines of its own, not more often than this."""
+"""In the plain form, lines about progress are written at least this many seconds after each other."""
 DEFAULT_COLUMNS = 80
+"""The assumed width if there is no terminal."""
 LINK_KEY = "link"
-"""In the data of a style: the address of a link, which the console itself must not write."""
+"""The key, in the `meta` of a style, of the address of a link, which the console must not write itself."""
 ERASE_LINE = "\r\x1b[K"
 _BAR = re.compile(r"[\u2500-\u259f|]+|[#=>.\-]{3,}")
-"""What bars are drawn with, which says nothing if it is read out."""
+"""The characters of drawn bars, which say nothing if they are read out."""
 
 
 class LineWriter:
-    """Writes text, which may come from outside, without its control characters."""
+    """Writes text and lines, without control characters that come from outside."""
 
     def __init__(self, stream: TextIO | None = None, *, is_plain: bool) -> None:
         """
         Args:
-            stream: None for stdout as it is now; cells of this process replace it while they run.
-            is_plain: Whether to write no colours.
+            stream: Where to write; None for stdout as it is now. Cells of this process replace stdout
+                while they run.
+            is_plain: Whether to write the plain form, which has no colours and draws nothing again.
         """
         self.is_plain = is_plain
         self.stream = sys.stdout if stream is None else stream
         self.write_count = 0
-        """How often something was written, besides the ends of lines."""
+        """How often text or a picture was written."""
         self._is_at_line_start = True
         self._progress = ""
-        """What was shown last of what is not complete yet."""
+        """The progress that was written last; empty if other text has followed."""
         self._next_progress_s = 0.0
-        """When progress may be written again in the plain form, by the monotonic clock."""
+        """When progress may be written again in the plain form, in seconds of the monotonic clock."""
         self._console = Console(
             file=self.stream,
             color_system=None if is_plain else "auto",
@@ -76,7 +78,7 @@ class LineWriter:
         self.write_text(Text(plain(text), STYLES.get(role, "")))
 
     def write_indented(self, text: str, role: str = "") -> None:
-        """Write a piece of code, whose lines are indented."""
+        """Write a piece of code, which may end anywhere in a line, with its lines indented."""
         for index, line in enumerate(text.split("\n")):
             if index:
                 self.write("\n")
@@ -84,7 +86,7 @@ class LineWriter:
             self.write(indent + line, role)
 
     def write_text(self, text: Text) -> None:
-        """Write text whose styles are known. It must be clean."""
+        """Write text with its own styles. It must not have control characters."""
         if not text.plain:
             return
         self._erase_progress()
@@ -104,7 +106,7 @@ class LineWriter:
         return not self.is_plain and self.stream.isatty()
 
     def write_line(self, text: str | Text = "", role: str = "") -> None:
-        """Write lines of their own."""
+        """Write text on lines of its own."""
         self.end_line()
         if isinstance(text, str):
             self.write(f"{text}\n", role)
@@ -112,7 +114,7 @@ class LineWriter:
             self.write_text(text + Text("\n"))
 
     def write_changes(self, lines: Iterable[ChangeLine]) -> None:
-        """Write lines about changes of variables and files."""
+        """Write lines that tell about changes of variables and files."""
         for line in lines:
             text = Text()
             for part in line:
@@ -120,13 +122,17 @@ class LineWriter:
             self.write_line(text)
 
     def write_code(self, code: str) -> None:
-        """Write code, indented. Hidden characters become symbols."""
+        """Write code on lines of its own, indented. Hidden characters become symbols."""
         text = highlighted(visible(code.strip("\n").expandtabs(4)))
         for line in text.split("\n"):
             self.write_line(Text(CODE_INDENT) + line)
 
     def show_progress(self, text: str) -> None:
-        """Show what is not complete yet, until something else is written. text: empty for nothing."""
+        """Show progress until something else is written.
+
+        Args:
+            text: What is not complete yet, such as the line of a progress bar; empty for nothing.
+        """
         if self.is_plain:
             self._write_progress_line(text)
         elif text != self._progress and self._is_at_line_start:
@@ -158,27 +164,27 @@ class LineWriter:
             self._progress = ""
 
     def end_line(self) -> None:
-        """Begin a line, unless one begins here."""
+        """End the line that is being written, if any, so that the next text begins a line."""
         self._erase_progress()
         if not self._is_at_line_start:
             self._console.print()
             self._is_at_line_start = True
 
     def leave_line(self) -> None:
-        """Note that somebody else, such as a prompt, has written something to the line."""
+        """Note that somebody else, such as a prompt, has written a part of a line."""
         self._is_at_line_start = False
 
     def start_line(self) -> None:
-        """Note that the terminal's cursor is at the start of a line."""
+        """Note that somebody else has ended the line."""
         self._is_at_line_start = True
 
     def notify(self, sequence: str) -> None:
-        """Write a sequence of our own that shows nothing in its place, such as the bell."""
+        """Write an escape sequence of the program that draws nothing, such as the bell."""
         if sequence and self.stream.isatty():
             self._write_sequence(sequence)
 
     def send(self, sequence: str) -> None:
-        """Write a sequence of our own, such as that of a picture."""
+        """Write an escape sequence of the program that draws something, such as a picture."""
         self._erase_progress()
         self._write_sequence(sequence)
         self.write_count += 1
@@ -190,30 +196,37 @@ class LineWriter:
 
 
 def _split_links(text: Text) -> Iterator[tuple[Text, str]]:
-    """Yield the parts of a text, with the address that each is linked to; empty for none."""
-    links = {}
+    """Yield the parts of a text, each with the address of its link; empty if it is not a link."""
+    address_by_start: dict[int, str] = {}
+    end_by_start: dict[int, int] = {}
     for span in text.spans:
         if isinstance(span.style, Style) and LINK_KEY in span.style.meta:
-            links[span.start] = (span.end, str(span.style.meta[LINK_KEY]))
-    edges = sorted({edge for start, (end, _) in links.items() for edge in (start, end)})
+            address_by_start[span.start] = str(span.style.meta[LINK_KEY])
+            end_by_start[span.start] = span.end
+    edges = {*end_by_start.keys(), *end_by_start.values()}
     start = 0
-    for part in text.divide(edges):
+    for part in text.divide(sorted(edges)):
         if part.plain:
-            yield part, links.get(start, (0, ""))[1]
+            yield part, address_by_start.get(start, "")
         start += len(part.plain)
 
 
 def _new_words(words: str, earlier_words: str) -> str:
-    """Return the words of a line that were not written yet, the last one again if it has grown."""
+    """Return the words of a line that were not written yet.
+
+    If the last word has grown since, it is written again.
+    """
     if not earlier_words or not words.startswith(earlier_words):
         return words
-    is_word_cut = words[len(earlier_words)] != " "
-    start = earlier_words.rfind(" ") + 1 if is_word_cut else len(earlier_words)
+    start = len(earlier_words)
+    has_last_word_grown = words[start] != " "
+    if has_last_word_grown:
+        start = earlier_words.rfind(" ") + 1
     return words[start:].strip()
 
 
 def highlighted(code: str) -> Text:
-    """Return code with colours, if it is not too long. The code must be clean."""
+    """Return code with colours, if it is not too long. It must not have control characters."""
     if len(code) > MAX_HIGHLIGHTED_CHARS:
         return Text(code)
     text = Syntax(code, "python", theme=CODE_THEME).highlight(code)
@@ -222,7 +235,7 @@ def highlighted(code: str) -> Text:
 
 
 def terminal_size() -> tuple[int, int] | None:
-    """Return columns and lines of the terminal; None if there is none."""
+    """Return the numbers of columns and lines of the terminal; None if there is no terminal."""
     for descriptor in (1, 0):
         with suppress(OSError):
             size = os.get_terminal_size(descriptor)

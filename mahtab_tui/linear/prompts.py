@@ -1,4 +1,4 @@
-"""What the two prompts have in common."""
+"""The base class of the two prompts of this interface, and what they raise."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from mahtab_tui.session.open_session import SessionInputHelp
 
 MODE_KEY = "`"
-"""At the very start of an input, it goes from Python to questions and back."""
+"""At the very start of an input, this key goes from Python to questions and back."""
 
 
 class Typed(NamedTuple):
@@ -30,7 +30,7 @@ class Prompt(ABC):
     def __init__(self) -> None:
         self.mode: Mode = "python"
         self.draft = ""
-        """What is in the next prompt at first."""
+        """The text with which the next input begins."""
 
     def toggle_mode(self) -> None:
         """Go from Python to questions, or back."""
@@ -39,34 +39,51 @@ class Prompt(ABC):
     @property
     @abstractmethod
     def can_edit(self) -> bool:
-        """Whether an input can begin with a draft, which the user edits."""
+        """Whether an input can begin with a draft that the user edits."""
 
     def label(self, number: int) -> str:
-        """Return what stands before an input. number: that of the next cell."""
+        """Return the words before an input.
+
+        Args:
+            number: The number of the next cell.
+        """
         return f"In {number}: " if self.mode == "python" else "Ask: "
 
     @abstractmethod
     def read(self, number: int) -> Typed:
-        """Return the next input. Raises `EOFError` if the user leaves, `KeyboardInterrupt` if the user
-        gives up the input, `FullScreenWanted`, and `Interrupted`.
+        """Wait for the next input, and return it.
 
         Args:
-            number: That of the next cell.
+            number: The number of the next cell.
+
+        Raises:
+            EOFError: The user leaves.
+            KeyboardInterrupt: The user gives up the input.
+            FullScreenWanted: The user wants to go on in the full screen.
+            Interrupted: `interrupt` was called.
         """
 
     @abstractmethod
     def read_line(self, label: str, *, is_hidden: bool = False) -> str:
-        """Return a line that answers a question, also while a cell runs. Raises `EOFError` and
-        `KeyboardInterrupt`.
+        """Wait for a line that answers a question, and return it. A cell may run meanwhile.
 
         Args:
-            label: What stands before it.
-            is_hidden: Whether what is typed is not shown.
+            label: The words before the line.
+            is_hidden: Whether the terminal shows nothing of what is typed.
+
+        Raises:
+            EOFError: The user does not answer.
+            KeyboardInterrupt: The user gives up the line.
         """
 
     @abstractmethod
     def write_above(self, write: Callable[[], None]) -> bool:
-        """Let a function write lines while the user types. Called on another thread.
+        """Let a function write lines above the prompt while the user types.
+
+        Other threads call this.
+
+        Args:
+            write: Writes the lines.
 
         Returns:
             Whether the function was called, or will be unless the user ends the prompt before.
@@ -74,7 +91,10 @@ class Prompt(ABC):
 
     @abstractmethod
     def interrupt(self) -> None:
-        """Let `read` raise `Interrupted`, or the user end it. Called on another thread."""
+        """Let `read` raise `Interrupted`, or ask the user to end the input.
+
+        Other threads call this.
+        """
 
 
 class Interrupted(Exception):
@@ -88,7 +108,17 @@ class FullScreenWanted(Exception):
 def complete(
     input_help: SessionInputHelp, text: str, cursor: int, mode: Mode
 ) -> Completions | None:
-    """Complete what is before the cursor; None if nothing can be. Waits for the kernel."""
+    """Return the completions of what stands before the cursor. Waits for the kernel.
+
+    Args:
+        input_help: Knows the commands and the variables of the session.
+        text: The input.
+        cursor: The index in the input.
+        mode: Whether the input is Python or a question.
+
+    Returns:
+        The completions; None if nothing can be completed, or the kernel does not answer.
+    """
     completions = input_help.complete_command(text, cursor)
     if completions is not None:
         return completions
