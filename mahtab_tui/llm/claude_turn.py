@@ -1,4 +1,8 @@
-"""Folds the events that version 2.1 of `claude` prints in a turn."""
+"""Reads the events that `claude` (2.1) prints while it answers, and folds them to an answer.
+
+The CLI prints an answer twice: as a stream of pieces, and then as whole messages. It repeats a stream
+that has broken off, and replaces a message that was refused, so what was streamed may be withdrawn.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +19,7 @@ from mahtab_tui.llm.failures import BUSY_STATUSES, explain_error
 _SYNTHETIC = "<synthetic>"
 """The model of messages that the CLI itself has written, such as errors."""
 _LOG_IN = "The login of `claude` was not accepted. Run `claude`, then /login in it. {hint}"
-_WRONG_TOOL = "The model tried again and again to use a tool that it does not have here. Ask again in other words."
+_ONLY_WRONG_TOOLS = "The model tried again and again to use a tool that it does not have here. Ask again in other words."
 _STATES_BY_LIMIT_STATUS = {"rejected": "is reached", "allowed_warning": "is nearly reached"}
 _SERVICE_NAMES_OF_COUNTS = {
     "inputTokens": "input_tokens",
@@ -30,16 +34,17 @@ class ClaudeNotice(NamedTuple):
     """A sentence for the user."""
 
     level: str
+    """``info`` or ``warning``."""
     text: str
     once_key: str = ""
-    """A key for messages that are shown only once; empty for others."""
+    """If it is not empty, a notice with this key is shown only once."""
 
 
 class Restart(NamedTuple):
-    """The answer starts again."""
+    """A part of the answer is withdrawn."""
 
     text: str
-    """What stays of it."""
+    """The answer that remains, and that goes on."""
 
 
 class ClaudeThought(NamedTuple):
@@ -52,80 +57,91 @@ class ProcessTotals(NamedTuple):
     """What a process has used in all its turns."""
 
     cost: float
-    """US dollars."""
+    """In US dollars."""
     usage: Counter[str]
-    """Tokens, by the service's names; `input_tokens` were not in the cache."""
+    """Numbers of tokens, by the service's names. `input_tokens` are those that were not in the cache."""
 
 
 NOTHING_SPENT = ProcessTotals(0.0, Counter())
 
 
 class ClaudeTurn:
-    """Folds the events of one turn; unknown events are ignored."""
+    """Folds the events of one turn. Unknown events are ignored."""
 
     def __init__(self, totals_before: ProcessTotals = NOTHING_SPENT, login_hint: str = "") -> None:
         """Begin a turn of a process.
 
         Args:
-            totals_before: What the process had used before.
-            login_hint: Advice if the login is not accepted.
+            totals_before: What the process had used before the turn.
+            login_hint: A sentence of advice, shown if the login is not accepted.
         """
         self.has_restarted = False
-        """Whether the answer has started again."""
+        """Whether a part of the answer was withdrawn."""
         self.ended = False
+        """Whether the turn has ended."""
         self.model = ""
         """The service's name for the model."""
         self.stop_reason: str | None = None
         """Why the answer ended, in the service's words."""
         self.spent = totals_before
-        """What the process has used, with this turn once it has ended."""
+        """What the process has used. Until the turn has ended, this is what it had used before."""
         self.key_source = ""
-        """Where the CLI has its key from."""
+        """Where the CLI has found its key, in its own words."""
         self.window: int | None = None
-        """Tokens that the model can read; None until the turn has ended."""
+        """How many tokens the model can read; None until the turn has ended."""
         self._totals_before = totals_before
         self._login_hint = login_hint
         self._texts: list[str] = []
+        """The texts of whole messages, and what separates them."""
+        self._finished_text_count = 0
+        """How many of these are of messages that ended normally."""
         self._streamed_pieces: list[str] = []
-        self._finished_pieces = 0
-        """How many of `_streamed_pieces` come from messages that ended normally."""
-        self._finished_texts = 0
-        """How many of `_texts` do."""
-        self._cut = False
-        """Whether the last message reached the token limit."""
+        """The pieces of all messages."""
+        self._finished_piece_count = 0
+        """How many of these are of messages that ended normally."""
+        self._is_message_cut = False
+        """Whether the last message has reached the limit of tokens."""
         self._error_text = ""
+        """What the CLI says of an error."""
         self._error_type = ""
         """What the CLI calls the error, such as ``authentication_failed``."""
         self._result: Mapping[str, Any] = {}
+        """The event with which the turn has ended."""
         self._streamed_usage = Counter[str]()
+        """What the streamed messages before the last one have used."""
         self._message_usage = Counter[str]()
+        """What the last streamed message has used."""
 
     @property
     def cost(self) -> float:
-        """US dollars for this turn."""
+        """What this turn has cost, in US dollars; 0 until it has ended."""
         return max(0.0, self.spent.cost - self._totals_before.cost)
 
     @property
     def usage(self) -> Counter[str]:
-        """Tokens of this turn. The result lacks calls that broke off, and the stream lacks the CLI's
-        own calls, so the greater count of both is used."""
+        """The numbers of tokens that this turn has used.
+
+        The event that ends a turn does not count calls that broke off, and the stream does not have the
+        CLI's own calls. So the greater number of both is taken.
+        """
         result_usage = self.spent.usage - self._totals_before.usage
         return result_usage | (self._streamed_usage + self._message_usage)
 
     @property
     def streamed(self) -> str:
-        """The answer as it was streamed, without messages that broke off."""
+        """The answer as it was streamed, without what was withdrawn."""
         return "".join(self._streamed_pieces)
 
     @property
     def text(self) -> str:
-        """The answer: its whole messages, or what was streamed if there are none."""
+        """The answer: the whole messages, or if there are none, what was streamed."""
         return "".join(self._texts) or self.streamed
 
     def fold(
         self, event: Mapping[str, Any]
     ) -> Iterator[str | ClaudeThought | Restart | ClaudeNotice]:
-        """Take an event, and yield what is new in the answer."""
+        """Take an event, and yield what it means for the user: pieces of the answer, and what else the
+        CLI tells."""
         match event.get("type"):
             case "stream_event":
                 yield from self._take_stream_event(as_mapping(event.get("event")))
@@ -139,12 +155,16 @@ class ClaudeTurn:
                 self._finish(event)
 
     def check(self) -> None:
-        """Raise `ModelError` if the turn has failed."""
+        """Raise an error if the turn has failed.
+
+        Raises:
+            ModelError: It has failed. The message is for the user.
+        """
         result = self._result
         if not result.get("is_error") or result.get("terminal_reason") == "aborted_streaming":
             return
         if result.get("subtype") == "error_max_turns":
-            raise ModelError(_WRONG_TOOL)
+            raise ModelError(_ONLY_WRONG_TOOLS)
         if result.get("stop_reason") == "refusal":
             raise ModelError(REFUSED)
 
@@ -154,8 +174,10 @@ class ClaudeTurn:
             raise ModelError(_LOG_IN.format(hint=self._login_hint).strip())
         body = {"message": message, "type": self._error_type}
         failure = explain_error(ServiceError(body, status))
-        # Without a pause, since the CLI has already tried again.
-        raise ModelBusy(str(failure)) if isinstance(failure, ModelBusy) else failure
+        if isinstance(failure, ModelBusy):
+            # The CLI has already tried again, so nobody should wait for that.
+            raise ModelBusy(str(failure))
+        raise failure
 
     def _take_stream_event(
         self, event: Mapping[str, Any]
@@ -175,24 +197,26 @@ class ClaudeTurn:
                 self._end_message(delta.get("stop_reason"))
 
     def _begin_message(self, message: Mapping[str, Any]) -> Iterator[Restart]:
-        """The last message counts only if it ended normally: the CLI repeats a broken stream and
-        replaces a refused message."""
+        """Begin a streamed message, and withdraw the last one if it did not end normally."""
         self._streamed_usage += self._message_usage
         self._message_usage = _count_tokens(message.get("usage"))
-        del self._texts[self._finished_texts :]
-        broken_pieces = self._streamed_pieces[self._finished_pieces :]
-        del self._streamed_pieces[self._finished_pieces :]
+        del self._texts[self._finished_text_count :]
+        broken_pieces = self._streamed_pieces[self._finished_piece_count :]
+        del self._streamed_pieces[self._finished_piece_count :]
         if any(broken_pieces):
             self.has_restarted = True
             yield Restart(self.streamed)
 
     def _end_message(self, reason: str | None) -> None:
-        """Note why a streamed message has ended. A refused one may be replaced by the next."""
+        """Note why a streamed message has ended.
+
+        A message that was refused does not count as finished, because the next one may replace it.
+        """
         self.stop_reason = reason or self.stop_reason
-        self._cut = reason == "max_tokens"
+        self._is_message_cut = reason == "max_tokens"
         if reason != "refusal":
-            self._finished_pieces = len(self._streamed_pieces)
-            self._finished_texts = len(self._texts)
+            self._finished_piece_count = len(self._streamed_pieces)
+            self._finished_text_count = len(self._texts)
 
     def _take_message(self, event: Mapping[str, Any]) -> None:
         """Take a whole message."""
@@ -207,20 +231,22 @@ class ClaudeTurn:
             return
         self.model = str(message.get("model") or self.model)
         if text:
-            # After the token limit the CLI continues in the middle of a sentence.
-            if self._texts and not self._cut:
+            # After a message that has reached the limit of tokens, the next one continues its sentence.
+            if self._texts and not self._is_message_cut:
                 self._texts.append("\n\n")
             self._texts.append(text)
 
     def _take_system_event(self, event: Mapping[str, Any]) -> Iterator[ClaudeNotice]:
+        """Take what the CLI tells of itself, and yield notices for the user."""
         subtype = event.get("subtype")
         if subtype == "init":
             self.key_source = str(event.get("apiKeySource") or "")
             self.model = str(event.get("model") or self.model)
         elif subtype == "api_retry":
             status = event.get("error_status")
-            status = status if isinstance(status, int) else 0
-            reason = BUSY_STATUSES.get(status, "The connection failed")
+            reason = "The connection failed"
+            if isinstance(status, int):
+                reason = BUSY_STATUSES.get(status, reason)
             seconds = float(event.get("retry_delay_ms") or 0) / 1000
             attempt = f"{event.get('attempt')} of {event.get('max_retries')}"
             yield ClaudeNotice("warning", f"{reason}; trying again ({attempt}) in {seconds:.0f} s.")
@@ -231,6 +257,7 @@ class ClaudeTurn:
             yield ClaudeNotice("warning", _COMPACTED)
 
     def _finish(self, event: Mapping[str, Any]) -> None:
+        """Take the event with which a turn ends. It has the totals of the whole process."""
         self.ended = True
         self._result = event
         usage_by_model = as_mapping(event.get("modelUsage"))
@@ -250,7 +277,8 @@ def _limit_notice(info: Mapping[str, Any]) -> Iterator[ClaudeNotice]:
     if info.get("isUsingOverage") is True:
         limit_name = limit_name or "usage"
         state = "is used up; answers are now billed as extra usage"
-    if not state or not limit_name:  # not a limit of the account; the CLI says what it is
+    if not state or not limit_name:
+        # It is not a limit of the account, and the CLI itself says what it is.
         return
 
     reset = ""
@@ -262,7 +290,11 @@ def _limit_notice(info: Mapping[str, Any]) -> Iterator[ClaudeNotice]:
 
 
 def _count_tokens(usage: object) -> Counter[str]:
-    """Return the counts of a usage, by the service's names."""
+    """Return the numbers of tokens in a usage, by the service's names.
+
+    Args:
+        usage: Numbers by the names of the service or of the CLI.
+    """
     counts = Counter[str]()
     for name, count in as_mapping(usage).items():
         service_name = _SERVICE_NAMES_OF_COUNTS.get(name, name)
