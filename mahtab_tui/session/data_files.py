@@ -33,11 +33,11 @@ from mahtab_tui.session.text_tables import (
 from mahtab_tui.worker.tools import toolbox
 
 MAX_LOADED_BYTES = 500_000_000
-"""A larger file is not loaded: its variable is its path."""
+"""A larger file is not loaded; its variable is its path."""
 LONG_TEXT_BYTES = 20_000
 """A larger text is too long for a person to read."""
 MAX_NAME_CHARS = 60
-"""The longest name of a variable, but for what keeps it apart from another."""
+"""Maximum length of a variable's name, without the number that keeps it apart from another name."""
 
 TAB_SEPARATED_SUFFIXES = frozenset({".tsv", ".tab"})
 SEPARATED_SUFFIXES = TAB_SEPARATED_SUFFIXES | {".csv"}
@@ -63,30 +63,32 @@ class CannotLoad(Exception):
 
 @dataclass(frozen=True)
 class DataFile:
-    """A file to load, and what is known of its format."""
+    """A file to load, and what its content tells about its format."""
 
     path: Path
-    """Absolute."""
+    """The absolute path."""
     name: str
     """The name of its variable."""
     size: int
-    """In bytes, as stored."""
+    """The size of the file in bytes, compressed if it is."""
     suffix: str
-    """The suffix of its content: of `data.csv.gz`, it is `.csv`."""
+    """The suffix of its content, in lower case. For `data.csv.gz`, it is `.csv`."""
     packing: Packing
+    """How it is compressed, if it is."""
     encoding: TextEncoding
-    """The encoding; it has no name if the file is not a text."""
+    """The encoding of its text. It has no name if the file is not a text."""
     separator: str = ","
     """What separates the fields of a table."""
     decimal_comma: str = ""
-    """A number of a table that has a decimal comma; empty if there is none."""
+    """The first number of a table that has a decimal comma; empty if none has."""
     is_json_lines: bool = False
+    """Whether each line is a JSON object."""
     looks_like_table: bool = False
-    """Whether a text is a table, though its suffix does not say so."""
+    """Whether a text is a table although its suffix does not say so."""
     sheets: Sequence[str] = ()
     """The names of a workbook's sheets."""
     damage: str = ""
-    """Why it cannot be read as its suffix says, such as "is empty"; empty if it can."""
+    """Why it cannot be read as its suffix says, such as "is empty"; empty if it can be."""
 
     @property
     def is_table(self) -> bool:
@@ -104,8 +106,11 @@ class DataFile:
 
 
 def inspect_files(paths: Sequence[Path]) -> list[DataFile]:
-    """Recognise the formats of files, and choose a unique name for each variable. Raises
-    `CannotLoad`."""
+    """Recognise the formats of files, and choose a unique name for each variable.
+
+    Raises:
+        CannotLoad: A file does not exist, cannot be read, or is not a regular file.
+    """
     files: list[DataFile] = []
     used_names: set[str] = set()
     for path in paths:
@@ -116,18 +121,24 @@ def inspect_files(paths: Sequence[Path]) -> list[DataFile]:
 
 
 def _unused_name(name: str, used_names: Collection[str]) -> str:
-    """Return a name, with a number after it if it is used."""
-    if name not in used_names:
-        return name
-    for number in itertools.count(2):
-        numbered_name = f"{name}_{number}"
-        if numbered_name not in used_names:
-            break
-    return numbered_name
+    """Return a name, or if it is used, the name with the first number that makes it unique."""
+    unique_name = name
+    numbers = itertools.count(2)
+    while unique_name in used_names:
+        unique_name = f"{name}_{next(numbers)}"
+    return unique_name
 
 
 def _inspect(path: Path, name: str) -> DataFile:
-    """Recognise the format of a file. Raises `CannotLoad`."""
+    """Recognise the format of a file.
+
+    Args:
+        path: The file.
+        name: The name of its variable.
+
+    Raises:
+        CannotLoad: It does not exist, cannot be read, or is not a regular file.
+    """
     displayed_path = one_line(str(path))
     try:
         status = path.stat()
@@ -148,7 +159,16 @@ def _inspect(path: Path, name: str) -> DataFile:
 
 
 def _inspect_content(path: Path, name: str, size: int) -> DataFile:
-    """Recognise the format of a regular file. May raise what its libraries raise."""
+    """Recognise the format of a regular file.
+
+    Args:
+        path: The file.
+        name: The name of its variable.
+        size: The size of the file in bytes.
+
+    Raises:
+        Exception: Whatever the libraries raise that read such a file.
+    """
     packing = inspect_packing(path)
     suffix = _content_suffix(path, packing)
     file = DataFile(
@@ -159,13 +179,13 @@ def _inspect_content(path: Path, name: str, size: int) -> DataFile:
         packing=packing,
         encoding=TextEncoding(""),
     )
-    # An archive of several files is opened as such, whatever is in them.
+    # An archive of several files is loaded as an archive, whatever is in them.
     if len(packing.members) > 1:
         return file
 
     with open_packed(path, packing) as content:
         beginning = content.read(HEAD_BYTES)
-        # A file that will not be loaded is not worth reading to its end.
+        # A file that will not be loaded need not be read to its end.
         max_bytes = MAX_LOADED_BYTES if size <= MAX_LOADED_BYTES else 0
         encoding = inspect_encoding(content, beginning, max_bytes)
     if suffix in PANDAS_READERS:
@@ -184,9 +204,9 @@ def _inspect_table(file: DataFile, text: str, *, is_cut: bool) -> DataFile:
     """Recognise how the lines of a text are separated into fields.
 
     Args:
-        file: What is known of the file so far.
-        text: Its beginning.
-        is_cut: Whether the file goes on after that.
+        file: The file, as far as its format is recognised.
+        text: The beginning of the file.
+        is_cut: Whether the file goes on after this text.
     """
     has_table_suffix = file.suffix in SEPARATED_SUFFIXES
     separator = guess_separator(
@@ -206,7 +226,7 @@ def _inspect_table(file: DataFile, text: str, *, is_cut: bool) -> DataFile:
 
 
 def _content_suffix(path: Path, packing: Packing) -> str:
-    """Return the suffix of what is in a file: that of its name, or that of the packed file."""
+    """Return the suffix of a file, or if it is compressed, the suffix of the file in it."""
     if not packing.module:
         return path.suffix.lower()
     packed_name = path.stem
@@ -220,8 +240,11 @@ def _content_suffix(path: Path, packing: Packing) -> str:
 
 
 def variable_name(path: Path) -> str:
-    """Return a name for a file's variable that hides no other name: ``my-data 2.csv`` becomes
-    my_data_2, ``list.txt`` becomes list_."""
+    """Return a name for the variable of a file.
+
+    It hides no name of Python or of the session: ``my-data 2.csv`` becomes ``my_data_2``, and
+    ``list.txt`` becomes ``list_``.
+    """
     stem = path.stem
     if path.suffix.lower() in COMPRESSIONS and Path(stem).suffix.lower() in _READABLE_SUFFIXES:
         stem = Path(stem).stem
@@ -230,8 +253,8 @@ def variable_name(path: Path) -> str:
     stem = unicodedata.normalize("NFKC", stem)
     words = "".join(map(_identifier_character, stem)).split()
     name = "_".join(words).strip("_")[:MAX_NAME_CHARS] or "data"
-    # It begins with a digit. Names such as `_1` are those of cells' results, and names with an
-    # underscore in front are hidden where variables are listed.
+    # A name that begins with a digit needs something before it. It is not an underscore, because names
+    # such as `_1` are those of cells' results, and lists of variables leave out such names.
     if not name.isidentifier():
         return f"data_{name}"
 
@@ -242,7 +265,7 @@ def variable_name(path: Path) -> str:
 
 
 def _identifier_character(character: str) -> str:
-    """Return a character if a name can contain it, else a blank."""
+    """Return a character that names can have, or a blank in place of any other."""
     if f"a{character}".isidentifier():
         return character
     return " "
