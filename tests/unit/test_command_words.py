@@ -140,6 +140,19 @@ history -s 'cd .g*; rm c*'; fc -s
 set -o history -o histexpand; echo cdq.git
 set -H; echo cdq.git
 trap -- 'cd .g*; rm c*' EXIT
+z='a[$(cd .g*; rm c*)]'; true {x[z]}< notes.md
+z='a[$(cd .g*; rm c*)]'; y=-v; test $y 'x[z]'
+z='a[$(cd .g*; rm c*)]'; y=v; [ -$y "x[z]" ]
+z='a[$(cd .g*; rm c*)]'; test $(echo -v) "x[z]"
+x='-v b[$(cd${IFS}.g*;rm${IFS}c*)]'; [ $x ]
+x=-v; printf "$x" 'b[$(cd .g*; rm c*)]' 1
+x=-v; printf $x HOME 5; cd; rm config
+printf $'-v' HOME 5; cd; rm config
+x='-p HOME'; wait -n $x; cd; rm config
+z="$(nproc) + a[\\$(cd .g*; rm c*)]"; echo $((z))
+z=$(cat x; ls | wc -l); echo $((z))
+z=$(cat x || ls | wc -l); echo $((z))
+for z in $(seq 1) 'a[$(cd .g*; rm c*)]'; do echo $((z)); done
 bash +c 'cd .g*; rm c*'
 ksh -c '[ "$x" -eq 1 ]'
 fish -c 'x (ls)'
@@ -159,6 +172,9 @@ rm AGENT@(S).md
 zsh -c 'rm (A|B)GENTS.md'
 fish -c 'rm (echo AGENTS).md'
 /bin/r? notes.md
+read PATH < x; cd .git; cat config
+export PA""TH=$HOME/x; cd .git; cat config
+let PA""TH=7; cd .git; cat config
 alias ls=rm; cd .git; ls config
 ls() { rm "$@"; }; cd .git; ls config
 ls() (command rm config); cd .git; ls
@@ -264,6 +280,7 @@ du -sh .git
 which git
 env | grep PATH
 date
+echo $PATH; ls notes.md
 test -f a && echo yes
 x=1; echo $x
 printf 'HOME is %s' "$HOME"
@@ -313,6 +330,11 @@ x=abc; echo ${x:0:2} ${x: -1} ${x%.*} ${x/a/b} ${x^^} ${x@Q}
 test -v HOME && echo set
 mapfile -t lines < notes.md; echo ${#lines[@]}
 set -euo pipefail; ls
+printf "$x\\n"; printf "$HOME: %s\\n" a; printf $'a\\tb\\n'
+printf '%s\\n' $x "$y"
+x=notes.md; [ -f $x ] && echo yes
+[ "$x" = "$y" ] || [ -z $x ]
+sleep 1 & pid=$!; wait $pid
 trap -- 'echo done' EXIT; ls
 bash -c 'for i in 1 2; do echo $((i+1)); done'
 cd src && echo $((1+2))

@@ -184,7 +184,8 @@ def _unreadable_word(command: SimpleCommand) -> str:
     assignment = deciding_assignment(command)
     if assignment or command.name is None:
         return assignment
-    if command.name.is_expanded or (command.name.is_pattern and command.program not in ("[", "[[")):
+    may_be_pattern = command.name.is_pattern or "[" in command.program
+    if command.name.is_expanded or (may_be_pattern and command.program not in ("[", "[[")):
         return command.name.text
     return _unreadable_program(command) or _unreadable_argument(command)
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Set
+from itertools import chain
 from typing import NamedTuple
 
 from .command_folders import FOLDER_COMMANDS, value_forms
-from .shell_variables import VARIABLES_OF_SHELLS, named_variables
+from .shell_variables import VARIABLES_OF_SHELLS, is_unquoted, may_be_option, named_variables
 from .shell_words import COMPUTING_COMMAND, NUMBER, PRINTED_NUMBER, Word
 from .simple_commands import SimpleCommand, assigned_name
 
@@ -30,8 +31,9 @@ _VARIABLES_WITH_TEXTS = re.compile(
 _ASSIGNMENT = re.compile(r"\b([A-Za-z_]\w*)\s{0,20}=(?!=)")
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
-_KEY = re.compile(r"\A\[(.*?)\]\+?=", re.DOTALL)
-"""The index before a value in parentheses: ``y=([z]=1)``."""
+_KEY = re.compile(r"\A(?:\[(.*?)\]\+?=|\{\w+\[(.*)\]\}\Z)", re.DOTALL)
+"""The index before a value in parentheses, ``y=([z]=1)``, or of an item that gets a descriptor,
+``{y[z]}<x``."""
 _NUMBERS = re.compile(rf"[-+]?\d+|\$[?#$!]|\$\{{#\w+(?:\[[@*]\])?\}}|{re.escape(NUMBER)}")
 _EXPANSION_OF_NAME = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)\})")
 _OPERATORS = re.compile(r"[\w\s+*/%<>=!&|^~?:;,()#\[\].-]*")
@@ -69,8 +71,20 @@ def unknown_computation(commands: Iterable[SimpleCommand], *, keeps_names: bool)
     if expressions.unknown_part:
         return expressions.unknown_part
     for name in expressions.names:
-        if name in VARIABLES_OF_SHELLS or _VARIABLES_WITH_TEXTS.fullmatch(name):
+        if name in (*VARIABLES_OF_SHELLS, "PATH") or _VARIABLES_WITH_TEXTS.fullmatch(name):
             return name
+    split_names = {
+        name
+        for command in certain_commands
+        if command.program in _TESTS
+        for word in filter(is_unquoted, command.arguments)
+        for name in chain.from_iterable(_EXPANSION_OF_NAME.findall(word.text))
+    }
+    for command in commands:
+        for word in command.words:
+            # It may be an option with an item of a variable after it.
+            if assigned_name(word) in split_names and "[" in word.text.partition("=")[2]:
+                return word.text
     if expressions.names:
         for command in commands:
             for word in _words_setting_text(command, keeps_names=keeps_names):
@@ -126,14 +140,17 @@ def _expressions(command: SimpleCommand) -> Iterator[str]:
     for word in command.words:
         if assigned_name(word):
             yield from _indexes(word.text.partition("=")[0])
-        yield from _KEY.findall(word.text)
+        yield from filter(None, chain.from_iterable(_KEY.findall(word.text)))
     named_words = command.arguments if command.program == "unset" else named_variables(command)
     for word in named_words:
         yield from _indexes(word.text.partition("=")[0])
     if command.program in _TESTS:
         for operator, word in zip(command.arguments, command.arguments[1:]):
-            if operator.text == _VARIABLE_TEST and (word.is_expanded or "[" in word.text):
+            is_variable_test = operator.text == _VARIABLE_TEST or may_be_option(operator)
+            if is_variable_test and (word.is_expanded or "[" in word.text):
                 yield word.text
+    if command.program == "wait":
+        yield from (word.text for word in command.arguments if is_unquoted(word))
 
 
 def _indexes(text: str) -> Iterator[str]:

@@ -28,6 +28,8 @@ _SETTING_COMMANDS = frozenset(
 """Commands that set, declare or remove variables whose names are among their arguments."""
 _SETTING_OPTIONS = {"printf": "-v", "print": "-v", "wait": "-p"}
 """The option with which a command sets a variable, by the names of such commands."""
+_FORMATTING_COMMANDS = frozenset(("printf", "print"))
+"""Those of them whose option can only come first."""
 _SPLITTING_COMMANDS = frozenset(("export", "local", "readonly"))
 """Setting commands for which some shells make several words of what they expand, so that a value may set
 further variables."""
@@ -46,6 +48,8 @@ _REFERRING_COMMANDS = frozenset(("declare", "local", "typeset"))
 """Commands with an option, `-n`, by which a name stands for another variable from then on."""
 _REFERRING_OPTION = re.compile(r"-[A-Za-z]*n")
 _NAME = re.compile(r"[A-Za-z_]\w*")
+_NOT_IN_OPTION = re.compile(r"[\\%\s:,./=]")
+"""What no option with the name of a variable has in it."""
 _EXPANSION = re.compile(r"[$`{]")
 _SHELL_NAMES = "|".join(sorted(VARIABLES_OF_SHELLS))
 _INNER_ASSIGNMENT = re.compile(
@@ -131,7 +135,22 @@ def named_variables(command: SimpleCommand) -> list[Word]:
     for index, word in enumerate(arguments):
         if word.text.startswith(option):
             return arguments[index : index + 2]
+    if command.program in _FORMATTING_COMMANDS and any(map(may_be_option, arguments[:1])):
+        # Without quotes, the name may be in it, too.
+        return arguments[is_unquoted(arguments[0]) ^ 1 : 2]
     return []
+
+
+def may_be_option(word: Word) -> bool:
+    """Return whether a word may be an option because of what a shell puts in it."""
+    begins_with_expansion = _EXPANSION.match(word.text.removeprefix("-")) is not None
+    may_be_name = is_unquoted(word) or _NOT_IN_OPTION.search(word.text) is None
+    return word.is_expanded and begins_with_expansion and may_be_name
+
+
+def is_unquoted(word: Word) -> bool:
+    """Return whether a shell may make several words of what it puts in a word."""
+    return word.is_expanded and _EXPANSION.search(word.unquoted_text) is not None
 
 
 def _names_needed(word: Word) -> bool:

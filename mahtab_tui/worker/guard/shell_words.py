@@ -34,9 +34,11 @@ _COUNTING = r"nproc|date \+%s|seq(?: -?\d{1,20}){1,3}|wc -[clmw] ?< ?[\w./-]{1,2
 """A command that prints numbers, and has no other in it."""
 _INNER_NUMBER = re.compile(rf"\$\((?:{_COUNTING})\)")
 _PRINTED_NUMBER = re.compile(
-    rf"\((?:{_COUNTING}|[^()`'\"\\\n]{{1,200}}\| ?wc -[clmw])\)(?=\"?(?:[\s;&|)]|\Z))"
+    rf"\((?:{_COUNTING}|(?:[^()`'\"\\\n;&|#]{{1,200}}\|){{1,20}} ?wc -[clmw])\)"
 )
-"""What stands after the dollar sign of a command that prints numbers, and is a whole word."""
+"""What stands after the dollar sign of commands that print numbers."""
+_LAST_WORD_END = re.compile(r"[ \t]*(?:[\n;&|)]|\Z)")
+"""What follows the last word of a command."""
 COMPUTING_COMMAND = "let"
 """The command that computes its arguments. It is inserted for each arithmetic expression."""
 _COMPARISONS = frozenset("-eq -ne -lt -le -gt -ge".split())
@@ -55,6 +57,8 @@ _ESCAPED_IN_QUOTES = '$`"\\\n'
 """What a backslash escapes between double quotes."""
 _ANSI_QUOTE = "$'"
 """How a text begins in which some shells read backslashes, and others do not."""
+_CONTINUED_SIGN = re.compile(r"[$(<]\\\n")
+"""A sign that may mean something else together with the first one on the next line."""
 _HERE_DOCUMENT = "<<"
 _UNCLEAR_EXPANSION = re.compile(r"`|\$\(|\$\[|\$\{(?!\w{1,100}\})")
 """What may be a command, or set a variable, in a text that the shell expands."""
@@ -148,6 +152,9 @@ class _Splitter:
         self._is_pattern = False
 
     def split(self) -> list[list[Word]]:
+        continued_sign = _CONTINUED_SIGN.search(self._text)
+        if continued_sign is not None:
+            self._note_ambiguity(continued_sign[0].strip())
         while self._index < len(self._text):
             sign = self._text[self._index]
             self._index += 1
@@ -260,11 +267,23 @@ class _Splitter:
             return
         if self._text.startswith("((", self._index):
             self._note_ambiguity("$((…))")
-        is_number = _PRINTED_NUMBER.match(self._text, self._index) is not None
+        printed_number = _PRINTED_NUMBER.match(self._text, self._index)
+        is_number = printed_number is not None and self._ends_last_word(printed_number.end())
         output = PRINTED_NUMBER if is_number else "$(…)"
         self._index += 1
         self._add(output)
         self._open_parenthesis(output)
+
+    def _ends_last_word(self, index: int) -> bool:
+        """Return whether a word ends at an index of the text that is the last one of its command, or an
+        operand of ``[[…]]``."""
+        if self._quote:
+            if not self._text.startswith(self._quote, index):
+                return False
+            index += 1
+        if self._is_in_test and self._text.startswith((" ", "\t"), index):
+            return True
+        return _LAST_WORD_END.match(self._text, index) is not None
 
     def _read_parameter(self) -> None:
         """Read ``{…}`` after a dollar sign."""

@@ -56,8 +56,10 @@ _STREAMS = ("/dev/", "/proc/")
 """Where the input of a program has a path."""
 _COMMAND_SIGN = re.compile(r"[\s;&|<>`$()]")
 """What a text has that is more than one word for a shell."""
-_REDEFINING = re.compile(r"\(\s*\)|\b(?:function|alias|hash|enable)\b|\bPATH\b\+?=")
+_REDEFINING = re.compile(r"\(\s*\)|\b(?:function|alias|hash|enable)\b")
 """What gives the name of a command another meaning."""
+_SEARCH_PATH = re.compile(r"(?<!\$)(?<!\$\{)\bPATH\b")
+"""The variable that does so, if it is not only read."""
 
 
 class SimpleCommand(NamedTuple):
@@ -108,7 +110,15 @@ def read_simple_commands(text: str) -> ReadCommand:
     keeps_names = _REDEFINING.search(text) is None
     reader = _Reader(keeps_names=keeps_names)
     reader.read(text, depth=0, is_certain=True)
+    if keeps_names and any(map(_may_set_search_path, reader.commands)):
+        keeps_names = False
+        reader = _Reader(keeps_names=keeps_names)
+        reader.read(text, depth=0, is_certain=True)
     return ReadCommand(reader.commands, reader.unread_part, keeps_names)
+
+
+def _may_set_search_path(command: SimpleCommand) -> bool:
+    return any(_SEARCH_PATH.search(word.text) is not None for word in command.words)
 
 
 class _Reader:
