@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from pydantic_core import to_jsonable_python
@@ -78,7 +79,7 @@ class AgentCalls:
             "permit": self._permit,
             "await_stop": self._await_stop,
             "invalidate_caches": lambda call: session.cells.run_unrecorded(
-                "__import__('importlib').invalidate_caches()", nested=runs_nested(session, call)
+                "__import__('importlib').invalidate_caches()", partial(runs_nested, session, call)
             ),
             "contents": self._contents,
             "kernel": lambda call: session.kernel.info(),

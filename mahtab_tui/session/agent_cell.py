@@ -7,6 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from mahtab_tui.bus.change_words import MAX_CHANGES
 from mahtab_tui.bus.values import Status
@@ -139,7 +140,7 @@ class AgentCell:
                 self.code,
                 origin="assistant",
                 party=agent.name,
-                nested=runs_nested(session, self.call),
+                is_nested=partial(runs_nested, session, self.call),
                 bounded=self._bounded,
                 on_begin=self._on_begin,
                 listener=self._on_output,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import itertools
 import threading
+import time
 from collections import deque
-from collections.abc import Callable, Collection
-from contextlib import nullcontext
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, NamedTuple
@@ -27,6 +28,8 @@ from mahtab_tui.session.runtime import Runtime
 
 MAX_FINISHED_CELLS = 1_000
 """Number of finished cells to remember for agents."""
+USERS_CELL_CHECK_S = 0.05
+"""Seconds after which an agent's cell looks again whether it still waits for a cell of the user's."""
 _CHANGE_KERNEL_SAVE_S = 5.0
 """Seconds for saving the variables before the interpreter changes."""
 
@@ -100,7 +103,8 @@ class Cells:
         """Held while a cell of an agent or the model runs, unless it is nested, so that time limits
         of others do not start."""
         self._nested_lock = threading.Lock()
-        """Held while such a nested cell runs: of several, the kernel could interrupt only one."""
+        """Held while such a nested cell runs: of several, the kernel could interrupt only one, and all
+        output would be that of one."""
         self.resumed_at: float | None = None
         """Start time (epoch) of a cell that an earlier screen left running."""
         self.interrupt_listeners: list[Callable[[int], object]] = []
@@ -189,7 +193,7 @@ class Cells:
         *,
         origin: Origin = "user",
         party: str = YOU,
-        nested: bool = False,
+        is_nested: Callable[[], bool] = lambda: False,
         bounded: BoundedCell | None = None,
         on_begin: Callable[[int], object] = lambda cell: None,
         listener: OnOutput | None = None,
@@ -204,17 +208,17 @@ class Cells:
             code: The code.
             origin: The kind of its author. Cells of the model and of agents wait for each other.
             party: The name of its author.
-            nested: Whether it runs inside a cell that waits for it.
+            is_nested: Returns whether a cell waits for its author now, so that it runs inside that one.
             bounded: Runs it under a time limit.
             on_begin: Called with the cell's number.
             listener: Gets the output, in addition to the bus.
-            is_cancelled: Asked after waiting for another agent's cell.
+            is_cancelled: Returns whether it need not run any more, after waiting for other cells.
             allowed: Private variables whose use does not withhold the output.
             lock: How a fork confines it; None if the user has approved the code.
             attrs: Fields of its records.
         """
-        agents_lock = self._nested_lock if nested else self._run_lock
-        with nullcontext() if origin == "user" else agents_lock:
+        agents_turn = self._agents_turn(is_nested, is_cancelled)
+        with nullcontext(False) if origin == "user" else agents_turn as nested:
             if is_cancelled():
                 detail = "It was stopped before it could run."
                 return CellResult(self.last, Status.INTERRUPTED, "", (), 0.0, (), detail)
@@ -243,13 +247,45 @@ class Cells:
             assert result is not None
             return result
 
-    def run_unrecorded(self, code: str, *, nested: bool) -> None:
-        """Run code of the program's own, which is no cell, when no agent's cell runs. nested: As for
+    def run_unrecorded(self, code: str, is_nested: Callable[[], bool]) -> None:
+        """Run code of the program's own, which is no cell, when no agent's cell runs. is_nested: As for
         `run`."""
-        with self._nested_lock if nested else self._run_lock:
+        with self._agents_turn(is_nested) as nested:
             self._runtime.kernel.execute(
                 code, cell=0, on_output=lambda kind, text: None, nested=nested
             )
+
+    @contextmanager
+    def _agents_turn(
+        self, is_nested: Callable[[], bool], is_cancelled: Callable[[], bool] = lambda: False
+    ) -> Iterator[bool]:
+        """Let no other cell of an agent or the model run within this context. Waits also while a cell of
+        the user's runs that does not wait for the agent, because its code would count as the agent's.
+
+        Args:
+            is_nested: Returns whether a cell waits for the agent now.
+            is_cancelled: Returns whether to wait no longer for a cell of the user's.
+
+        Yields:
+            Whether the agent's cell runs inside another one.
+        """
+        while True:
+            nested = is_nested()
+            with self._nested_lock if nested else self._run_lock:
+                if not nested:
+                    self._wait_for_users_cell(is_nested, is_cancelled)
+                if is_nested() == nested:
+                    yield nested
+                    return
+
+    def _wait_for_users_cell(
+        self, is_nested: Callable[[], bool], is_cancelled: Callable[[], bool]
+    ) -> None:
+        """Wait while a cell of the user's runs; see `_agents_turn`."""
+        while any(author.kind == "user" for author in self._running_authors()):
+            if is_nested() or is_cancelled():
+                return
+            time.sleep(USERS_CELL_CHECK_S)
 
     def _number_cell(self, lock: Lock | None) -> int:
         """Return the number of a new cell. lock: How a fork confines it; None if it was approved."""

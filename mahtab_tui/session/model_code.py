@@ -251,7 +251,7 @@ class ModelCode:
             code,
             origin="assistant",
             party=self._runtime.info.party,
-            nested=self._is_nested(),
+            is_nested=self._is_nested,
             is_cancelled=self._cancelled.is_set,
             allowed=self._clearance.private,
             lock=lock,

@@ -19,7 +19,9 @@ from mahtab_tui.bus.conversation import Conversation
 from mahtab_tui.bus.entries import AnswerText, Cell, ToolUse
 from mahtab_tui.kernel.cancellation import Cancellation
 from mahtab_tui.session.agent import SessionAgent
+from mahtab_tui.session.agent_calls import AgentCalls
 from mahtab_tui.session.code_rules import CodeRules
+from mahtab_tui.session.joined_agents import AgentCall
 from mahtab_tui.session.running_sessions import share_folder
 from mahtab_tui.session.user_requests import Permission
 from mahtab_tui.system import start_thread
@@ -247,6 +249,24 @@ def test_of_two_cells_that_an_agent_runs_inside_another_one_each_has_its_output(
     it.run(f"words = ask({both(FIRST.format(100), 'print(2)')!r})")
     outputs = it.store.of(tags.ASSISTANT_REPL_OUT)
     assert [(record.cell, record.text) for record in outputs] == [(2, "one\n"), (3, "2\n")]
+
+
+def test_a_cell_inside_another_one_has_its_output_although_packages_are_installed_meanwhile(
+    answering: OpenAnswering, project: Path
+) -> None:
+    it = answering(approval="auto")
+    code = "import os, time\nwhile not os.path.exists('go'): time.sleep(0.01)\nprint('one')"
+    cell = start_thread("cell", it.run, f"words = ask({f'eval exec({code!r})'!r})")
+    wait_for(lambda: it.store.of(tags.ASSISTANT_REPL_IN))
+    (agent,) = it.session.joined_agents._agents
+    call = AgentCall(agent, lambda frame: None)
+    serve = AgentCalls(it.session).serve
+    installing = start_thread("install", serve, call, "invalidate_caches", {})
+    wait_for(lambda: call in agent.calls)
+    (project / "go").touch()
+    cell.join()
+    installing.join()
+    assert it.store.wait(tags.ASSISTANT_REPL_OUT).text == "one\n"
 
 
 def test_two_cells_that_an_agent_runs_inside_another_one_can_be_stopped(

@@ -527,3 +527,36 @@ def test_resumed_session_counts_the_records_not_shown(
     assert "not shown" not in first_notice(count + 1)
     message = "Earlier records not shown here: 1. /export writes all of them."
     assert message in first_notice(count - 1)
+
+
+WAITS_FOR_FILE = "import os, time\nwhile not os.path.exists('go'): time.sleep(0.01)\n"
+
+
+def test_code_of_a_model_runs_once_the_users_cell_before_it_waits_for_the_model(
+    open_session: OpenSession, project: Path
+) -> None:
+    it = open_session("```python\ntheirs = 1\n```", "Done.", "Hello.", approval="auto")
+    it.session.submit("python", f"{WAITS_FOR_FILE}words = ask('say hello')")
+    it.store.wait(tags.USER_REPL_IN)
+    it.session.submit("ask", "bind theirs")
+    it.store.wait(tags.ASSISTANT_CHAT)
+    # Where the code runs next, or waits for the cell.
+    it.store.wait(tags.NOTICE, level="warning")
+    (project / "go").touch()
+    assert it.store.wait(tags.USER_REPL_OUT).status == "ok"
+    assert it.value("theirs, words") == "(1, 'Hello.')"
+
+
+def test_code_of_a_model_that_waits_for_the_users_cell_can_be_stopped(
+    open_session: OpenSession, project: Path
+) -> None:
+    it = open_session("```python\ntheirs = 1\n```", "Done.", approval="auto")
+    it.session.submit("python", WAITS_FOR_FILE)
+    it.store.wait(tags.USER_REPL_IN)
+    it.session.submit("ask", "bind theirs")
+    it.store.wait(tags.NOTICE, level="warning")
+    it.session.agent.stop()
+    it.store.wait(tags.AGENT, state="stopped")
+    (project / "go").touch()
+    assert it.store.wait(tags.USER_REPL_OUT).status == "ok"
+    assert it.store.of(tags.ASSISTANT_REPL_IN) == []
