@@ -8,7 +8,6 @@ import queue
 import threading
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 
 from mahtab_tui.bus import records
 from mahtab_tui.bus.partial_records import stream_key
@@ -93,17 +92,18 @@ class Broadcast(logging.Handler):
         value = get_record(record)
         with self._mutex:
             for feed in self._feeds:
-                with suppress(queue.Full):
-                    feed.put_nowait(value)
+                if feed.qsize() < MAX_QUEUED_RECORDS:
+                    feed.put(value)
             self._store(value)
 
     def watch(self) -> Feed:
         """Return a feed of the recent records, followed by new ones."""
         with self._mutex:
             recent_records = list(self._recent())
-            feed: Feed = queue.Queue(MAX_QUEUED_RECORDS + len(recent_records))
+            # Not limited, because its end must fit in, too.
+            feed: Feed = queue.Queue()
             for record in recent_records:
-                feed.put_nowait(record)
+                feed.put(record)
             self._feeds.add(feed)
         return feed
 
@@ -118,6 +118,7 @@ class Broadcast(logging.Handler):
         return itertools.chain(older_records, self._past, *self._open_streams.values())
 
     def unwatch(self, feed: Feed) -> None:
+        """End a feed, whether or not somebody reads it."""
         with self._mutex:
             self._feeds.discard(feed)
         feed.put(None)

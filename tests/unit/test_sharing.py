@@ -74,6 +74,19 @@ def test_watcher_gets_the_past_without_streams_and_then_everything_new(log: logg
     assert list(feed.queue)[-1] is None
 
 
+@pytest.mark.timeout(60)
+def test_a_feed_that_nobody_reads_is_limited_and_ends(
+    log: logging.Logger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(broadcast, "MAX_QUEUED_RECORDS", 3)
+    feed = handler(log).watch()
+    for number in range(5):
+        emit(log, tags.NOTICE, str(number))
+    handler(log).unwatch(feed)
+    assert texts(feed) == ["0", "1", "2"]
+    assert list(feed.queue)[-1] is None
+
+
 def test_late_watcher_gets_the_printed_text_and_pictures_of_a_running_cell(
     log: logging.Logger,
 ) -> None:
