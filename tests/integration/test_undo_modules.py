@@ -164,6 +164,18 @@ def test_a_filter_that_is_set_under_other_names_is_named(prepared: Cells, change
     )
 
 
+def test_no_code_of_a_functions_name_runs_when_a_cell_that_mentions_it_is_undone(
+    prepared: Cells,
+) -> None:
+    prepared.text(
+        "class Name(str):\n    def __hash__(self):\n        calls.append(1)\n        return 1\n"
+        "calls = []\ndef function(): pass\nfunction.__name__ = Name('filters')"
+    )
+    prepared.text("import mine; function")
+    prepared.kernel.undo(prepared.number)
+    prepared.expect("calls", "[]\n")
+
+
 @pytest.mark.parametrize("code", ["filters = [1]", "mine.filters = 1"])
 def test_a_library_that_sets_filters_is_undone_exactly_beside_others_of_that_name(
     prepared: Cells, code: str

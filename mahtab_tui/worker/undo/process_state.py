@@ -266,12 +266,14 @@ def _copy_module_names(module_count: int, newest_name: str) -> frozenset[str]:
 def _own_names(values: Iterable[object]) -> Iterator[str]:
     """Yield the names that modules and functions among these values were given by their own code."""
     for value in values:
+        own_name: object = None
         if type(value) is FunctionType:
-            yield value.__name__
+            own_name = value.__name__
         elif is_module(value):
-            module_name = own_dict(value).get("__name__")
-            if type(module_name) is str:
-                yield from module_name.split(".")
+            own_name = own_dict(value).get("__name__")
+        # A subclass of `str` may run code when it is compared.
+        if type(own_name) is str:
+            yield from own_name.split(".")
 
 
 def _new_names(names: frozenset[str], old_names: frozenset[str]) -> frozenset[str]:
