@@ -56,7 +56,7 @@ CODES_BY_WEIGHT = (FAILED_CODE, INTERRUPTED_CODE, REFUSED_CODE, ANSWERED_CODE)
 """Exit codes, the gravest first. The gravest code of several questions is the program's."""
 STDIN = "-"
 """Stands for stdin as a file name."""
-STDIN_STAYS = "What is piped in stays on this machine, but the kernel runs on {host}. Copy it there as a file, and name the file's path in the question."
+STDIN_NOT_LOADED = "What is piped in was not loaded, because the kernel ({host}) may not see files of this machine. Save it as a file that the kernel can read, and name the file's path in the question."
 REVIEW_NOTICE = "Changes cannot be reviewed without a screen, so the model's code waits for approval before it runs."
 REFUSED_SENTENCE = (
     "The model's code did not run, because no one is here to approve it. --approval auto runs it."
@@ -405,7 +405,7 @@ def _load_stdin(session: Session, data: bytes) -> bool:
         return True
     host = session.kernel.info().host
     if host:
-        session.notice(STDIN_STAYS.format(host=host), "error")
+        session.notice(STDIN_NOT_LOADED.format(host=host), "error")
         return False
     # Through a file, so that the text does not become part of the cell's code.
     with tempfile.NamedTemporaryFile(suffix=".txt") as file:

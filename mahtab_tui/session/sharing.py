@@ -34,7 +34,7 @@ from mahtab_tui.worker.link.frames import Frame, FrameError, FrameReader, encode
 SEND_TIMEOUT_S = 5.0
 """Seconds in which a peer must read a whole frame; a slower one is disconnected."""
 CLOSE_TIMEOUT_S = 1.0
-"""Seconds in which peers that are disconnected must read why, all together."""
+"""Seconds for all peers that are disconnected together to read the reason."""
 ACCEPT_RETRY_S = 0.1
 """Seconds to wait after accepting a connection failed."""
 
@@ -240,7 +240,8 @@ class _Peer(ABC):
         """The records for a watcher."""
 
     def disconnect(self, sentence: str) -> None:
-        """End the connection, and briefly wait until the agent has read why. sentence: tells it."""
+        """End the connection, and wait briefly until the agent has read the reason. sentence: The
+        reason, for the agent."""
         deadline = time.monotonic() + CLOSE_TIMEOUT_S
         self.say_goodbye(sentence, deadline)
         self.end_connection(deadline)
@@ -250,14 +251,14 @@ class _Peer(ABC):
         """Send the last frame.
 
         Args:
-            sentence: Tells the agent why the connection ends.
+            sentence: The reason why the connection ends, for the agent.
             deadline: When (`time.monotonic`) to give up.
         """
 
     @abstractmethod
     def end_connection(self, deadline: float) -> None:
-        """End the connection after `say_goodbye`. deadline: until when (`time.monotonic`) to wait for
-        the agent to have read it."""
+        """End the connection after `say_goodbye`. deadline: When (`time.monotonic`) to wait no longer
+        for the agent to read the last frame."""
 
     @abstractmethod
     def _send(self, frame: Frame) -> None:

@@ -171,7 +171,8 @@ class HostCalls:
             raise KeyboardInterrupt
 
     def _take_late_frame(self, number: int, inbox: queue.SimpleQueue[Frame]) -> Frame | None:
-        """Return a frame that is left in an inbox; if there is none, forget the inbox."""
+        """Return the next frame in the inbox of a call that has ended. If there is none, forget the
+        inbox, and return None."""
         with self._lock:
             if not inbox.empty():
                 return inbox.get()
