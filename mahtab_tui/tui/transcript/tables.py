@@ -1,4 +1,4 @@
-"""Draws the tables of an output."""
+"""Draws the tables of an output. Widths are in cells of the terminal."""
 
 from __future__ import annotations
 
@@ -15,11 +15,14 @@ from mahtab_tui.tui.rows.row import Row, Span, paragraph
 from mahtab_tui.tui.theme import BOLD, Palette
 
 COLUMN_GAP = 2
-"""Cells between the columns of a table."""
+"""The width between two columns."""
 MAX_COLUMN_CELLS = 40
+"""The maximum width of a column, if not all columns fit."""
 MAX_TABLE_LINES = 400
+"""At most this many lines are drawn; of a longer table, the first and the last ones."""
 MAX_SURROUNDING_CHARS = 10_000
-"""Characters of the texts above a table, and of those below it: a page may have one small table."""
+"""At most this many characters of the texts above a table are drawn, and of those below it. A long page may
+have only one small table."""
 _EMPTY = TableCell("", False)
 
 
@@ -30,7 +33,15 @@ def grid_rows(
     offset: int = 0,
     click_style: Style | None = None,
 ) -> Sequence[Row]:
-    """Lay out a table. offset: columns scrolled past. click_style: added to all that is drawn."""
+    """Return the rows of a table.
+
+    Args:
+        table: The table.
+        width: The width of a row.
+        palette: The colours.
+        offset: How many columns the user has scrolled past.
+        click_style: A style that is added to all that is drawn, such as what a click does.
+    """
     return GridRows(table, width, palette, offset, click_style or Style())
 
 
@@ -45,17 +56,19 @@ class GridRows(Sequence[Row]):
         offset: int,
         click_style: Style,
     ) -> None:
-        """See `grid_rows`."""
+        """The arguments are the same as for `grid_rows`."""
         self._width = width
         self._palette = palette
         self._click_style = click_style
         first_lines, last_lines = _two_ends(table)
         self._columns = _fit_columns(table, width, offset)
         is_numeric = numeric_columns([*first_lines, *last_lines])
+        # A column that none of these lines has is aligned like a column of numbers.
         self._aligns_right = [
             column >= len(is_numeric) or is_numeric[column] for column in self._columns.visible
         ]
 
+        # Lines of the table become rows when they are asked for.
         self._lines: list[Row | Sequence[TableCell]] = []
         self._lines += self._text_rows(table.titles)
         self._lines += table.header
@@ -99,7 +112,7 @@ class GridRows(Sequence[Row]):
         return Row([(set_cell_size(text, size), self._palette.muted)])
 
     def _text_rows(self, texts: Sequence[str]) -> Iterator[Row]:
-        """Draw the texts above or below the table; of very long ones the beginning."""
+        """Yield the rows of the texts above or below the table. Only the beginning of long texts is drawn."""
         remaining_chars = MAX_SURROUNDING_CHARS
         for index, text in enumerate(texts):
             drawn_text = text[: max(0, remaining_chars)]
@@ -111,33 +124,44 @@ class GridRows(Sequence[Row]):
             remaining_chars -= len(text) + 1
 
     def _describe_columns(self) -> str:
-        """Name the visible columns. They are counted without those that name the rows."""
-        columns, _, index_count, total = self._columns
-        first = columns[min(index_count, len(columns) - 1)] - index_count + 1
+        """Return a note that names the visible columns. Columns that name the rows do not count."""
+        columns = self._columns.visible
+        index_count = self._columns.index_count
+        first_index = min(index_count, len(columns) - 1)
+        first = columns[first_index] - index_count + 1
         last = columns[-1] - index_count + 1
-        visible = f"column {first}" if first >= last else f"columns {first} to {last}"
-        return f"{visible} of {total - index_count:,} · ← → show more"
+        names = f"column {first}" if first >= last else f"columns {first} to {last}"
+        return f"{names} of {self._columns.total - index_count:,} · ← → show more"
 
 
 def _two_ends(table: HtmlTable) -> tuple[list[list[TableCell]], list[list[TableCell]]]:
-    """Return the first and the last lines of a long table; of a short one all, and nothing."""
+    """Return the first and the last lines of a long table; for a short one, all lines and none."""
     if len(table.body) <= MAX_TABLE_LINES:
         return table.body, []
     return table.body[: MAX_TABLE_LINES * 3 // 4], table.body[-(MAX_TABLE_LINES // 4) :]
 
 
 class _Columns(NamedTuple):
-    """The columns of a table that are visible, and their widths in cells."""
+    """The columns of a table that are visible."""
 
     visible: list[int]
+    """The indexes of the visible columns."""
     widths: list[int]
+    """The widths of these columns."""
     index_count: int
-    """How many of them name the rows, and stay visible when the others are scrolled."""
+    """How many columns at the left name the rows. They stay visible when the others are scrolled."""
     total: int
+    """The number of all columns."""
 
 
 def _fit_columns(table: HtmlTable, width: int, offset: int) -> _Columns:
-    """Choose the columns that fit. width: in cells. offset: columns scrolled past."""
+    """Return the columns that fit into a width.
+
+    Args:
+        table: The table.
+        width: The width of a row.
+        offset: How many columns the user has scrolled past.
+    """
     body = [line for lines in _two_ends(table) for line in lines]
     content_widths: list[int] = []
     for line in [*table.header, *body]:
@@ -149,7 +173,7 @@ def _fit_columns(table: HtmlTable, width: int, offset: int) -> _Columns:
     if sum(content_widths) + COLUMN_GAP * (total - 1) <= width:
         return _Columns(all_columns, content_widths, 0, total)
 
-    # Some columns are out of sight. Those that name the rows stay, unless they take too much.
+    # Not all columns fit. Those that name the rows stay, unless they take more than half of the width.
     widths = [max(1, min(content_width, MAX_COLUMN_CELLS)) for content_width in content_widths]
     index_count = _count_index_columns(body)
     if index_count == total:
@@ -173,7 +197,7 @@ def _fit_columns(table: HtmlTable, width: int, offset: int) -> _Columns:
 
 
 def _count_index_columns(body: Sequence[Sequence[TableCell]]) -> int:
-    """Return how many columns at the left consist of headings."""
+    """Return how many columns at the left have only headings."""
     shortest_line = min(map(len, body), default=0)
     for column in range(shortest_line):
         if not all(line[column].heading for line in body):
@@ -188,7 +212,15 @@ def _table_row(
     aligns_right: Sequence[bool],
     palette: Palette,
 ) -> Row:
-    """Draw a line of a table: its cells in the visible columns, padded or cut."""
+    """Return the row of a line of a table: the cells of the visible columns, padded or cut.
+
+    Args:
+        line: The cells of the line.
+        columns: The indexes of the visible columns.
+        widths: The widths of these columns.
+        aligns_right: Whether each of them is aligned at the right.
+        palette: The colours.
+    """
     spans: list[Span] = []
     for column, width, is_right in zip(columns, widths, aligns_right, strict=True):
         if spans:
@@ -205,11 +237,14 @@ def _table_row(
 
 
 def shown_table(display: DisplayLine) -> HtmlTable | None:
-    """Return the table that is drawn for a display; None if its text is, because its HTML has no table
-    or more than that. A text such as ``<IPython.core.display.HTML object>`` says less than a table."""
+    """Return the table that is drawn for a display; None if its text is drawn.
+
+    The text is drawn if the HTML is not essentially a table. But a text such as
+    ``<IPython.core.display.HTML object>`` says less than any table.
+    """
     if display.mime != "text/html":
         return None
-    # Not before the first picture.
+    # Not needed before the first picture.
     from mahtab_tui.worker.values.html_tables import is_essentially_table
 
     has_words = not display.text.startswith("<")
@@ -219,7 +254,16 @@ def shown_table(display: DisplayLine) -> HtmlTable | None:
 
 
 def scroll_table(display: DisplayLine, step: int, width: int) -> bool:
-    """Scroll a table by columns. Return whether it has moved."""
+    """Scroll a table by columns.
+
+    Args:
+        display: The display of the table.
+        step: How many columns to the right, or to the left if it is negative.
+        width: The width of a row.
+
+    Returns:
+        Whether the table has moved.
+    """
     table = shown_table(display)
     if table is None:
         return False
