@@ -1,4 +1,4 @@
-"""The ledger of a session, with the usage of each question and each search, and its table."""
+"""The ledger of a session, which also counts by question and by search, and makes a table of that."""
 
 from __future__ import annotations
 
@@ -13,22 +13,27 @@ from mahtab_tui.bus.usage import UsageStats
 from mahtab_tui.llm.ledger import Ledger
 
 _MIN_NAME_CELLS = 16
-"""Minimum width of the table's column of names, in cells."""
+"""The minimum width of the table's column of names, in cells."""
 _MAX_NAME_CELLS = 40
+"""The maximum width of this column, in cells."""
 _FIGURES_CELLS = 52
-"""Width of a row of the table without its name."""
+"""The width of the other columns together, in cells."""
 
 
 class SessionLedger(Ledger):
-    """The ledger of a session, which also has the usage of each question and each search."""
+    """The ledger of a session, which also counts by question and by search. Any thread may call it."""
 
     def __init__(self, max_usd: Callable[[], float | None] = lambda: None) -> None:
-        """max_usd: returns the limit in US dollars, which may change; None: no limit."""
+        """
+        Args:
+            max_usd: Returns the limit of the session's cost in US dollars, which may change; None if
+                there is no limit.
+        """
         super().__init__(max_usd)
         self._stats: dict[int | str, UsageStats] = {}
-        """Usage by owner: a question (its number) or a search (the id of its tree)."""
+        """The usage of each question, by its number, and of each search, by the id of its tree."""
         self._names: dict[int | str, str] = {}
-        """Short texts of the questions and searches, by owner."""
+        """The beginnings of questions and queries, by the same keys."""
 
     def resume(self, records: Iterable[Record]) -> None:
         """Count the calls of a resumed session."""
@@ -41,30 +46,39 @@ class SessionLedger(Ledger):
                 self.name_question(record.turn, record.text)
 
     def name_search(self, search: SearchBegin) -> None:
-        """Note the text of a search, for the table. The first text of a tree counts."""
+        """Note the query of a search for the table, unless a query of its tree is noted already."""
         with self._lock:
             self._names.setdefault(search.tree, one_line(search.text[:_MAX_NAME_CELLS]).strip())
 
     def name_question(self, turn: int, words: str) -> None:
-        """Note the words of a question, for the table. turn: its number."""
+        """Note the words of a question for the table.
+
+        Args:
+            turn: The number of the question.
+            words: What the user has asked.
+        """
         with self._lock:
             self._names[turn] = one_line(words[:_MAX_NAME_CELLS]).strip()
 
     def question(self, turn: int) -> UsageStats:
-        """Return a copy of the usage of a question so far."""
+        """Return what a question has used so far. The result does not change any more."""
         with self._lock:
             return replace(self._stats.get(turn, UsageStats()))
 
     def fold(self, usage: Usage) -> None:
         with self._lock:
             super().fold(usage)
-            # A call of a search counts for the search only, even if a question started it.
+            # A call of a search counts for the search, and not for the question that has started it.
             owner = usage.turn if usage.tree is None else usage.tree
             if owner is not None:
                 self._stats.setdefault(owner, UsageStats()).add(usage)
 
     def table(self, width: int = 80) -> str:
-        """Return a table for the user. width: the width of a line, in cells."""
+        """Return a table for the user.
+
+        Args:
+            width: The width of a line, in cells.
+        """
         name_width = min(max(width - _FIGURES_CELLS, _MIN_NAME_CELLS), _MAX_NAME_CELLS)
         rows = [("session", self.total)]
         with self._lock:
@@ -87,7 +101,7 @@ class SessionLedger(Ledger):
 
 
 def _format_row(name: str, stats: UsageStats, name_width: int) -> str:
-    """Format a row of the table. A ``+`` after the cost says that some calls had no price."""
+    """Return a row of the table. A ``+`` after the cost means that some calls have no known price."""
     cost = f"${stats.cost:,.4f}"
     if stats.calls and stats.unpriced_calls == stats.calls:
         cost = "unknown"

@@ -1,4 +1,4 @@
-"""Answers equal nodes of a search once."""
+"""Answers equal nodes of a search only once: nodes that ask the same of the same text."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from mahtab_tui.sandbox.searched_text import TextRun
 from mahtab_tui.search.nodes import LiveNode, NodeOutcome, NodeSource
 
 _DIGEST_CHUNK_CHARS = 1_000_000
-"""Characters that are encoded at a time."""
+"""A text is hashed in chunks of this many characters."""
 
 
 class _MemoKey(NamedTuple):
-    """Equal for nodes that have the same answer. Digests, so that no text is held."""
+    """A key that is equal for nodes with the same answer. It has digests, so that it holds no text."""
 
     model_name: str
     query_digest: bytes
     text_digest: bytes
     exploring_depth: int | None
-    """None for a plain call. An exploring node waits only for nodes of its own depth, and plain
-    calls for nobody, so that no two wait for each other."""
+    """The depth of a node that explores its text; None for a plain call. With the depth in the key, a node
+    waits only for nodes of its own depth, so that no two wait for each other."""
 
     @classmethod
     def of(cls, node: LiveNode) -> _MemoKey:
@@ -36,7 +36,7 @@ class _MemoKey(NamedTuple):
 
 
 class _MemoEntry(NamedTuple):
-    """The outcome of a node, which may still be running."""
+    """A node that is answered, or is being answered."""
 
     outcome: asyncio.Future[NodeOutcome]
     runs: list[TextRun]
@@ -44,7 +44,7 @@ class _MemoEntry(NamedTuple):
 
 
 class Memo:
-    """Answers equal nodes of a tree once."""
+    """Answers equal nodes of a tree only once."""
 
     def __init__(self) -> None:
         self._entries: dict[_MemoKey, _MemoEntry] = {}
@@ -52,7 +52,12 @@ class Memo:
     async def answer(
         self, node: LiveNode, work: Callable[[LiveNode], Awaitable[NodeOutcome]]
     ) -> NodeOutcome:
-        """Return the answer of an equal node, even of a running one, or do the work."""
+        """Return the answer of a node: that of an equal node, or what its own work returns.
+
+        Args:
+            node: The node. If an equal node is running, this waits for it.
+            work: Answers the node.
+        """
         if node.parent is None:
             return await work(node)
 
@@ -60,10 +65,10 @@ class Memo:
         while key in self._entries:
             entry = self._entries[key]
             outcome = await asyncio.shield(entry.outcome)
-            # Only the other node was stopped, so this one goes on.
+            # The other node was stopped, and this one was not.
             if outcome.state == "stopped":
                 continue
-            # In an equal text from elsewhere, the answer rests on other places.
+            # If its text stands elsewhere in the root's text, so does the evidence.
             if entry.runs != node.source.runs:
                 return outcome._replace(evidence=())
             return outcome
@@ -77,7 +82,7 @@ class Memo:
             outcome = NodeOutcome(str(error), "error")
             raise
         finally:
-            # Those that wait get any outcome; later nodes only a complete answer.
+            # Nodes that wait get any outcome. Later nodes only get a complete answer.
             if outcome.state != "done":
                 del self._entries[key]
             future.set_result(outcome)
@@ -85,7 +90,10 @@ class Memo:
 
 
 def _digest(source: NodeSource) -> bytes:
-    """Hash a text chunk by chunk: copies of all parts of a fan-out might be too much."""
+    """Return the digest of a node's text.
+
+    The text is hashed in chunks, because copies of the texts of a whole fan-out might be too large.
+    """
     digest = hashlib.blake2b(digest_size=16)
     text = source.container.text
     for index, (start, end) in enumerate(source.part_spans):

@@ -25,7 +25,7 @@ _INSIDE_ANOTHER = "it ran inside another cell"
 
 
 class RewindScope(NamedTuple):
-    """What a rewind takes back."""
+    """What a rewind takes back, if it can."""
 
     conversation: bool = True
     namespace: bool = True
@@ -40,22 +40,25 @@ class RewindPreview:
     """What a rewind would do."""
 
     point: RewindPoint
+    """The point to which it goes back."""
     target: UndoTarget
+    """What the undo would be asked for."""
     entries: Sequence[str]
     """The names of the entries that would leave the conversation."""
     cells: Sequence[int]
-    """The cells that would be undone; of a step, those of its cells that can be."""
+    """The numbers of the cells whose variables would be restored."""
     restoration: Restoration
     """What would change of variables and files."""
     unrestorable: Sequence[NotRestored]
     """What cannot go back, with reasons."""
     last_cell: int
-    """The newest cell at the preview."""
+    """The number of the newest cell when the preview was made."""
     last_entry: str
-    """The newest entry at the preview; empty if there is none."""
+    """The name of the newest entry when the preview was made; empty if there was none."""
 
     @property
     def does_nothing(self) -> bool:
+        """Whether neither an entry nor a variable or file would go back."""
         return not self.entries and self.target.cell is None
 
 
@@ -79,8 +82,10 @@ class _CellsPreview(NamedTuple):
 
 
 class Rewinding:
-    """Goes back to earlier questions and cells. Methods wait for the kernel and raise
-    `KernelError`."""
+    """Goes back to earlier questions and cells.
+
+    Its methods wait for the kernel, and raise `KernelError`.
+    """
 
     def __init__(
         self,
@@ -91,7 +96,15 @@ class Rewinding:
         points: RewindPoints,
         hidden: HiddenEntries,
     ) -> None:
-        """hidden: knows all entries, and which of them have left the conversation."""
+        """
+        Args:
+            kernel: The session's kernel.
+            inbox: Tells whether something runs or waits; then nothing can go back.
+            cells: Knows the newest cell.
+            undo: Takes back what cells have done.
+            points: The points to which the session can go back.
+            hidden: Knows all entries, and which of them have left the conversation.
+        """
         self._kernel = kernel
         self._inbox = inbox
         self._cells = cells
@@ -105,8 +118,15 @@ class Rewinding:
         return [point for point in reversed(points) if not self._hidden.is_replaced(point.entry)]
 
     def find(self, name: str) -> RewindPoint:
-        """Return the point of an entry, of a cell (also ``12``, ``In 12`` or ``In[12]``), of the cells
-        of a step (``In 12 to 14``) or of a question."""
+        """Return the point with a name.
+
+        Args:
+            name: The name of an entry, a cell (``12``, ``In 12`` or ``In[12]``), the cells of a step
+                (``In 12 to 14``), or a question.
+
+        Raises:
+            KernelError: There is no such point.
+        """
         wanted_name = " ".join(name.lower().split())
         if match := _CELL_NUMBER.fullmatch(wanted_name):
             wanted_name = f"cell {match[1]}"
@@ -123,7 +143,11 @@ class Rewinding:
         return self._points.author_of(cell)
 
     def preview(self, point: RewindPoint, scope: RewindScope = WHOLE_REWIND) -> RewindPreview:
-        """Return what a rewind to a point would do, without doing it."""
+        """Return what a rewind to a point would do, without doing it.
+
+        Raises:
+            KernelError: Something runs or waits, or the kernel cannot tell.
+        """
         self._refuse_while_busy()
         entries: Sequence[str] = ()
         if scope.conversation:
@@ -149,7 +173,12 @@ class Rewinding:
         )
 
     def _preview_cells(self, first_cell: int, scope: RewindScope) -> _CellsPreview:
-        """Return what would be taken back of a cell and those after it."""
+        """Return what would be taken back of the variables and files that cells have changed.
+
+        Args:
+            first_cell: The first of these cells; all later ones are taken back, too.
+            scope: Whether variables go back, and whether files do.
+        """
         no_target = UndoTarget(None)
         if not (scope.namespace or scope.files):
             return _CellsPreview(no_target, NOTHING_RESTORED)
@@ -166,7 +195,7 @@ class Rewinding:
         except KernelError as error:
             if has_names:
                 raise
-            # The kernel cannot undo at all; of cells that have run, this was said already.
+            # The kernel cannot undo anything. About the cells, `unrestorable` says that already.
             reason = str(error).rstrip(".")
             restoration = replace(NOTHING_RESTORED, files_unwatched=reason)
             return _CellsPreview(no_target, restoration, unrestorable)
@@ -179,19 +208,24 @@ class Rewinding:
         return _CellsPreview(UndoTarget(cell, undo_scope), restoration, unrestorable)
 
     def rewind(self, preview: RewindPreview) -> Restoration:
-        """Do what a preview shows, as one step, unless the session has gone on since. A redo
-        reverses it."""
+        """Do what a preview shows, in one step, which a redo reverses.
+
+        Raises:
+            KernelError: The session has gone on since the preview, something runs or waits, or the
+                kernel cannot go back.
+        """
         self._refuse_while_busy()
         if (preview.last_cell, preview.last_entry) != (self._cells.last, self._hidden.last_entry):
             raise KernelError(_CHANGED)
         return self._undo.take_back(preview.target)
 
     def _refuse_while_busy(self) -> None:
+        """Raise `KernelError` if something runs or waits."""
         if not self._inbox.idle:
             raise KernelError(BUSY)
 
     def _reachable_cells(self, first_cell: int) -> _ReachableCells:
-        """Return how far the kernel can go back towards a cell."""
+        """Return how far the kernel can go back towards a cell, and why not further."""
         remaining_cells = self._undo.remaining_cells(first_cell)
         steps: list[int] = []
         # A kernel that has died can undo nothing, and the conversation can go back all the same.
@@ -213,7 +247,7 @@ class Rewinding:
         return _ReachableCells(oldest, unreachable)
 
     def _reason(self, cell: int) -> str:
-        """Return why a cell cannot be undone, as a sentence of the kernel."""
+        """Return why a cell cannot be undone, in the kernel's words."""
         try:
             self._kernel.preview_undo(cell)
         except KernelError as error:
