@@ -100,10 +100,16 @@ def specs(pilot: Pilot[int]) -> list[str]:
     return [row.spec for row in picker(pilot).rows]
 
 
-async def open_models(pilot: Pilot[int]) -> None:
+async def open_picker(pilot: Pilot[int]) -> None:
+    """Open the list of models, which may not be complete yet."""
     await drawn(pilot)
     await pilot.press("f2", *"/model", "enter")
     await wait_for_screen(pilot, ModelPicker)
+
+
+async def open_models(pilot: Pilot[int]) -> None:
+    """Open the list of models, and wait until it is complete."""
+    await open_picker(pilot)
     await until(pilot, lambda: bool(picker(pilot)._models) and "ollama:" in specs(pilot))
     await until(pilot, lambda: static_text(pilot, ".listing-count") == "")
     await pilot.pause()
@@ -255,9 +261,7 @@ async def test_a_model_that_is_found_later_comes_before_the_name_as_typed(
     make_app: MakeApp, late_documents: LateDocuments
 ) -> None:
     async with make_app().run_test(size=(120, 40)) as pilot:
-        await drawn(pilot)
-        await pilot.press("f2", *"/model", "enter")
-        await wait_for_screen(pilot, ModelPicker)
+        await open_picker(pilot)
         await until(pilot, lambda: "openrouter:" in specs(pilot))
         await pilot.press(*"second")
         await until(pilot, lambda: specs(pilot) == ["second"])
@@ -272,9 +276,7 @@ async def test_the_cursor_stays_on_its_model_when_servers_answer(
     make_app: MakeApp, late_documents: LateDocuments
 ) -> None:
     async with make_app().run_test(size=(120, 40)) as pilot:
-        await drawn(pilot)
-        await pilot.press("f2", *"/model", "enter")
-        await wait_for_screen(pilot, ModelPicker)
+        await open_picker(pilot)
         await until(pilot, lambda: "openrouter:" in specs(pilot))
         await pilot.press(*["down"] * specs(pilot).index("openrouter:"))
         late_documents.answer_now.set()
@@ -291,9 +293,7 @@ async def test_models_that_cannot_be_listed_are_reported(
     # A fault of the program.
     monkeypatch.setattr(choices, constant, None)
     async with make_app().run_test(size=(120, 40)) as pilot:
-        await drawn(pilot)
-        await pilot.press("f2", *"/model", "enter")
-        await wait_for_screen(pilot, ModelPicker)
+        await open_picker(pilot)
         await until(
             pilot, lambda: "The list is not complete. " in static_text(pilot, ".listing-said")
         )
