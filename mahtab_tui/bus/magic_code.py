@@ -57,7 +57,7 @@ TEXT_MAGICS = frozenset(
         " cd code_wrap colors dhist dirs doctest_mode ed edit env file gui hist history html"
         " javascript js killbgscripts latex load load_ext loadpy logoff logon logstart logstate"
         " logstop lsmagic magic markdown matplotlib notebook page pastebin pdb perl popd pprint"
-        " precision pushd pwd pycat pylab pypy python2 quickref recall rehashx reload_ext rep"
+        " precision pushd pwd pycat pylab python2 quickref recall rehashx reload_ext rep"
         " reset reset_selective ruby run save script set_env sh store svg tb unalias unload_ext"
         " who who_ls whos writefile xdel xmode"
     ).split()
@@ -77,12 +77,16 @@ _CODE_MAGICS = {
     "timeit": re.compile(r"(?:[ \t]*-(?:[nrp][ \t]*\d+|[oqtcv]+)(?:[ \t]+|$|(?=\n)))*+"),
 }
 """Magic commands whose text is code of the session, with patterns for the options before it."""
-_PYTHON_MAGICS = frozenset(("python", "python3"))
+_PYTHON_MAGICS = frozenset(("pypy", "python", "python3"))
 """Magic commands whose text is code that another process runs."""
+_PYTHON_PROGRAMS = ("ipython", "pypy", "python")
+"""The beginnings of the names of programs that run Python."""
 _COMMAND_OPTION = re.compile(r"(?:^|[\s'\"])-\w*c")
 """An option that may be the one of a shell or of Python that is followed by a command or by code,
 perhaps among others."""
 
+_VARIABLE = re.compile(r"[${]")
+"""The beginning of what is replaced by a variable in the line of a magic command."""
 _QUOTE = re.compile(r"['\"\\]")
 """What a shell leaves out of its words."""
 
@@ -227,7 +231,7 @@ def _read_magic(call: ast.Call) -> _MagicText:
     programs = {name, *map(basename, _QUOTE.sub("", first_line).split())}
     is_script = name == "script"
     runs_python = name in _PYTHON_MAGICS or (
-        is_script and any(program.startswith("python") for program in programs)
+        is_script and any(program.startswith(_PYTHON_PROGRAMS) for program in programs)
     )
     runs_program = is_script or runs_python or name in SHELLS
     command = ""
@@ -236,6 +240,9 @@ def _read_magic(call: ast.Call) -> _MagicText:
         command = f"{program}{first_line}\n{body}"
     elif not programs.isdisjoint(SHELLS - READ_SHELLS):
         command = f"{first_line if is_script else name}\n{body}"
+    elif is_script and _VARIABLE.search(first_line):
+        # The program may be a shell.
+        command = f"{first_line}\n{body}"
     elif is_script and not programs.isdisjoint(READ_SHELLS):
         command = body
     if runs_python:

@@ -378,7 +378,15 @@ def test_magic_commands_that_a_shell_carries_out_are_known_to_be_commands_of_a_s
 
 
 @pytest.mark.parametrize(
-    "magic", ["%%python -Wonce", "%%script python3 -Wonce", "%%script '/bin/'py\\thon3"]
+    "magic",
+    [
+        "%%python -Wonce",
+        "%%script python3 -Wonce",
+        "%%script '/bin/'py\\thon3",
+        "%%script ipython3",
+        "%%script /opt/bin/pypy3.10",
+        "%%pypy",
+    ],
 )
 def test_calls_in_code_for_another_python_with_options_are_found(magic: str) -> None:
     calls = find_calls(f"{magic}\nimport subprocess\nsubprocess.run(['ls'])")

@@ -241,6 +241,8 @@ UNREADABLE = {
     "%%sh\ncp a {AGENTS,b}.md": "{AGENTS,b}.md",
     "%%script bash\n$COMMAND": "$COMMAND",
     "%%script '/bin/bash'\n$COMMAND": "$COMMAND",
+    "%%script {shell}\nrm A*": "{shell}",
+    "%%script $shell\nrm A*": "$shell",
     "%%zsh\nls": "zsh",
     "%%script fish\nls": "fish",
     "get_ipython().run_cell_magic('script', 'ksh', 'ls')": "ksh",
