@@ -1,4 +1,4 @@
-"""What kernel and witness say to each other: fields in shared memory, and messages."""
+"""What kernel and witness say to each other: numbers in shared memory, and messages."""
 
 from __future__ import annotations
 
@@ -9,11 +9,21 @@ from _socket import CMSG_SPACE, SCM_RIGHTS, SOL_SOCKET, socket
 from typing import Any, NamedTuple
 
 _LENGTH = struct.Struct("=Q")
+"""The head of a message: the number of its bytes."""
 _FIELD = struct.Struct("=Q")
-_FD = struct.Struct("i")
+"""A number in shared memory."""
+_DESCRIPTOR = struct.Struct("i")
 _PIECE_BYTES = 65_536
+"""Maximum bytes that are sent or received at once."""
+
+# The places of the numbers in shared memory, counted in numbers.
+_HAS_NEWS_INDEX = 0
+_CELL_INDEX = 1
+_OLDEST_CELL_INDEX = 2
+_IS_RUNNING_INDEX = 3
 
 Message = dict[str, Any]
+"""A JSON object."""
 
 
 class WitnessLink(NamedTuple):
@@ -22,7 +32,7 @@ class WitnessLink(NamedTuple):
     control: int
     """The descriptor of a socket that leads to the other process."""
     page: mmap.mmap
-    """Memory with the fields that `SharedFields` names."""
+    """Memory with the numbers that `SharedFields` names."""
     other_pid: int
     """The other process."""
 
@@ -34,89 +44,111 @@ class SharedFields:
     def __init__(self, page: mmap.mmap) -> None:
         self._page = page
 
-    def _get(self, index: int) -> int:
-        return int(_FIELD.unpack_from(self._page, index * _FIELD.size)[0])
-
-    def _set(self, index: int, value: int) -> None:
-        _FIELD.pack_into(self._page, index * _FIELD.size, value)
-
     @property
     def has_news(self) -> bool:
         """Whether files were touched since the kernel asked last, or are open for writing. Set by the
         witness."""
-        return self._get(0) != 0
+        return self._read(_HAS_NEWS_INDEX) != 0
 
     @has_news.setter
     def has_news(self, value: bool) -> None:
-        self._set(0, int(value))
+        self._write(_HAS_NEWS_INDEX, int(value))
 
     @property
     def cell(self) -> int:
         """The cell to which changes belong; 0 before the first. Set by the kernel."""
-        return self._get(1)
+        return self._read(_CELL_INDEX)
 
     @cell.setter
     def cell(self, value: int) -> None:
-        self._set(1, value)
+        self._write(_CELL_INDEX, value)
 
     @property
     def oldest_cell(self) -> int:
         """The first cell that can be undone. Set by the kernel."""
-        return self._get(2)
+        return self._read(_OLDEST_CELL_INDEX)
 
     @oldest_cell.setter
     def oldest_cell(self, value: int) -> None:
-        self._set(2, value)
+        self._write(_OLDEST_CELL_INDEX, value)
 
     @property
     def is_running(self) -> bool:
         """Whether a cell runs. Set by the kernel."""
-        return self._get(3) != 0
+        return self._read(_IS_RUNNING_INDEX) != 0
 
     @is_running.setter
     def is_running(self, value: bool) -> None:
-        self._set(3, int(value))
+        self._write(_IS_RUNNING_INDEX, int(value))
+
+    def _read(self, index: int) -> int:
+        (number,) = _FIELD.unpack_from(self._page, index * _FIELD.size)
+        return int(number)
+
+    def _write(self, index: int, number: int) -> None:
+        _FIELD.pack_into(self._page, index * _FIELD.size, number)
 
 
 class WitnessConnection:
-    """One end of the socket between kernel and witness."""
+    """One end of the socket between kernel and witness. It sends and receives messages, each perhaps
+    with a descriptor of an open file."""
 
     def __init__(self, fd: int) -> None:
+        """Take over a socket. fd: its descriptor."""
         self._socket = socket(fileno=fd)
 
     @property
     def fd(self) -> int:
+        """The descriptor of the socket."""
         return self._socket.fileno()
 
     def send(self, message: Message, fd: int | None = None) -> None:
-        """Send a message, perhaps with a descriptor. Raises `OSError`."""
+        """Send a message.
+
+        Args:
+            message: The message.
+            fd: A descriptor of which the other process gets a copy; None for none.
+
+        Raises:
+            OSError: The other process has ended.
+        """
         data = json.dumps(message).encode()
-        view = memoryview(_LENGTH.pack(len(data)) + data)
-        rights = []
+        unsent = memoryview(_LENGTH.pack(len(data)) + data)
+        # The descriptor goes with the first piece.
+        controls = []
         if fd is not None:
-            rights.append((SOL_SOCKET, SCM_RIGHTS, _FD.pack(fd)))
-        while view:
-            view = view[self._socket.sendmsg([view[:_PIECE_BYTES]], rights) :]
-            rights = []
+            controls.append((SOL_SOCKET, SCM_RIGHTS, _DESCRIPTOR.pack(fd)))
+        while unsent:
+            sent_bytes = self._socket.sendmsg([unsent[:_PIECE_BYTES]], controls)
+            unsent = unsent[sent_bytes:]
+            controls = []
 
     def receive(self) -> tuple[Message, int | None]:
-        """Wait for a message; return it and the descriptor that came with it. Raises `OSError` and
-        `EOFError`."""
-        fds: list[int] = []
-        (length,) = _LENGTH.unpack(self._read(_LENGTH.size, fds))
-        message: Message = json.loads(self._read(length, fds))
-        return message, next(iter(fds), None)
+        """Wait for a message.
 
-    def _read(self, size: int, fds: list[int]) -> bytes:
+        Returns:
+            The message, and the descriptor that came with it; None if none did.
+
+        Raises:
+            EOFError: The other process has ended.
+            OSError: The socket cannot be read.
+        """
+        fds: list[int] = []
+        (length,) = _LENGTH.unpack(self._receive_bytes(_LENGTH.size, fds))
+        message: Message = json.loads(self._receive_bytes(length, fds))
+        return message, fds[0] if fds else None
+
+    def _receive_bytes(self, size: int, fds: list[int]) -> bytes:
+        """Wait for so many bytes; add the descriptors that come with them to a list."""
         received = bytearray()
         while len(received) < size:
-            data, controls, _, _ = self._socket.recvmsg(
-                min(size - len(received), _PIECE_BYTES), CMSG_SPACE(_FD.size)
-            )
-            if not data:
+            piece_bytes = min(size - len(received), _PIECE_BYTES)
+            piece, controls, _, _ = self._socket.recvmsg(piece_bytes, CMSG_SPACE(_DESCRIPTOR.size))
+            if not piece:
                 raise EOFError("the other process has ended")
-            received += data
+            received += piece
             for _, kind, value in controls:
                 if kind == SCM_RIGHTS:
-                    fds.append(_FD.unpack(value[: _FD.size])[0])
+                    (fd,) = _DESCRIPTOR.unpack(value[: _DESCRIPTOR.size])
+                    fds.append(fd)
         return bytes(received)
