@@ -7,11 +7,14 @@ import types
 import typing
 from collections.abc import Callable, Mapping, Sequence, Set
 from functools import cache, partial
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from mahtab_tui.bus import records
 from mahtab_tui.bus.records import KINDS, Record, encode
 from mahtab_tui.bus.values import Change, StoredChange, TracebackFrame
+
+_Reader = Callable[[Any], Any]
+"""Returns what a JSON value stands for. Raises `InvalidRecord` if it is not of the reader's type."""
 
 FORMAT = 1
 """The version of the JSON form."""
@@ -34,17 +37,18 @@ def decode(tag: str, text: str, attrs: object, time: float) -> Record | None:
     Args:
         tag: Its tag.
         text: Its text.
-        attrs: Its fields, as JSON values.
-        time: In seconds since the epoch.
+        attrs: Its fields except text and time, as JSON values.
+        time: Its time, in seconds since the epoch.
 
     Returns:
         The record; None for a tag of a newer version.
 
     Raises:
-        InvalidRecord: It is not a record, or lacks a field.
+        InvalidRecord: It is not a record, lacks a field, or has one of the wrong type.
     """
     if not isinstance(attrs, dict):
         raise InvalidRecord("The fields of a record must be an object.")
+    # Records that share a tag are told apart by their event.
     kind: Any = KINDS.get((tag, "")) or KINDS.get((tag, str(attrs.get("event"))))
     if kind is None:
         return None
@@ -57,13 +61,33 @@ def decode(tag: str, text: str, attrs: object, time: float) -> Record | None:
 
 
 def from_json(value: object) -> Record | None:
-    """Decode a JSON object; None for a tag of a newer version. Raises `InvalidRecord`."""
+    """Decode a record that `as_json` returned.
+
+    Returns:
+        The record; None for a tag of a newer version.
+
+    Raises:
+        InvalidRecord: It is not a record, lacks a field, or has one of the wrong type.
+    """
     if not isinstance(value, dict):
         raise InvalidRecord("A record must be an object.")
-    tag = _reader(str)(value.get("tag"))
-    text = _reader(str)(value.get("text"))
-    time = _reader(float)(value.get("time"))
+    tag = _make_reader(str)(value.get("tag"))
+    text = _make_reader(str)(value.get("text"))
+    time = _make_reader(float)(value.get("time"))
     return decode(tag, text, value.get("attrs"), float(time))
+
+
+class _PlainType(NamedTuple):
+    """A type whose values are the same in JSON."""
+
+    accepts: Callable[[object], bool]
+    """Returns whether a JSON value is of this type."""
+    problem: str
+    """What is wrong with a value that is not."""
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
 
 
 def _is_integer(value: object) -> bool:
@@ -71,44 +95,50 @@ def _is_integer(value: object) -> bool:
 
 
 def _is_number(value: object) -> bool:
-    # False for infinities and NaN.
+    # Infinities and NaN are not in this range either.
     return type(value) in (int, float) and -MAX_INTEGER <= value < MAX_INTEGER  # type: ignore[operator]
 
 
-_PLAIN_TYPES: dict[Any, tuple[Callable[[object], bool], str]] = {
-    str: (lambda value: isinstance(value, str), "not a text"),
-    int: (_is_integer, "not a whole number"),
-    float: (_is_number, "not a number"),
-    bool: (lambda value: isinstance(value, bool), "neither true nor false"),
-    type(None): (lambda value: value is None, "not null"),
+def _is_bool(value: object) -> bool:
+    return isinstance(value, bool)
+
+
+def _is_null(value: object) -> bool:
+    return value is None
+
+
+_PLAIN_TYPES: dict[Any, _PlainType] = {
+    str: _PlainType(_is_text, "not a text"),
+    int: _PlainType(_is_integer, "not a whole number"),
+    float: _PlainType(_is_number, "not a number"),
+    bool: _PlainType(_is_bool, "neither true nor false"),
+    type(None): _PlainType(_is_null, "not null"),
 }
-"""For each type a test of a value, and what is wrong if the value fails it."""
-
-
-_Reader = Callable[[Any], Any]
-"""Returns a JSON value as what it stands for. Raises `InvalidRecord`."""
 
 
 @cache
-def _reader(hint: Any) -> _Reader:
-    """Return the reader of values with the type of an annotation. It is made once, because that
-    takes longer than to read a value."""
+def _make_reader(hint: Any) -> _Reader:
+    """Return the reader of values with the type of an annotation. It is made once, because making one
+    takes longer than reading a value."""
     if typing.get_origin(hint) is Annotated:
         hint = typing.get_args(hint)[0]
     origin = typing.get_origin(hint) or hint
-    args = typing.get_args(hint)
+    inner_hints = typing.get_args(hint)
     if origin in _PLAIN_TYPES:
-        return partial(_read_plain, *_PLAIN_TYPES[origin])
+        plain_type = _PLAIN_TYPES[origin]
+        return partial(_read_plain, plain_type.accepts, plain_type.problem)
     if origin in (typing.Union, types.UnionType):
-        return partial(_read_union, tuple(map(_reader, args)))
-    if origin is tuple and args[1:] == (...,):
-        return partial(_read_list, _reader(args[0]))
+        return partial(_read_union, tuple(map(_make_reader, inner_hints)))
+    has_any_length = inner_hints[1:] == (...,)
+    if origin is tuple and has_any_length:
+        return partial(_read_list, _make_reader(inner_hints[0]))
     if origin is tuple:
-        return partial(_read_tuple, tuple(map(_reader, args)))
+        return partial(_read_tuple, tuple(map(_make_reader, inner_hints)))
     if origin is Mapping:
-        return partial(_read_mapping, _reader(args[1]))
+        _, value_hint = inner_hints
+        return partial(_read_mapping, _make_reader(value_hint))
     if origin is Change:
-        return partial(_read_change, _reader(StoredChange))
+        return partial(_read_change, _make_reader(StoredChange))
     readers = _field_readers(origin)
     if origin is TracebackFrame:
         return partial(_read_frame, tuple(readers.values()))
@@ -119,16 +149,18 @@ def _reader(hint: Any) -> _Reader:
 @cache
 def _field_readers(kind: Any) -> Mapping[str, _Reader]:
     """Return the readers of the fields of a record or a row."""
-    return {name: _reader(hint) for name, hint in records.hints(kind).items()}
+    return {name: _make_reader(hint) for name, hint in records.hints(kind).items()}
 
 
-def _read_plain(is_valid: Callable[[object], bool], problem: str, value: object) -> Any:
-    if is_valid(value):
-        return value
-    raise InvalidRecord(problem)
+def _read_plain(accepts: Callable[[object], bool], problem: str, value: object) -> Any:
+    """Return a value as it is. The parameters before it are the fields of a `_PlainType`."""
+    if not accepts(value):
+        raise InvalidRecord(problem)
+    return value
 
 
 def _read_union(readers: Sequence[_Reader], value: object) -> Any:
+    """Return what the first reader returns that accepts a value."""
     problem = InvalidRecord()
     for read in readers:
         try:
@@ -139,12 +171,14 @@ def _read_union(readers: Sequence[_Reader], value: object) -> Any:
 
 
 def _read_list(read: _Reader, value: object) -> tuple[Any, ...]:
+    """Read a list of any length, whose items have one type."""
     if not isinstance(value, (list, tuple)):
         raise InvalidRecord("not a list")
     return tuple(map(read, value))
 
 
 def _read_tuple(readers: Sequence[_Reader], value: object) -> tuple[Any, ...]:
+    """Read a list with a reader for each item."""
     if not isinstance(value, (list, tuple)) or len(value) != len(readers):
         raise InvalidRecord(f"not a list of {len(readers)}")
     return tuple(read(item) for read, item in zip(readers, value, strict=True))
@@ -168,19 +202,27 @@ def _read_frame(readers: Sequence[_Reader], value: object) -> TracebackFrame:
 def _read_row(
     row_type: Any, readers: Mapping[str, _Reader], required_names: Set[str], value: object
 ) -> Any:
-    """Read a named tuple."""
+    """Read a named tuple, which is written as an object.
+
+    Args:
+        row_type: Its class.
+        readers: The readers of its fields, by name.
+        required_names: The fields without a default.
+        value: The JSON value.
+    """
     if not isinstance(value, dict) or not required_names <= value.keys():
         raise InvalidRecord(f"not an object with {', '.join(sorted(required_names))}")
     return row_type(**_read_fields(readers, value))
 
 
 def _read_fields(readers: Mapping[str, _Reader], value: Mapping[str, Any]) -> dict[str, Any]:
-    """Read the fields that an object has; others are ignored."""
+    """Read the fields that an object has. Fields without a reader are ignored."""
     fields: dict[str, Any] = {}
     for name, read in readers.items():
-        if name in value:
-            try:
-                fields[name] = read(value[name])
-            except InvalidRecord as error:
-                raise InvalidRecord(f"{name}: {error}") from None
+        if name not in value:
+            continue
+        try:
+            fields[name] = read(value[name])
+        except InvalidRecord as error:
+            raise InvalidRecord(f"{name}: {error}") from None
     return fields

@@ -29,7 +29,7 @@ from mahtab_tui.bus.entries import (
     ToolUse,
 )
 from mahtab_tui.bus.entry_names import code_entry
-from mahtab_tui.bus.notes import NOTE_READERS
+from mahtab_tui.bus.notes import NOTE_MAKERS
 from mahtab_tui.bus.output import DisplayedValue
 from mahtab_tui.bus.plan_progress import PlanProgress
 from mahtab_tui.bus.plans import requested_steps
@@ -67,7 +67,7 @@ class Conversation:
         self._plans = PlanProgress()
         self._results = StaleResults()
         self._folds: dict[type[Record], Callable[[Any], None]] = {
-            **dict.fromkeys(NOTE_READERS, self._fold_note),
+            **dict.fromkeys(NOTE_MAKERS, self._fold_note),
             records.UserReplIn: self._fold_user_code,
             records.AssistantReplIn: self._fold_model_code,
             records.DisplayRecord: self._fold_display,
@@ -434,6 +434,6 @@ class Conversation:
         self._fold_note(record)
 
     def _fold_note(self, record: Record) -> None:
-        note = NOTE_READERS[type(record)](record)
+        note = NOTE_MAKERS[type(record)](record)
         if note.text:
             self.append(note)

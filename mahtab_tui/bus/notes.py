@@ -1,4 +1,4 @@
-"""Says which records become notes of a conversation, and how these read."""
+"""Makes notes of a conversation from records."""
 
 from __future__ import annotations
 
@@ -10,33 +10,38 @@ from mahtab_tui.bus.entries import Note
 from mahtab_tui.bus.records import Record
 
 
-def _read_notice(record: records.Notice) -> Note:
+def _make_notice(record: records.Notice) -> Note:
+    """Return the note of a message to the user, which has its level."""
     return Note(level=record.level, text=record.text)
 
 
-def _read_kernel(record: records.KernelRecord) -> Note:
+def _make_kernel_note(record: records.KernelRecord) -> Note:
+    """Return the note of what has happened to the kernel."""
     level = "error" if record.state == "dead" else "info"
     return Note(level=level, text=record.text)
 
 
-def _read_skill(record: records.SkillRecord) -> Note:
+def _make_skill_note(record: records.SkillRecord) -> Note:
+    """Return the note of a skill that was loaded, or that the model no longer has."""
     state = "no longer loaded"
     if record.loaded:
         state = f"loaded ({record.chars:,} characters)"
     return Note(level="quiet", text=f"the skill {record.name} is {state}")
 
 
-def _read_quiet(record: Record) -> Note:
+def _make_quiet_note(record: Record) -> Note:
+    """Return a note with the text of a record, which not every view shows."""
     return Note(level="quiet", text=record.text)
 
 
-NOTE_READERS: Mapping[type[Record], Callable[[Any], Note]] = {
-    records.Notice: _read_notice,
-    records.KernelRecord: _read_kernel,
-    records.SkillRecord: _read_skill,
-    records.Undo: _read_quiet,
-    records.Replace: _read_quiet,
-    records.Restore: _read_quiet,
-    records.Branch: _read_quiet,
+NOTE_MAKERS: Mapping[type[Record], Callable[[Any], Note]] = {
+    records.Notice: _make_notice,
+    records.KernelRecord: _make_kernel_note,
+    records.SkillRecord: _make_skill_note,
+    records.Undo: _make_quiet_note,
+    records.Replace: _make_quiet_note,
+    records.Restore: _make_quiet_note,
+    records.Branch: _make_quiet_note,
 }
-"""Functions that make notes, by the types of records. A note without text is not shown."""
+"""The functions that make notes, by the classes of records that become notes. A note without text is
+not shown."""

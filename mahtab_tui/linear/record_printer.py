@@ -11,7 +11,7 @@ from mahtab_tui.bus import records
 from mahtab_tui.bus.answers import answer_prose
 from mahtab_tui.bus.change_words import format_changes
 from mahtab_tui.bus.hidden_characters import symbols
-from mahtab_tui.bus.notes import NOTE_READERS
+from mahtab_tui.bus.notes import NOTE_MAKERS
 from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.records.answers import ModelRecord
 from mahtab_tui.bus.sanitize import one_line, plain
@@ -172,11 +172,11 @@ class RecordPrinter:
                     if held_count == 1:
                         text = "1 cell waits. Press Enter to run it."
                     self._writer.write_line(text, "highlight")
-            case _ if type(record) in NOTE_READERS:
+            case _ if type(record) in NOTE_MAKERS:
                 self._write_note(record)
 
     def _write_note(self, record: Record) -> None:
-        note = NOTE_READERS[type(record)](record)
+        note = NOTE_MAKERS[type(record)](record)
         if note.text:
             word = _NOTE_WORDS.get(note.level, "")
             self._writer.write_line(f"{word}{note.text}", _NOTE_ROLES.get(note.level, ""))

@@ -243,7 +243,7 @@ def test_the_history_of_variables_looks_at_changes_when_it_is_asked() -> None:
 def test_how_changes_are_read_is_found_out_once() -> None:
     record = Namespace(cell=1, party="you", changes=changes(), time=1.0)
     attributes = json.loads(json.dumps(encode(record)))
-    before = codec._reader.cache_info()
+    before = codec._make_reader.cache_info()
     assert codec.decode(record.tag, "", attributes, 1.0) == record
-    after = codec._reader.cache_info()
+    after = codec._make_reader.cache_info()
     assert after.hits + after.misses - before.hits - before.misses < 50
