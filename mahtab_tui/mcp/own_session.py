@@ -80,6 +80,7 @@ class OwnSession:
                     except McpToolError:
                         await self._close_session()  # the next call starts another one
                         raise
+            assert self._connection is not None
             return self._connection
 
     def take_late_output(self) -> str:
