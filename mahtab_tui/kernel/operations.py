@@ -77,6 +77,7 @@ class Operations:
     resolve_paths = Operation[list[ResolvedPath | None]](
         cast("Any", list[ResolvedPath | None]), UNMASKED, timeout=15.0
     )
+    files_changed_by_commands = Operation(list[str], UNMASKED, timeout=15.0)
     fingerprints = Operation(dict[str, Fingerprint], "digest", timeout=120.0)
     inspect = Operation(Detail, "name", timeout=10.0)
     describe = Operation(dict[str, str])

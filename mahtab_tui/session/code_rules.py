@@ -19,7 +19,11 @@ from mahtab_tui.session.code_calls import (
 )
 from mahtab_tui.session.info import PLAN_REFUSAL, SessionInfo
 from mahtab_tui.session.private_names import explain_approval
-from mahtab_tui.session.protected_names import protected_candidates, unreadable_command_part
+from mahtab_tui.session.protected_names import (
+    protected_candidates,
+    shell_commands,
+    unreadable_command_part,
+)
 from mahtab_tui.session.user_requests import Permission
 from mahtab_tui.settings.approval_rules import READ_ONLY, Paths, Rule, parse_rule, texts_to_resolve
 from mahtab_tui.worker.guard.protected_places import is_protected
@@ -259,7 +263,20 @@ class CodeRules:
             path = paths.get(text)
             if path is not None and any(map(is_protected, path)):
                 return text
-        return ""
+        return self._file_changed_by_commands(code)
+
+    def _file_changed_by_commands(self, code: str) -> str:
+        """Return the protected file that a shell command in code changes by a pattern or a folder.
+
+        It is empty if there is none, or if the kernel does not answer.
+        """
+        commands = shell_commands(code)
+        if not commands:
+            return ""
+        try:
+            return next(filter(None, self._kernel.files_changed_by_commands(commands)), "")
+        except KernelError:
+            return ""
 
     def _unreadable_command(self, code: str) -> str:
         """Return the part of a shell command that hides which files the command changes.

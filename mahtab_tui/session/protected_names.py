@@ -14,6 +14,7 @@ from itertools import chain
 from mahtab_tui.bus.magic_code import (
     CODE_FUNCTIONS,
     MAX_NESTED_MAGICS,
+    CodePart,
     function_name,
     is_magic,
     other_magic_text,
@@ -82,11 +83,22 @@ def _unreadable_parts(code: str) -> Iterator[str]:
     for part in read_code(code):
         if part.depth > MAX_NESTED_MAGICS:
             yield _TOO_DEEP_CODE
-        elif part.tree is None:
-            yield from map(unreadable_part_of_command, shell_lines(part.text))
         else:
-            yield from map(unreadable_part_of_command, started_commands(part.tree))
-            yield from map(unreadable_part_of_command, part.commands)
+            yield from map(unreadable_part_of_command, _commands_of_part(part))
+
+
+def shell_commands(code: str) -> list[str]:
+    """Return the shell commands in code, each once, as far as its text shows them."""
+    parts = (part for part in read_code(code) if part.depth <= MAX_NESTED_MAGICS)
+    return list(dict.fromkeys(chain.from_iterable(map(_commands_of_part, parts))))
+
+
+def _commands_of_part(part: CodePart) -> Iterator[str]:
+    if part.tree is None:
+        yield from shell_lines(part.text)
+    else:
+        yield from started_commands(part.tree)
+        yield from part.commands
 
 
 def _candidate_texts(code: str) -> Iterator[str]:

@@ -243,6 +243,41 @@ def test_code_that_names_a_protected_file_waits_for_the_user_in_any_mode(
     assert Path("AGENTS.md").read_text() == "mine"
 
 
+@pytest.mark.parametrize(
+    ("command", "file"),
+    [
+        ("rm AG*.md", "AGENTS.md"),
+        ("cd sub; rm ../A?ENTS.md", "sub/../AGENTS.md"),
+        ("mv notes other", "notes/CLAUDE.md"),
+        ("rm */*/*/*/*/x", "a protected file"),
+    ],
+)
+def test_a_command_that_names_a_protected_file_by_a_pattern_or_a_folder_waits_for_the_user(
+    open_session: OpenSession, command: str, file: str
+) -> None:
+    Path("AGENTS.md").write_text("mine")
+    Path("sub").mkdir()
+    Path("notes").mkdir()
+    Path("notes/CLAUDE.md").write_text("mine")
+    it = open_session(code(f"!{command}"), "Done.", approval="auto")
+    it.session.submit("ask", "change it")
+    assert it.wait_approval().why == (
+        f"it may change {file}, which only code that you approve may do"
+    )
+    it.decide("skip")
+    it.store.wait(tags.AGENT, state="done")
+    assert Path("AGENTS.md").read_text() == "mine"
+
+
+def test_commands_with_patterns_for_other_files_run(open_session: OpenSession) -> None:
+    Path("AGENTS.md").write_text("mine")
+    Path("a.csv").write_text("1")
+    it = open_session(code("!rm *.csv"), "Done.", approval="auto")
+    it.ask_and_wait("remove them")
+    assert approvals(it) == []
+    assert not Path("a.csv").exists()
+
+
 def test_no_rule_is_offered_for_a_number_that_rules_cannot_write(open_session: OpenSession) -> None:
     it = open_session(approval_rules=READ_ONLY)
     rules = it.session.agent.rules

@@ -48,6 +48,7 @@ _TOO_MANY_FILES = (
     "The command may change protected files: it names too many to look at."
     " Name the files in the command, and the user will be asked"
 )
+_UNKNOWN_FILE = "a protected file"
 _MAX_MATCHING_S = 5.0
 """Seconds for which files are looked for that patterns in a command stand for."""
 
@@ -162,13 +163,39 @@ def check_command(command: str, folder: str, environment: Mapping[str, str] | No
                 f"The command may change protected files: it computes {name}, which is set to a text"
                 " that may set variables or contain commands"
             )
+    path = _changed_file(command, folder, time.monotonic() + _MAX_MATCHING_S)
+    if path:
+        raise PermissionError(
+            f"{path} is protected: only code that the user has approved by hand may change it."
+            " Name the files in the command, and the user will be asked"
+        )
+
+
+def changed_files(commands: Iterable[str]) -> list[str]:
+    """Return, for each shell command, the protected file that it may change, as far as the files and
+    folders show it to which its words lead. The text is empty if there is none, and no path if there are
+    too many to look at."""
     deadline = time.monotonic() + _MAX_MATCHING_S
+    paths = []
+    for command in commands:
+        try:
+            path = "" if command_only_reads(command) else _changed_file(command, "", deadline)
+        except PermissionError:
+            path = _UNKNOWN_FILE
+        paths.append(path)
+    return paths
+
+
+def _changed_file(command: str, folder: str, deadline: float) -> str:
+    """Return the protected file that a command may change, as far as the files there show it; empty if
+    there is none. Raises `PermissionError` if they are too many, or at the deadline, by
+    `time.monotonic`. folder: as for `paths_changed_by_command`."""
     for path in _files_of(read_words(command, folder), deadline):
         if leads_to_protected(path) or is_hard_link(path):
-            raise PermissionError(_refusal(path))
+            return path
     for path in _files_of(read_target_words(command, folder), deadline):
         if os.path.isdir(path) and leads_to_open_folder(path):
-            raise PermissionError(_refusal(path))
+            return path
     for path in _files_of(read_folder_words(command, folder), deadline):
         if not os.path.isdir(path):
             continue
@@ -179,14 +206,8 @@ def check_command(command: str, folder: str, environment: Mapping[str, str] | No
         except TooManyEntriesError:
             raise PermissionError(_TOO_MANY_FILES) from None
         if inner_path:
-            raise PermissionError(_refusal(inner_path))
-
-
-def _refusal(path: str) -> str:
-    return (
-        f"{path} is protected: only code that the user has approved by hand may change it."
-        " Name the files in the command, and the user will be asked"
-    )
+            return inner_path
+    return ""
 
 
 def _changed_variable(environment: Mapping[str, str]) -> str:

@@ -53,6 +53,7 @@ class Responder:
             "private_use": self._private_use,
             "names_read": self._names_read,
             "resolve_paths": self._resolve_paths,
+            "files_changed_by_commands": self._files_changed_by_commands,
             "fingerprints": self._fingerprints,
             "installed": _is_installed,
             "packages": self._packages,
@@ -152,6 +153,9 @@ class Responder:
 
     def _resolve_paths(self, frame: Frame) -> object:
         return own_module("guard.protected_places").resolve_paths(frame["texts"])
+
+    def _files_changed_by_commands(self, frame: Frame) -> object:
+        return own_module("guard.protected_commands").changed_files(frame["commands"])
 
     def _packages(self, frame: Frame) -> object:
         return own_module("describing.folder").installed_packages(frame["names"])
