@@ -54,8 +54,7 @@ class LiveSession:
         self._idle.set()
         self._is_known = asyncio.Event()
         """Set when the editor knows the session: it ignores updates of others."""
-        self._outgoing: asyncio.Queue[Item | None] = asyncio.Queue()
-        """None for what cells have printed."""
+        self._outgoing: asyncio.Queue[Item] = asyncio.Queue()
         self._tasks: set[asyncio.Task[None]] = set()
         """What goes on beside the updates, such as requests to the user."""
         self.writer = UpdateWriter(self._put, cost=lambda: self.session.spending.total.cost)
@@ -174,7 +173,7 @@ class LiveSession:
             finally:
                 self._outgoing.task_done()
 
-    async def _next_item(self) -> Item | None:
+    async def _next_item(self) -> Item:
         """Wait for the next item."""
         try:
             return await asyncio.wait_for(self._outgoing.get(), self.writer.progress_interval_s)
@@ -182,7 +181,7 @@ class LiveSession:
             self._outgoing.put_nowait(None)
         return await self._outgoing.get()
 
-    async def _deliver(self, item: Item | None) -> None:
+    async def _deliver(self, item: Item) -> None:
         """Send an update, or begin to ask the user."""
         if item is None:
             for update in self.writer.take_progress():

@@ -15,8 +15,9 @@ from mahtab_tui.bus.values import Status, describe_files
 
 Request = records.Approval | records.Review | records.Input | records.SearchFanOut
 """A record with which the session waits for the user."""
-Item = Update | Request | records.SessionRecord
-"""What is sent to the editor, a record that asks its user, or one that tells new options."""
+Item = Update | Request | records.SessionRecord | None
+"""What is sent to the editor, a record that asks its user, or one that tells new options; None for
+what cells have printed."""
 
 PROGRESS_INTERVAL_S = 0.2
 """Seconds between two updates of a cell that prints."""
@@ -130,8 +131,9 @@ class UpdateWriter(RecordHandler):
 
     def fold(self, record: Record) -> None:
         """Send what the editor is told of a record."""
-        # What a cell has changed comes right after its end, and in the same update.
-        if not isinstance(record, records.Namespace | records.FileChanges):
+        # What a cell has changed comes right after its end, and in the same update. What threads
+        # print after it goes on however slowly the editor reads.
+        if not isinstance(record, records.Namespace | records.FileChanges | records.ReplOut):
             for card_id in list(self._unsent):
                 if self._cards[card_id].is_finished:
                     self._show(self._cards[card_id])
@@ -269,7 +271,9 @@ class UpdateWriter(RecordHandler):
                 self._show_soon(card)
             case records.ReplOut():
                 card.add_output(record.text)
-                self._show(card)
+                if not self._unsent:
+                    self._send(None)
+                self._show_soon(card)
             case records.DisplayRecord(action="clear"):
                 card.clear_output()
                 self._show_soon(card)

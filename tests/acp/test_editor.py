@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import json
 import os
 import signal
 import subprocess
 import sys
 from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,7 @@ from acp import RequestError, schema
 
 from mahtab_tui.acp.cell_card import MAX_HEAD_CHARS, MAX_TAIL_CHARS
 from tests.acp.editor import SilentEditor, call, editor, send, text_of
+from tests.waiting import wait_for
 from tests.warm import command, piped
 
 PICTURE = base64.b64encode(
@@ -433,17 +436,52 @@ async def test_session_of_an_editor_can_be_watched_while_it_runs(project: Path) 
 
 
 def test_garbage_is_answered_and_a_closed_editor_ends_the_process(project: Path) -> None:
-    done = subprocess.run(
-        [*command(), "acp"],
-        input=b'nonsense\n{"jsonrpc": "2.0", "id": 1, "method": "session/bogus"}\n\xff\xfe\n',
-        capture_output=True,
-        timeout=60,
-        check=False,
+    with piped("acp") as program:
+        program.stdin.write("nonsense\n")
+        program.stdin.buffer.write(b"\xff\xfe\n")
+        send(program, "session/bogus")
+        assert json.loads(program.stdout.readline())["error"]["code"] == -32601
+        program.stdin.close()
+        assert program.wait() == 0
+
+
+async def test_what_a_thread_prints_after_its_cell_reaches_the_editor(project: Path) -> None:
+    code = (
+        "import os, threading, time\n"
+        "def wait_and_print():\n"
+        "    while not os.path.exists('go'): time.sleep(0.01)\n"
+        "    print('much later')\n"
+        "threading.Thread(target=wait_and_print).start()"
     )
-    assert done.returncode == 0
-    assert b'"code":-32601' in done.stdout.replace(b" ", b"")
+    async with editor() as user:
+        await user.begin()
+        await user.ask(f"/run {code}")
+        (project / "go").touch()
+        await user.until(lambda: "much later\n```" in text_of(user.cell))
 
 
+def test_an_editor_that_does_not_read_loses_nothing(project: Path) -> None:
+    with piped("acp") as program:
+        call(program, "initialize", protocolVersion=1)
+        session = call(program, "session/new", cwd=os.getcwd(), mcpServers=[])["sessionId"]
+        code = "for number in range(100_000): print(number)\nopen('end', 'w').close()"
+        prompt = [{"type": "text", "text": f"/run {code}"}]
+        send(program, "session/prompt", sessionId=session, prompt=prompt)
+        wait_for((project / "end").exists)
+        program.stdin.close()
+        assert program.wait() == 0
+    with piped("acp") as program:
+        call(program, "initialize", protocolVersion=1)
+        send(program, "session/load", sessionId=session, cwd=os.getcwd(), mcpServers=[])
+        while '"completed"' not in (line := program.stdout.readline()):
+            pass
+        assert "99998\\n99999" in line
+
+
+@pytest.mark.skipif(
+    not version("agent-client-protocol").startswith("0."),
+    reason="version 1 of the library ignores it",
+)
 def test_what_is_not_a_message_ends_the_process_with_a_sentence(project: Path) -> None:
     done = subprocess.run(
         [*command(), "acp"], input=b"5\n", capture_output=True, timeout=60, check=False

@@ -83,6 +83,21 @@ def test_end_of_a_cell_comes_before_what_follows_it() -> None:
     assert writer.progress_interval_s is None
 
 
+def test_what_threads_print_later_waits_until_the_editor_has_read() -> None:
+    updates: list[Any] = []
+    writer = UpdateWriter(updates.append, cost=lambda: 0.0)
+    for record in RECORDS:
+        writer.fold(record)
+    writer.take_progress()
+    updates.clear()
+    for number in range(100):
+        writer.fold(records.UserReplOut(f"late {number}\n", cell=1, status="ok", late=True))
+    assert updates == [None]
+    (update,) = writer.take_progress()
+    assert "late 0\nlate 1\n" in text_of(update)
+    assert "late 99\n" in text_of(update)
+
+
 @pytest.mark.parametrize(
     "method",
     (
