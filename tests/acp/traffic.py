@@ -89,11 +89,11 @@ def normalized(lines: list[Line], session_ids: list[str]) -> list[Line]:
 
 
 def _comes_at_any_time(message: dict[str, Any]) -> bool:
-    """Return whether a message is the list of commands, or shows a cell that has not ended."""
+    """Return whether a message has the commands or the options, or shows a cell that has not ended."""
     update = message.get("params", {}).get("update", {})
     kind = update.get("sessionUpdate")
     is_progress = kind == "tool_call_update" and update["status"] in ("pending", "in_progress")
-    return kind == "available_commands_update" or is_progress
+    return is_progress or kind in ("available_commands_update", "config_option_update")
 
 
 def _normalized(message: dict[str, Any], session_ids: list[str]) -> dict[str, Any]:
