@@ -78,7 +78,8 @@ class EditorAgent:
             cwd, mcp_servers, lambda settings: EditorSession.begin(settings, self._folder)
         )
         live_session.announce_commands()
-        return protocol.new_session_response(live_session.id, config_options(live_session.session))
+        options = config_options(live_session.session)
+        return protocol.NewSessionResponse(session_id=live_session.id, config_options=options)
 
     @refuse_errors
     async def load_session(
@@ -92,7 +93,7 @@ class EditorAgent:
         live_session = await self._reopen(cwd, session_id, mcp_servers)
         await live_session.replay()
         live_session.announce_commands()
-        return protocol.load_response(config_options(live_session.session))
+        return protocol.LoadSessionResponse(config_options=config_options(live_session.session))
 
     @refuse_errors
     async def resume_session(
@@ -105,7 +106,7 @@ class EditorAgent:
         """Go on in a saved session that the editor knows."""
         live_session = await self._reopen(cwd, session_id, mcp_servers)
         live_session.announce_commands()
-        return protocol.resume_response(config_options(live_session.session))
+        return protocol.ResumeSessionResponse(config_options=config_options(live_session.session))
 
     @refuse_errors
     async def fork_session(
@@ -120,7 +121,8 @@ class EditorAgent:
         with original.busy():
             live_session = await self._start_session(cwd, mcp_servers, original.opened.copy)
         live_session.announce_commands()
-        return protocol.fork_response(live_session.id, config_options(live_session.session))
+        options = config_options(live_session.session)
+        return protocol.ForkSessionResponse(session_id=live_session.id, config_options=options)
 
     @refuse_errors
     async def close_session(self, session_id: str, **meta: Any) -> None:
@@ -144,7 +146,7 @@ class EditorAgent:
         """Change the approval mode or the model."""
         live_session = self._open_session(session_id)
         set_option(live_session.session, config_id, str(value))
-        return protocol.set_option_response(config_options(live_session.session))
+        return protocol.SetOptionResponse(config_options=config_options(live_session.session))
 
     async def cancel(self, session_id: str, **meta: Any) -> None:
         """Stop what runs in a session."""
@@ -171,10 +173,10 @@ class EditorAgent:
             live_session.writer.end_turn(str(failure or ""))
             await live_session.flush()
         if live_session.was_cancelled:
-            return protocol.prompt_response("cancelled")
+            return protocol.PromptResponse(stop_reason="cancelled")
         if failure:
             raise failure
-        return protocol.prompt_response("end_turn")
+        return protocol.PromptResponse(stop_reason="end_turn")
 
     async def ext_notification(self, method: str, params: dict[str, Any]) -> None:
         """Ignore what the editor announces beside the protocol."""

@@ -103,7 +103,8 @@ class Editor:
             return ""
         if isinstance(response.outcome, schema.DeniedOutcome):
             return ""
-        return response.outcome.option_id
+        choice_id = response.outcome.option_id
+        return choice_id if choice_id in [choice.id for choice in choices] else ""
 
     async def ask_for_line(self, session_id: str, prompt: str) -> str | None:
         """Return what the user types; None if there is no answer."""
@@ -309,31 +310,6 @@ def list_response(rows: Iterable[SessionRow], next_cursor: str | None) -> ListSe
         for row in rows
     ]
     return ListSessionsResponse(sessions=sessions, next_cursor=next_cursor)
-
-
-def new_session_response(session_id: str, options: Sequence[Option]) -> NewSessionResponse:
-    return NewSessionResponse(session_id=session_id, config_options=list(options))
-
-
-def fork_response(session_id: str, options: Sequence[Option]) -> ForkSessionResponse:
-    return ForkSessionResponse(session_id=session_id, config_options=list(options))
-
-
-def load_response(options: Sequence[Option]) -> LoadSessionResponse:
-    return LoadSessionResponse(config_options=list(options))
-
-
-def resume_response(options: Sequence[Option]) -> ResumeSessionResponse:
-    return ResumeSessionResponse(config_options=list(options))
-
-
-def set_option_response(options: Sequence[Option]) -> SetOptionResponse:
-    """Return all options of a session, one of which has a new value."""
-    return SetOptionResponse(config_options=list(options))
-
-
-def prompt_response(stop_reason: Literal["end_turn", "cancelled"]) -> PromptResponse:
-    return PromptResponse(stop_reason=stop_reason)
 
 
 def unknown_method(method: str) -> Exception:

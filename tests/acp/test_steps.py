@@ -132,6 +132,33 @@ async def test_code_that_an_editor_cannot_decide_about_stops(
         assert "[1]" in text_of(user.cell)
 
 
+class ConfusedEditor(Editor):
+    """An editor that gives the same answer to each question."""
+
+    async def request_permission(self, *args: Any, **meta: Any) -> Any:
+        outcome = schema.AllowedOutcome(outcome="selected", option_id=self.answers[0])
+        return schema.RequestPermissionResponse(outcome=outcome)
+
+
+@pytest.mark.parametrize(
+    ("mode", "answer", "items"), [("ask", "keep", "[1]"), ("review", "skip", "[1, 9]")]
+)
+async def test_an_answer_that_was_not_offered_stops(
+    service: Service, project: Path, mode: str, answer: str, items: str
+) -> None:
+    service.replies = [OPENAI.reply(CODE), OPENAI.reply("Done.")]
+    user = ConfusedEditor()
+    async with editor(user):
+        await begin(user)
+        await user.agent.set_config_option("approval", user.session, mode)
+        user.answers = [answer]
+        await user.ask("add nine")
+        assert "Done." not in user.said
+        assert "failed" not in user.said
+        await user.ask("/run items")
+        assert items in text_of(user.cell)
+
+
 async def test_search_is_a_tool_call_of_its_own(service: Service, project: Path) -> None:
     service.replies = [OPENAI.reply("```python\nFINAL('Ada')\n```")]
     async with editor() as user:
