@@ -78,8 +78,10 @@ class LiveSession:
 
     async def confirm_rewind(self, title: str, text: str) -> bool:
         """Ask the user whether the session goes back; a stop takes the question back."""
-        if self.was_cancelled:  # while the preview was made
-            return False
+        # The stop may have come while the preview was made.
+        return not self.was_cancelled and await self._ask_about_rewind(title, text)
+
+    async def _ask_about_rewind(self, title: str, text: str) -> bool:
         self._rewind_count += 1
         card = CellCard(f"rewind-{self._rewind_count}", title=title, kind="other", notes=[text])
         question = asyncio.create_task(decide(self._editor, self.id, card, REWIND_CHOICES))

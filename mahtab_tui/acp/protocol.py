@@ -39,7 +39,7 @@ ANSWER_FIELD = "answer"
 """The only field of a form."""
 
 ClientCapabilities = schema.ClientCapabilities
-Option = schema.SessionConfigOptionSelect
+Option = schema.SessionConfigOptionSelect | schema.SessionConfigOptionBoolean
 EditorServer = (
     schema.McpServerStdio | schema.HttpMcpServer | schema.SseMcpServer | schema.AcpMcpServer
 )

@@ -12,6 +12,7 @@ import re
 import sys
 import tempfile
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +53,7 @@ def converse(it: Answering, questions: Sequence[str]) -> list[Any]:
     """Ask, allow what the agent asks about, and return the entries: what each is, and its text."""
     for question in questions:
         turn = it.begin_question(question)
-        wait_for(lambda turn=turn: it.session.approvals.waiting or _has_ended(it, turn))
+        wait_for(partial(_asks_or_has_ended, it, turn))
         for request in list(it.session.approvals.waiting):
             it.decide("run", request)
         it.wait_end(turn)
@@ -61,7 +62,9 @@ def converse(it: Answering, questions: Sequence[str]) -> list[Any]:
     return [[type(entry).__name__, entry.plain_text] for entry in conversation.entries]
 
 
-def _has_ended(it: Answering, turn: int) -> bool:
+def _asks_or_has_ended(it: Answering, turn: int) -> bool:
+    if it.session.approvals.waiting:
+        return True
     states = [record.state for record in it.store.of(tags.AGENT, turn=turn)]
     return any(state in END_STATES for state in states)
 
