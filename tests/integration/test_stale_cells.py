@@ -86,6 +86,14 @@ LINES = (
     "while len(c) > 3: c.pop()",
     "v = a\nwhile v > 1: v = v - 1\nprint(v)",
     "print(v, u)",
+    # What is left out
+    "v = 0\nfor i in range(4):\n    if i == a: continue\n    v += i\nprint(v)",
+    "v = 0\nwhile True:\n    v += 1\n    if v > a: break\nprint(v)",
+    "try: v = 6 // a\nexcept ZeroDivisionError: v = b\nprint(v)",
+    "try: a // {n}\nexcept ZeroDivisionError: u = 1\nelse: u = 2\nprint(u)",
+    "match c:\n    case [q, *_]: print(q, a)\n    case _: print(b)",
+    "print([v := a, v + b])",
+    "if 'u' not in globals(): u = {n}\nprint(u)",
 )
 
 
@@ -182,7 +190,7 @@ def cells() -> Iterator[Cells]:
 @pytest.mark.sample(2)
 @pytest.mark.parametrize("seed", range(PROGRAMS))
 def test_what_is_not_stale_prints_the_same_again(cells: Cells, seed: int) -> None:
-    names = "a b c d e f g h i k m p u v w K L add swap put bind start"
+    names = "a b c d e f g h i k m p q u v w K L add swap put bind start"
     cells.run(f"for name in {names!r}.split(): globals().pop(name, None)\ndel name")
     program = RandomCells(cells, seed)
     program.run(FIRST_CELL)
