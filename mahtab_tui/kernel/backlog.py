@@ -9,7 +9,7 @@ from typing import Any
 
 from mahtab_tui.kernel.chunks import Chunks
 from mahtab_tui.kernel.process_parts import SeekableOutput
-from mahtab_tui.kernel.requests import CellEnd, HostCall, checked
+from mahtab_tui.kernel.requests import CallMessage, CellEnd, checked
 from mahtab_tui.kernel.running_cell import RunningCell, RunningCells
 from mahtab_tui.kernel.values import SaveRequest
 
@@ -35,7 +35,7 @@ class RecordedEvents:
     acknowledged: int
     """The offset of the output up to which it is stored."""
     events: tuple[RecordedEvent, ...]
-    calls: tuple[HostCall, ...]
+    calls: tuple[CallMessage, ...]
     """Calls of the host that are not answered."""
     saved: SaveRequest
     """The last one."""
@@ -73,7 +73,7 @@ class Backlog:
         """Return a cell that began under an earlier host; None if the kernel does not know it."""
         return self._resumed_cells.pop(cell, None)
 
-    def replay(self, message: object, output: SeekableOutput) -> Sequence[HostCall]:
+    def replay(self, message: object, output: SeekableOutput) -> Sequence[CallMessage]:
         """Replay the events, with the output of that time.
 
         Args:

@@ -35,6 +35,20 @@ class HostServer(NamedTuple):
     """One line for its `repr`."""
 
 
+class HostCall(NamedTuple):
+    """A call by code in the kernel, which waits for the result."""
+
+    name: str
+    """What is called: one of `OWN_CALLS`, or the `called` of a `HostFunction`."""
+    args: Mapping[str, Any]
+    """The arguments, as JSON values. They come from the kernel, so nothing in them is trusted."""
+    cancellation: Cancellation
+    """Belongs to this call alone, and is cancelled when the kernel no longer waits for the result. This
+    may happen before the call begins."""
+    from_cell: bool = True
+    """Whether the running cell waits for the result, and not another thread."""
+
+
 class KernelHost(Protocol):
     """The interface that a kernel calls, on its own threads."""
 
@@ -54,25 +68,11 @@ class KernelHost(Protocol):
         """Return the MCP servers in every namespace."""
         return ()
 
-    def call(
-        self,
-        name: str,
-        args: Mapping[str, Any],
-        cancellation: Cancellation,
-        *,
-        from_cell: bool = True,
-    ) -> Any:
-        """Serve a call by code in the kernel, which waits for the result.
+    def call(self, call: HostCall) -> Any:
+        """Serve a call by code in the kernel.
 
         Runs on a separate thread, so it may block, and may call `Kernel.execute` with
         ``nested=True``.
-
-        Args:
-            name: What is called: one of `OWN_CALLS`, or the `called` of a `HostFunction`.
-            args: The arguments, as JSON values.
-            cancellation: Belongs to this call alone, and is cancelled when the kernel no longer
-                waits for the result. This may happen before the call begins.
-            from_cell: Whether the running cell waits for the result, and not another thread.
 
         Returns:
             The result, as a JSON value.

@@ -11,7 +11,7 @@ from typing import Any
 
 from mahtab_tui.kernel.host import HostDefinitions, KernelHost, host_definitions
 from mahtab_tui.kernel.inprocess_output import CellOutput, InProcessEnvironment
-from mahtab_tui.kernel.requests import CallAnswers, CellEnd, ControlRequests, HostCall, checked
+from mahtab_tui.kernel.requests import CallAnswers, CallMessage, CellEnd, ControlRequests, checked
 from mahtab_tui.kernel.running_cell import RunningCell
 from mahtab_tui.kernel.values import CellResult
 from mahtab_tui.system import start_thread, wait_for_result
@@ -247,7 +247,7 @@ class CellRunner:
             self._on_display(frame["args"])
             self._host_calls.deliver({"op": "answer", "id": frame["id"], "value": None})
         elif frame["op"] == "call":
-            self._answers.begin(checked(HostCall, frame))
+            self._answers.begin(checked(CallMessage, frame))
         else:
             self._answers.cancel(frame["id"])
 

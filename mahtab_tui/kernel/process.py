@@ -22,7 +22,7 @@ from mahtab_tui.kernel.base import (
 )
 from mahtab_tui.kernel.cancellation import Cancellation
 from mahtab_tui.kernel.connection_state import ConnectionState
-from mahtab_tui.kernel.host import KernelHost, host_definitions
+from mahtab_tui.kernel.host import HostCall, KernelHost, host_definitions
 from mahtab_tui.kernel.launch import Launcher, LocalLauncher
 from mahtab_tui.kernel.operations import Operation, Operations, T, UndoAnswer
 from mahtab_tui.kernel.requests import KernelReady
@@ -105,7 +105,7 @@ class ProcessKernel(Kernel):
         self._wire = ConnectionState(
             launcher.label,
             lambda text: self._host.kernel_state(self.info(), text),
-            lambda name, args: self._host.call(name, args, Cancellation()),
+            lambda name, args: self._host.call(HostCall(name, args, Cancellation())),
         )
         self._size = DEFAULT_SCREEN_SIZE
         self._swap = threading.Lock()

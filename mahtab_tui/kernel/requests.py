@@ -20,7 +20,7 @@ from pydantic import TypeAdapter, ValidationError
 from mahtab_tui.bus.values import Change, FileChange, Status, TracebackFrame
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.cancellation import Cancellation
-from mahtab_tui.kernel.host import KernelHost
+from mahtab_tui.kernel.host import HostCall, KernelHost
 from mahtab_tui.kernel.operations import Operation
 from mahtab_tui.kernel.values import OutputKind
 from mahtab_tui.system import ReusedThreads, start_thread
@@ -165,8 +165,8 @@ class CellEnd:
 
 
 @dataclass(frozen=True, slots=True)
-class HostCall:
-    """A call of a function of the host by code in the kernel."""
+class CallMessage:
+    """The message about a call of a function of the host."""
 
     id: int
     name: str
@@ -286,17 +286,11 @@ class CallAnswers(Answers):
         super().__init__(send)
         self._host = host
 
-    def begin(self, call: HostCall) -> None:
+    def begin(self, message: CallMessage) -> None:
         # The call can be cancelled from here on, also before its thread begins.
         cancellation = Cancellation()
-        serve = functools.partial(
-            self._host.call,
-            call.name,
-            call.args,
-            cancellation,
-            from_cell=call.is_from_main_thread,
-        )
-        self.start(call.id, serve, cancellation.cancel)
+        call = HostCall(message.name, message.args, cancellation, message.is_from_main_thread)
+        self.start(message.id, functools.partial(self._host.call, call), cancellation.cancel)
 
 
 class ControlRequests:

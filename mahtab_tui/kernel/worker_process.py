@@ -30,9 +30,9 @@ from mahtab_tui.kernel.process_parts import DetachHandle, Output, Process, Seeka
 from mahtab_tui.kernel.requests import (
     NO_ANSWER,
     CallAnswers,
+    CallMessage,
     CellEnd,
     ControlRequests,
-    HostCall,
     KernelReady,
     Outbox,
     OutgoingFullError,
@@ -575,7 +575,7 @@ class WorkerProcess:
         elif op == "reply":
             self._requests.on_reply(frame)
         elif op == "call":
-            self._answers.begin(checked(HostCall, frame))
+            self._answers.begin(checked(CallMessage, frame))
         elif op == "cancelled":
             self._answers.cancel(frame["id"])
         else:

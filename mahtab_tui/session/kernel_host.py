@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 from mahtab_tui.bus import records
 from mahtab_tui.bus.records import Input, UserReplOut, emit
 from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.kernel.cancellation import Cancellation
-from mahtab_tui.kernel.host import HostFunction, HostServer
+from mahtab_tui.kernel.host import HostCall, HostFunction, HostServer
 from mahtab_tui.kernel.values import KernelInfo, KernelState
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.session_ledger import SessionLedger
@@ -35,8 +34,8 @@ CELL_OUTPUT_FUNCTION = HostFunction(
     doc="Return all that a cell printed, as text, by the cell's number.",
 )
 
-Handler = Callable[[Mapping[str, Any], Cancellation], Any]
-"""Serves a call, by the call's arguments and its cancellation. Returns a JSON value."""
+Handler = Callable[[HostCall], Any]
+"""Serves a call. Returns a JSON value."""
 
 
 class SessionKernelHost:
@@ -66,6 +65,7 @@ class SessionKernelHost:
         self.inputs: UserRequests[str | None] = UserRequests()
         """The calls of `input()` that wait for the user."""
         self.handlers: Mapping[str, Handler] = {
+            "ask": self._ask_model,
             "cell_output": self._cell_output,
             "input": self._input,
             "private": self._mark_private,
@@ -79,13 +79,13 @@ class SessionKernelHost:
             "terminal": self._run_in_terminal,
             "usage": self._usage,
             # A server's call is cancelled by the call "mcp_cancel", and when its cell is interrupted.
-            "mcp_call": partial(self._call_server, "mcp_call"),
-            "mcp_cancel": partial(self._call_server, "mcp_cancel"),
-            "mcp_search": partial(self._call_server, "mcp_search"),
-            "mcp_tools": partial(self._call_server, "mcp_tools"),
+            "mcp_call": self._call_server,
+            "mcp_cancel": self._call_server,
+            "mcp_search": self._call_server,
+            "mcp_tools": self._call_server,
         }
-        """The functions that serve the program's own calls but "ask". Their names are among
-        `kernel.host.OWN_CALLS`, so that no tool has one of them."""
+        """The functions that serve the program's own calls. Their names are `kernel.host.OWN_CALLS`, so
+        that no tool has one of them."""
 
     # The kernel's reports
 
@@ -130,21 +130,8 @@ class SessionKernelHost:
             return ()
         return self._servers.servers()
 
-    def call(
-        self,
-        name: str,
-        args: Mapping[str, Any],
-        cancellation: Cancellation,
-        *,
-        from_cell: bool = True,
-    ) -> Any:
+    def call(self, call: HostCall) -> Any:
         """Serve a call by code in the kernel.
-
-        Args:
-            name: The name of the call: one of `kernel.host.OWN_CALLS`, or of a tool.
-            args: The arguments. They come from the kernel, so nothing in them is trusted.
-            cancellation: Cancelled when the kernel no longer waits for the result.
-            from_cell: Whether the running cell waits for the result, and not another thread.
 
         Returns:
             A JSON value.
@@ -153,30 +140,28 @@ class SessionKernelHost:
             RuntimeError: The call is refused, or failed. The message is a sentence.
             CancelledError: The call was cancelled.
         """
-        if name == "ask":
-            return self._ask_model(args, cancellation, from_cell=from_cell)
-        handler = self.handlers.get(name)
+        handler = self.handlers.get(call.name)
         if handler is not None:
-            return handler(args, cancellation)
-        if name in self._knowledge.toolset.tools:
-            return self._run_tool(name, args, cancellation)
-        raise RuntimeError(f"The host has no function {name!r}.")
+            return handler(call)
+        if call.name in self._knowledge.toolset.tools:
+            return self._run_tool(call)
+        raise RuntimeError(f"The host has no function {call.name!r}.")
 
-    def _run_tool(self, name: str, args: Mapping[str, Any], cancellation: Cancellation) -> str:
+    def _run_tool(self, call: HostCall) -> str:
         """Run one of the model's tools for a cell."""
         from mahtab_tui.tools import ToolError
 
         cancelled = threading.Event()
-        cancellation.on_cancel(cancelled.set)
+        call.cancellation.on_cancel(cancelled.set)
         try:
-            return self._knowledge.toolset.run(name, args, cancelled)
+            return self._knowledge.toolset.run(call.name, call.args, cancelled)
         except ToolError as error:
             raise RuntimeError(str(error)) from None
 
-    def _mark_private(self, args: Mapping[str, Any], cancellation: Cancellation) -> None:
+    def _mark_private(self, call: HostCall) -> None:
         """Mark a variable as private, or public. Only the user's code may make it public."""
-        name = _get_argument(args, "name", str)
-        private = _get_argument(args, "on", bool)
+        name = _get_argument(call, "name", str)
+        private = _get_argument(call, "on", bool)
         if not private:
             self._refuse_foreign_code("make a private variable public")
         try:
@@ -184,10 +169,10 @@ class SessionKernelHost:
         except KernelError as error:
             raise RuntimeError(str(error)) from None
 
-    def _cell_output(self, args: Mapping[str, Any], cancellation: Cancellation) -> str:
+    def _cell_output(self, call: HostCall) -> str:
         """Return what a cell has printed. Code of the model or an agent gets no output of a cell that
         used a private variable."""
-        cell = args.get("cell")
+        cell = call.args.get("cell")
         # A bool is an int, too.
         if not isinstance(cell, int) or isinstance(cell, bool):
             raise RuntimeError("_out() takes the number of a cell, as in _out(7).")
@@ -200,68 +185,63 @@ class SessionKernelHost:
             raise RuntimeError(f"The output of cell {cell} is not remembered.")
         return output
 
-    def _usage(self, args: Mapping[str, Any], cancellation: Cancellation) -> str:
+    def _usage(self, call: HostCall) -> str:
         return self._spending.table()
 
-    def _quit(self, args: Mapping[str, Any], cancellation: Cancellation) -> None:
+    def _quit(self, call: HostCall) -> None:
         self._cells.leave()
 
-    def _call_server(self, name: str, args: Mapping[str, Any], cancellation: Cancellation) -> Any:
+    def _call_server(self, call: HostCall) -> Any:
         if self._servers is None:
             raise RuntimeError("This session has no MCP servers.")
-        return self._servers.call(name, args)
+        return self._servers.call(call.name, call.args)
 
     # Models
 
-    def _ask_model(
-        self, args: Mapping[str, Any], cancellation: Cancellation, *, from_cell: bool
-    ) -> str:
-        """Ask the session's model, and return its last words. from_cell: Whether the running cell
-        waits for them."""
-        prompt = _get_argument(args, "prompt", str)
+    def _ask_model(self, call: HostCall) -> str:
+        """Ask the session's model, and return its last words."""
+        prompt = _get_argument(call, "prompt", str)
         self._refuse_private_values("ask()")
         self._refuse_foreign_code("call ask()")
         try:
-            return self._agent.ask(prompt, from_cell=from_cell, cancellation=cancellation)
+            return self._agent.ask(prompt, from_cell=call.from_cell, cancellation=call.cancellation)
         except ModelError as error:
             raise RuntimeError(str(error)) from None
 
-    def _search(self, args: Mapping[str, Any], cancellation: Cancellation) -> dict[str, Any]:
+    def _search(self, call: HostCall) -> dict[str, Any]:
         self._refuse_private_values("rlm()")
-        tree = _get_argument(args, "tree", str)
-        cancellation.on_cancel(partial(self._searches.stop_tree, tree))
-        return self._searches.run_from_cell(args, self._cells.last, self._agent.model)
+        tree = _get_argument(call, "tree", str)
+        call.cancellation.on_cancel(partial(self._searches.stop_tree, tree))
+        return self._searches.run_from_cell(call.args, self._cells.last, self._agent.model)
 
-    def _stop_search(self, args: Mapping[str, Any], cancellation: Cancellation) -> None:
-        self._searches.stop_tree(_get_argument(args, "tree", str))
+    def _stop_search(self, call: HostCall) -> None:
+        self._searches.stop_tree(_get_argument(call, "tree", str))
 
-    def _receive_text(self, args: Mapping[str, Any], cancellation: Cancellation) -> None:
+    def _receive_text(self, call: HostCall) -> None:
         """Store a piece of a text that a search is about."""
-        start = args.get("start")
+        start = call.args.get("start")
         if start is not None:
-            start = _get_argument(args, "start", int)
-        tree = _get_argument(args, "tree", str)
-        self._searches.received_texts.add(tree, _get_argument(args, "text", str), start)
+            start = _get_argument(call, "start", int)
+        tree = _get_argument(call, "tree", str)
+        self._searches.received_texts.add(tree, _get_argument(call, "text", str), start)
 
-    def _next_tool_call(
-        self, args: Mapping[str, Any], cancellation: Cancellation
-    ) -> dict[str, Any] | None:
+    def _next_tool_call(self, call: HostCall) -> dict[str, Any] | None:
         """Wait until a search calls a function in the kernel. Return None when the search ends."""
-        tree = _get_argument(args, "tree", str)
-        cancellation.on_cancel(partial(self._searches.end_tools_of, tree))
+        tree = _get_argument(call, "tree", str)
+        call.cancellation.on_cancel(partial(self._searches.end_tools_of, tree))
         return self._searches.open_tools(tree).next()
 
-    def _receive_tool_result(self, args: Mapping[str, Any], cancellation: Cancellation) -> None:
+    def _receive_tool_result(self, call: HostCall) -> None:
         """Pass the result of such a function on to the search."""
-        tree = _get_argument(args, "tree", str)
-        self._searches.open_tools(tree).done(args.get("call"), args.get("result"))
+        tree = _get_argument(call, "tree", str)
+        self._searches.open_tools(tree).done(call.args.get("call"), call.args.get("result"))
 
-    def _end_tools(self, args: Mapping[str, Any], cancellation: Cancellation) -> None:
-        self._searches.open_tools(_get_argument(args, "tree", str)).end()
+    def _end_tools(self, call: HostCall) -> None:
+        self._searches.open_tools(_get_argument(call, "tree", str)).end()
 
     # The user
 
-    def _run_in_terminal(self, args: Mapping[str, Any], cancellation: Cancellation) -> int:
+    def _run_in_terminal(self, call: HostCall) -> int:
         """Give the terminal to a program, and return its exit code. The program gets the user's keys,
         so the user ends it, and a cancellation need not."""
         if self._cells.runs_unapproved_code:
@@ -269,19 +249,19 @@ class SessionKernelHost:
         # Another machine must not start programs on this one.
         if host := self._runtime.kernel.info().host:
             raise RuntimeError(f"A program that needs the terminal cannot run on {host}.")
-        argv = [str(word) for word in _get_argument(args, "argv", list)]
+        argv = [str(word) for word in _get_argument(call, "argv", list)]
         if not argv:
             raise RuntimeError("The command to run in the terminal is empty.")
-        return self._runtime.frontend.run_in_terminal(argv, _get_argument(args, "cwd", str))
+        return self._runtime.frontend.run_in_terminal(argv, _get_argument(call, "cwd", str))
 
-    def _input(self, args: Mapping[str, Any], cancellation: Cancellation) -> str | None:
+    def _input(self, call: HostCall) -> str | None:
         """Ask the user for a line; None if nobody answers. A password is masked from then on."""
         if self._runtime.by_program:
             return None
-        password = bool(args.get("password"))
+        password = bool(call.args.get("password"))
         request = self.inputs.new_id()
         record = Input(
-            str(args.get("prompt", "")),
+            str(call.args.get("prompt", "")),
             request=request,
             cell=self._cells.last,
             password=password,
@@ -291,7 +271,7 @@ class SessionKernelHost:
 
         answer = None
         state = "cancelled"
-        cancellation.on_cancel(partial(self.inputs.cancel, request))
+        call.cancellation.on_cancel(partial(self.inputs.cancel, request))
         with suppress(CancelledError):
             answer = self.inputs.wait(request)
             state = "answered"
@@ -316,10 +296,10 @@ class SessionKernelHost:
             raise RuntimeError(f"Code from the model or an agent cannot {action}.")
 
 
-def _get_argument(args: Mapping[str, Any], name: str, kind: type[Any]) -> Any:
+def _get_argument(call: HostCall, name: str, kind: type[Any]) -> Any:
     """Return an argument of a call. Raises `RuntimeError` if the argument is missing or has another
     type."""
-    value = args.get(name)
+    value = call.args.get(name)
     if type(value) is not kind:
         raise RuntimeError(
             f"The argument {name!r} of the call must be of the type {kind.__name__}."

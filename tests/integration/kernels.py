@@ -16,8 +16,7 @@ import pytest
 
 from mahtab_tui.bus.records import DisplayRecord
 from mahtab_tui.kernel.base import Kernel, KernelError
-from mahtab_tui.kernel.cancellation import Cancellation
-from mahtab_tui.kernel.host import HostFunction, HostServer
+from mahtab_tui.kernel.host import HostCall, HostFunction, HostServer
 from mahtab_tui.kernel.values import CellResult, Completion, KernelInfo, KernelState, OutputKind
 
 PATIENCE = 60.0
@@ -55,17 +54,10 @@ class RecordingHost:
     def servers(self) -> Sequence[HostServer]:
         return ()
 
-    def call(
-        self,
-        name: str,
-        args: Mapping[str, Any],
-        cancellation: Cancellation,
-        *,
-        from_cell: bool = True,
-    ) -> Any:
-        cancellation.on_cancel(lambda: self.cancelled.put(name))
-        self.calls.put((name, args))
-        return self.answer(name, args)
+    def call(self, call: HostCall) -> Any:
+        call.cancellation.on_cancel(lambda: self.cancelled.put(call.name))
+        self.calls.put((call.name, call.args))
+        return self.answer(call.name, call.args)
 
     def wait_for_state(self, state: KernelState) -> str:
         while True:

@@ -12,7 +12,7 @@ import pytest
 from pydantic import BaseModel
 
 from mahtab_tui.kernel.cancellation import Cancellation
-from mahtab_tui.kernel.host import OWN_CALLS
+from mahtab_tui.kernel.host import OWN_CALLS, HostCall
 from mahtab_tui.session.kernel_host import SessionKernelHost
 from mahtab_tui.settings.model import load_settings
 from mahtab_tui.system import start_thread
@@ -50,7 +50,7 @@ def call(
 
     def serve() -> None:
         try:
-            result.set_result(host.call(name, args, cancellation))
+            result.set_result(host.call(HostCall(name, args, cancellation)))
         except BaseException as error:
             result.set_exception(error)
 
@@ -60,7 +60,7 @@ def call(
 
 def test_names_of_the_programs_calls_are_reserved(host: SessionKernelHost) -> None:
     # A display is served before it reaches the session.
-    assert {*host.handlers, "ask", "display"} == OWN_CALLS
+    assert {*host.handlers, "display"} == OWN_CALLS
 
 
 @pytest.mark.parametrize(
@@ -91,12 +91,12 @@ def test_bad_arguments_are_refused_with_a_sentence(
     host: SessionKernelHost, name: str, args: dict[str, Any]
 ) -> None:
     with pytest.raises(RuntimeError, match=r"^[A-Z_a-z].* .*\.$"):
-        host.call(name, args, Cancellation())
+        host.call(HostCall(name, args, Cancellation()))
 
 
 def test_call_of_a_server_says_that_there_are_none(host: SessionKernelHost) -> None:
     with pytest.raises(RuntimeError, match=r"^This session has no MCP servers\.$"):
-        host.call("mcp_tools", {"server": "files"}, Cancellation())
+        host.call(HostCall("mcp_tools", {"server": "files"}, Cancellation()))
 
 
 def test_cancelling_an_input_leaves_the_others(host: SessionKernelHost) -> None:

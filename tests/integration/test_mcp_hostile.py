@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from mahtab_tui.kernel.cancellation import Cancellation
+from mahtab_tui.kernel.host import HostCall
 from mahtab_tui.llm.background import background
 from mahtab_tui.llm.prompt_sections import changed_sections
 from mahtab_tui.llm.token_estimates import estimate_message_tokens
@@ -241,7 +242,9 @@ def test_arbitrary_names_and_texts_break_nothing(open_with: OpenSession) -> None
         "type(odd).__name__, odd.tool_class('a'), odd['__class__']('b'), odd.search_issues_2('c')"
     )
     assert it.value(called) == "('Server', 'a', 'b', 'c')"
-    listing = it.session.host.call("mcp_search", {"words": "abc", "most": 100}, Cancellation())
+    listing = it.session.host.call(
+        HostCall("mcp_search", {"words": "abc", "most": 100}, Cancellation())
+    )
     assert "\x1b" not in it.store.wait(tags.USER_REPL_OUT).text
     assert listing.count("\n") == len(ODD) - 1
     it.run("odd.import_('x')")

@@ -12,8 +12,8 @@ from typing import Any, Literal
 
 from mahtab_tui.bus.values import Status
 from mahtab_tui.kernel.cancellation import Cancellation
-from mahtab_tui.kernel.host import KernelHost
-from mahtab_tui.kernel.requests import CallAnswers, CellEnd, HostCall, checked
+from mahtab_tui.kernel.host import HostCall, KernelHost
+from mahtab_tui.kernel.requests import CallAnswers, CallMessage, CellEnd, checked
 from mahtab_tui.kernel.running_cell import RunningCell
 from mahtab_tui.system import start_thread
 from mahtab_tui.worker.link.frames import Frame
@@ -61,7 +61,7 @@ class KernelCalls:
         self._echo = echo
         self._answers = CallAnswers(host, self._answer)
         self._ids = itertools.count(1)
-        self._open_calls: dict[int, HostCall] = {}
+        self._open_calls: dict[int, CallMessage] = {}
         """The helper's calls that are not answered, by number."""
         self._open_prompts: dict[int, tuple[str, bool]] = {}
         """Prompts of the user's code that are not answered, with whether the answer is hidden."""
@@ -72,16 +72,16 @@ class KernelCalls:
         number = next(self._ids)
         if prompt.startswith(self._token):
             frame = checked(dict[str, Any], json.loads(prompt.removeprefix(self._token)))
-            call = checked(HostCall, {**frame, "id": number})
+            call = checked(CallMessage, {**frame, "id": number})
             self._open_calls[number] = call
         else:
-            call = HostCall(number, "input", {"prompt": prompt, "password": password})
+            call = CallMessage(number, "input", {"prompt": prompt, "password": password})
             self._open_prompts[number] = (prompt, password)
         self._answers.begin(call)
 
     def quit(self) -> None:
         """Tell the host that a cell has called `exit()`. The end of the cell does not cancel that."""
-        start_thread("mahtab-quit", self._host.call, "quit", {}, Cancellation())
+        start_thread("mahtab-quit", self._host.call, HostCall("quit", {}, Cancellation()))
 
     def end(self) -> None:
         """Cancel all calls, because their cell has ended."""

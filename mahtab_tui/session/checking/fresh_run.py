@@ -21,9 +21,8 @@ from mahtab_tui.export.entries import ExportedConversation, has_run
 from mahtab_tui.export.outputs import outputs
 from mahtab_tui.kernel.base import Kernel, KernelError
 from mahtab_tui.kernel.bounded_cell import BoundedCell
-from mahtab_tui.kernel.cancellation import Cancellation
 from mahtab_tui.kernel.connection_state import ConnectionState
-from mahtab_tui.kernel.host import HostFunction, HostServer, KernelHost
+from mahtab_tui.kernel.host import HostCall, HostFunction, HostServer, KernelHost
 from mahtab_tui.kernel.launch import LocalLauncher
 from mahtab_tui.kernel.local_process import environment, spawn
 from mahtab_tui.kernel.masked import MaskedKernel
@@ -96,20 +95,13 @@ class _Host(KernelHost):
     def servers(self) -> Sequence[HostServer]:
         return [HostServer(name, "") for name in self._servers]
 
-    def call(
-        self,
-        name: str,
-        args: Mapping[str, Any],
-        cancellation: Cancellation,
-        *,
-        from_cell: bool = True,
-    ) -> Any:
-        if name == "cell_output":
-            return self.outputs.get(args["cell"], "")
+    def call(self, call: HostCall) -> Any:
+        if call.name == "cell_output":
+            return self.outputs.get(call.args["cell"], "")
         # Neither the end of the program nor private variables change what a cell computes.
-        if name in ("quit", "private"):
+        if call.name in ("quit", "private"):
             return None
-        refusal = _REFUSED_CALLS.get(name, f"it calls {name}()")
+        refusal = _REFUSED_CALLS.get(call.name, f"it calls {call.name}()")
         self.refusals.append(refusal)
         raise RuntimeError(f"A check does not do this for a cell: {refusal}.")
 
