@@ -490,8 +490,9 @@ def test_a_command_is_refused_if_code_has_set_what_shells_heed(
     with pytest.raises(PermissionError, match=f"code has set {variable}"):
         files.check("subprocess.Popen", (*program, {**os.environ, variable: ".git"}))
     monkeypatch.setenv(variable, ".git")
-    with pytest.raises(PermissionError, match=f"code has set {variable}"):
-        files.check("os.system", ("rm notes.md",))
+    for command in ("rm notes.md", "bash -c ls"):
+        with pytest.raises(PermissionError, match=f"code has set {variable}"):
+            files.check("os.system", (command,))
 
 
 @pytest.mark.parametrize(

@@ -141,6 +141,13 @@ def check_command(command: str, folder: str, environment: Mapping[str, str] | No
         folder: As for `paths_changed_by_command`.
         environment: The variables that its program gets; None for those of this process.
     """
+    variables = os.environ if environment is None else environment
+    name = _changed_variable(variables)
+    if name:
+        raise PermissionError(
+            f"The command may change protected files: code has set {name}, which decides what a shell"
+            " runs. Only code that the user has approved by hand may start it"
+        )
     if command_only_reads(command):
         return
     part = unreadable_part_of_command(command, folder)
@@ -148,13 +155,6 @@ def check_command(command: str, folder: str, environment: Mapping[str, str] | No
         raise PermissionError(
             f"The command may change protected files: {part} does not show which. Write"
             " the whole command as plain text in the code, and the user will be asked"
-        )
-    variables = os.environ if environment is None else environment
-    name = _changed_variable(variables)
-    if name:
-        raise PermissionError(
-            f"The command may change protected files: code has set {name}, which decides what a shell"
-            " runs. Only code that the user has approved by hand may start it"
         )
     for name in computed_names(read_simple_commands(command).commands):
         value = variables.get(name, "")
