@@ -161,6 +161,7 @@ def _ends_in_string(text: str) -> bool:
 
 
 def clean(text: str) -> str:
+    """Return a text without control characters, whose lines all end with a newline character."""
     return plain(text.replace("\r\n", "\n").replace("\r", "\n"))
 
 

@@ -36,8 +36,8 @@ from mahtab_tui.linear.prompts import (
     FullScreenWanted,
     Interrupted,
     Prompt,
-    Typed,
-    complete,
+    TypedInput,
+    find_completions,
 )
 from mahtab_tui.session.open_session import SessionInputHelp
 from mahtab_tui.settings.model import EditorKeys
@@ -98,7 +98,7 @@ class SessionCompleter(Completer):
         self, document: Document, complete_event: CompleteEvent
     ) -> Iterator[Completion]:
         cursor = document.cursor_position
-        completions = complete(self._input_help, document.text, cursor, self._prompt.mode)
+        completions = find_completions(self._input_help, document.text, cursor, self._prompt.mode)
         if completions is None:
             return
         for item in completions.items:
@@ -173,7 +173,7 @@ class DrawnPrompt(Prompt):
     def can_edit(self) -> bool:
         return True
 
-    def read(self, number: int) -> Typed:
+    def read_input(self, number: int) -> TypedInput:
         self._number = number
         draft = self.draft
         self.draft = ""
@@ -183,7 +183,7 @@ class DrawnPrompt(Prompt):
         else:
             text = self._read_with_answers(draft)
         self._send(OUTPUT_MARK)
-        return Typed(self.mode, text.strip("\n"))
+        return TypedInput(self.mode, text.strip("\n"))
 
     def _read_with_answers(self, draft: str) -> str:
         """Return the next input, and wait for the terminal's answers.
@@ -212,7 +212,7 @@ class DrawnPrompt(Prompt):
         finally:
             store_typeahead(self._keyboard, keys + self._keyboard.flush_keys())
 
-    def read_line(self, label: str, *, is_hidden: bool = False) -> str:
+    def read_answer(self, label: str, *, is_hidden: bool = False) -> str:
         line: PromptSession[str] = PromptSession(input=self._keyboard, output=self._output)
         return line.prompt(one_line(label), is_password=is_hidden)
 
@@ -227,7 +227,7 @@ class DrawnPrompt(Prompt):
         self._output.write_raw(sequence)
         self._output.flush()
 
-    def write_above(self, write: Callable[[], None]) -> bool:
+    def write_while_typing(self, write: Callable[[], None]) -> bool:
         return self._call(lambda: run_in_terminal(write))
 
     def interrupt(self) -> None:

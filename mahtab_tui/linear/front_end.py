@@ -21,7 +21,7 @@ from mahtab_tui.linear.commands import COMMANDS, CommandContext, run_command
 from mahtab_tui.linear.line_writer import LineWriter, terminal_size
 from mahtab_tui.linear.pictures import PictureDrawer
 from mahtab_tui.linear.plain_prompt import PlainPrompt
-from mahtab_tui.linear.prompts import FullScreenWanted, Interrupted, Prompt, Typed
+from mahtab_tui.linear.prompts import FullScreenWanted, Interrupted, Prompt, TypedInput
 from mahtab_tui.linear.questions import Questions, Unanswered
 from mahtab_tui.linear.record_printer import RecordPrinter
 from mahtab_tui.session.open_session import (
@@ -226,7 +226,7 @@ class LinearInterface:
             self._writer.leave_line()
             self._writer.write_line("Stopped waiting; it may still have been done.", "highlight")
 
-    def _read_input(self) -> Typed:
+    def _read_input(self) -> TypedInput:
         self._opened.report_history()
         self._drain()
         self._writer.end_line()
@@ -234,7 +234,7 @@ class LinearInterface:
         # Records that came meanwhile wake nobody.
         self._arrived.set()
         try:
-            return self._prompt.read(self._session.cells.last + 1)
+            return self._prompt.read_input(self._session.cells.last + 1)
         except (EOFError, KeyboardInterrupt):
             if self._writer.is_plain:
                 # The terminal's cursor stays behind the prompt.
@@ -244,7 +244,7 @@ class LinearInterface:
         finally:
             self._is_typing = False
 
-    def _do(self, typed: Typed) -> None:
+    def _do(self, typed: TypedInput) -> None:
         """Run a command or a cell, or ask a question."""
         mode, text = typed
         self._answered_s = time.monotonic()
@@ -343,7 +343,7 @@ class LinearInterface:
             self._arrived.wait()
             self._arrived.clear()
             while self._is_typing and self._handler.has_records:
-                if self._prompt.write_above(self._drain_while_typing):
+                if self._prompt.write_while_typing(self._drain_while_typing):
                     break
                 # The prompt is about to open, or was closed.
                 time.sleep(POLL_S)

@@ -1,4 +1,7 @@
-"""Reads inputs with the terminal's own editing of lines: nothing is drawn again."""
+"""Reads inputs line by line with Python's `input()`, for screen readers: nothing is drawn again.
+
+Python's `readline` edits the line, completes its words, and goes through earlier inputs.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.bus.typed_text import clean, is_complete
-from mahtab_tui.linear.prompts import MODE_KEY, Prompt, Typed, complete
+from mahtab_tui.linear.prompts import MODE_KEY, Prompt, TypedInput, find_completions
 from mahtab_tui.store.input_history import History
 
 if TYPE_CHECKING:
@@ -22,13 +25,14 @@ if TYPE_CHECKING:
     from mahtab_tui.session.open_session import SessionInputHelp
 
 readline: Any = None
-"""The module, which some Pythons lack."""
+"""The module; None if this Python has none."""
 with suppress(ImportError):
     readline = import_module("readline")
 
-_WORD_ENDS = " \t\n`(),[]{}=+-*/%<>!:;|&"
-_read_line = builtins.input
-"""While a cell of this process runs, it has another one."""
+_WORD_DELIMITERS = " \t\n`(),[]{}=+-*/%<>!:;|&"
+"""The characters between the words that `readline` completes. A dot is none of them: `df.he` is one word."""
+_host_input = builtins.input
+"""Python's own `input()`. While a cell runs in this process, `builtins.input` asks this interface instead."""
 
 
 @contextmanager
@@ -37,22 +41,26 @@ def borrowed_readline(
     completer: Callable[[str, int], str | None] | None = None,
     draft: str = "",
 ) -> Iterator[None]:
-    """Let `readline` have other inputs and another completer, and give the host its own back: this
-    process may be the user's Python, which saves them when it ends.
+    """Let `readline` have other earlier inputs and another completer while a line is read.
+
+    This process may be the user's Python, which has its own and saves its inputs when it ends, so
+    they are put back afterwards. `readline` cannot return its startup hook or whether it adds
+    inputs by itself, so these become what Python starts with.
 
     Args:
-        earlier_inputs: What the arrow keys go through, the oldest first.
-        completer: Completes words, as `readline` calls it; None for no completion.
-        draft: What is in the line at first.
+        earlier_inputs: The inputs that the arrow keys go through, the oldest first.
+        completer: Gets a word and an index, and returns that completion of the word, or None if
+            there are fewer; None for no completion.
+        draft: The text with which the line begins.
     """
     if readline is None:
         yield
         return
-    host_inputs = _earlier_inputs()
+    host_inputs = _read_earlier_inputs()
     host_completer = readline.get_completer()
-    host_word_ends = readline.get_completer_delims()
+    host_delimiters = readline.get_completer_delims()
     readline.set_auto_history(False)
-    readline.set_completer_delims(_WORD_ENDS)
+    readline.set_completer_delims(_WORD_DELIMITERS)
     readline.set_completer(completer)
     if draft:
         readline.set_startup_hook(lambda: readline.insert_text(draft))
@@ -62,15 +70,14 @@ def borrowed_readline(
     finally:
         _replace_earlier_inputs(host_inputs)
         readline.set_completer(host_completer)
-        readline.set_completer_delims(host_word_ends)
+        readline.set_completer_delims(host_delimiters)
         if draft:
             readline.set_startup_hook(None)
-        # Python cannot say how it was, but starts with this.
         readline.set_auto_history(True)
 
 
-def _earlier_inputs() -> list[str]:
-    """Return what `readline` has as earlier inputs, the oldest first."""
+def _read_earlier_inputs() -> list[str]:
+    """Return the earlier inputs that `readline` has, the oldest first."""
     count = readline.get_current_history_length()
     items = [readline.get_history_item(number) for number in range(1, count + 1)]
     return [item for item in items if item is not None]
@@ -83,7 +90,7 @@ def _replace_earlier_inputs(inputs: Sequence[str]) -> None:
 
 
 class PlainPrompt(Prompt):
-    """Asks for one line after the other until the code is complete."""
+    """Reads an input as one line after the other, until the code is complete."""
 
     def __init__(self, input_help: SessionInputHelp, history: History, writer: LineWriter) -> None:
         super().__init__()
@@ -91,9 +98,11 @@ class PlainPrompt(Prompt):
         self._history = history
         self._writer = writer
         self._earlier_lines = ""
-        """The lines that the input being typed has already."""
+        """The lines of the input before the one that is being typed, each with its newline."""
         self._label = ""
-        self._matches: list[str] = []
+        """The words before the line that is being typed."""
+        self._completed_words: list[str] = []
+        """The completions of the word for which `readline` asked last."""
         self._earlier_inputs: list[str] = []
         """The inputs of this mode that the arrow keys go through, the oldest first."""
         if readline is not None:
@@ -104,14 +113,15 @@ class PlainPrompt(Prompt):
         # Python edits no lines without a terminal at both ends.
         return readline is not None and os.isatty(0) and os.isatty(1)
 
-    def read(self, number: int) -> Typed:
+    def read_input(self, number: int) -> TypedInput:
         self._earlier_lines = ""
         self._load_history()
         self._label = self.label(number)
         lines_to_edit = deque(self.draft.split("\n") if self.can_edit else ())
         self.draft = ""
         while True:
-            line = clean(self._read(lines_to_edit.popleft() if lines_to_edit else ""))
+            draft_line = lines_to_edit.popleft() if lines_to_edit else ""
+            line = clean(self._read_input_line(draft_line))
             if not self._earlier_lines and line.startswith(MODE_KEY):
                 self.toggle_mode()
                 lines_to_edit.clear()
@@ -122,34 +132,38 @@ class PlainPrompt(Prompt):
                     continue
             text = self._earlier_lines + line
             if not lines_to_edit and (self.mode == "ask" or is_complete(text)):
-                return Typed(self.mode, text.strip("\n"))
+                return TypedInput(self.mode, text.strip("\n"))
             self._earlier_lines = f"{text}\n"
             self._label = "...: "
 
-    def _read(self, draft: str) -> str:
-        """Read a line, with completion. draft: what is in it at first."""
-        with borrowed_readline(self._earlier_inputs, self._complete, draft):
-            return _read_line(one_line(self._label))
+    def _read_input_line(self, draft: str) -> str:
+        """Read a line of an input, with completion and earlier inputs.
 
-    def read_line(self, label: str, *, is_hidden: bool = False) -> str:
+        Args:
+            draft: The text with which the line begins.
+        """
+        with borrowed_readline(self._earlier_inputs, self._complete, draft):
+            return _host_input(one_line(self._label))
+
+    def read_answer(self, label: str, *, is_hidden: bool = False) -> str:
         self._writer.end_line()
         try:
             if is_hidden:
                 self._writer.start_line()
                 return getpass(label)
             if sys.stdin is not sys.__stdin__ and sys.__stdin__ is not None:
-                return self._read_from_terminal(label, sys.__stdin__)
+                # A cell runs in this process, and reading its `sys.stdin` would ask this interface.
+                return self._read_answer_from(sys.__stdin__, label)
             with borrowed_readline():
-                return _read_line(one_line(label))
+                return _host_input(one_line(label))
         except EOFError:
             # The terminal's cursor stays behind the label.
             self._writer.leave_line()
             self._writer.end_line()
             raise
 
-    def _read_from_terminal(self, label: str, terminal: TextIO) -> str:
-        """Read a line while a cell of this process runs, whose `sys.stdin` would ask for an input
-        again."""
+    def _read_answer_from(self, terminal: TextIO, label: str) -> str:
+        """Write a label, and read a line of the terminal, without `readline`."""
         self._writer.write(one_line(label))
         line = terminal.readline()
         if not line:
@@ -157,49 +171,63 @@ class PlainPrompt(Prompt):
         self._writer.start_line()
         return line.removesuffix("\n")
 
-    def write_above(self, write: Callable[[], None]) -> bool:
-        """Write lines below the one that is being typed, and the prompt again."""
+    def write_while_typing(self, write: Callable[[], None]) -> bool:
+        """Let a function write lines at once, below the line that is being typed, and then write
+        the prompt again with what is typed so far. Returns always True."""
+        # The writer did not see that the prompt has begun a line.
         self._writer.leave_line()
-        count = self._writer.write_count
+        write_count = self._writer.write_count
         write()
-        if self._writer.write_count == count:
+        has_written = self._writer.write_count > write_count
+        if not has_written:
             self._writer.start_line()
             return True
         self._writer.end_line()
         typed = "" if readline is None else readline.get_line_buffer()
         self._writer.write(f"{self._label}{typed}")
+        # The user ends this line with Enter, so the writer's next text begins a line.
         self._writer.start_line()
         return True
 
     def interrupt(self) -> None:
-        """The user answers the request with the next Enter, because a line cannot be interrupted."""
+        """Ask the user to press Enter, because `input()` cannot be interrupted. Whoever has called
+        `read_input` then lets the user answer."""
         self._writer.write_line("Something waits for your answer: press Enter.", "highlight")
 
     def _load_history(self) -> None:
-        """Let the arrow keys go through the inputs of this mode."""
+        """Read the inputs of this mode that the arrow keys go through."""
         self._earlier_inputs = [
             one_line(entry.text)
             for entry in reversed(self._history.entries(self.mode))
-            # A line of several would be edited as one.
+            # `readline` would edit an input of several lines as one line.
             if "\n" not in entry.text
         ]
 
     def _complete(self, word: str, index: int) -> str | None:
-        """Return a completion of the word before the cursor, as `readline` asks for it."""
-        if index == 0:
-            self._matches = []
-            with suppress(Exception):  # `readline` would print nothing of it
-                self._matches = self._find_matches(word)
-        return self._matches[index] if index < len(self._matches) else None
+        """Return a completion of the word before the cursor; None if there are fewer.
 
-    def _find_matches(self, word: str) -> list[str]:
+        `readline` calls this with the indices from 0 until it returns None.
+        """
+        if index == 0:
+            self._completed_words = []
+            # `readline` hides exceptions, and Tab must do no more than find no completions.
+            with suppress(Exception):
+                self._completed_words = self._complete_word()
+        if index < len(self._completed_words):
+            return self._completed_words[index]
+        return None
+
+    def _complete_word(self) -> list[str]:
+        """Return the completions of what `readline` takes for the word before the cursor, each
+        with the whole of this word."""
         text = self._earlier_lines + readline.get_line_buffer()
         word_start = len(self._earlier_lines) + readline.get_begidx()
         cursor = len(self._earlier_lines) + readline.get_endidx()
-        completions = complete(self._input_help, text[:cursor], cursor, self.mode)
+        completions = find_completions(self._input_help, text[:cursor], cursor, self.mode)
         if completions is None:
             return []
-        # The word may begin before what is completed, or after it.
-        start = text[word_start : completions.start]
+        # The word of `readline` may begin before what is completed, as in `df.he`, of which `he` is
+        # completed; or after it, as `data` in the path `my-data`.
+        word_prefix = text[word_start : completions.start]
         skipped_chars = max(0, word_start - completions.start)
-        return [start + one_line(item.text)[skipped_chars:] for item in completions.items]
+        return [word_prefix + one_line(item.text)[skipped_chars:] for item in completions.items]

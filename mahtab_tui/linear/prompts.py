@@ -17,11 +17,13 @@ MODE_KEY = "`"
 """At the very start of an input, this key goes from Python to questions and back."""
 
 
-class Typed(NamedTuple):
-    """An input of the user."""
+class TypedInput(NamedTuple):
+    """What the user has entered: a cell, a question, or a command."""
 
     mode: Mode
+    """The mode in which it was entered. The user may have changed it since the prompt opened."""
     text: str
+    """Without newlines at its start and end."""
 
 
 class Prompt(ABC):
@@ -50,8 +52,8 @@ class Prompt(ABC):
         return f"In {number}: " if self.mode == "python" else "Ask: "
 
     @abstractmethod
-    def read(self, number: int) -> Typed:
-        """Wait for the next input, and return it.
+    def read_input(self, number: int) -> TypedInput:
+        """Wait for the next input, which may have several lines, and return it.
 
         Args:
             number: The number of the next cell.
@@ -64,7 +66,7 @@ class Prompt(ABC):
         """
 
     @abstractmethod
-    def read_line(self, label: str, *, is_hidden: bool = False) -> str:
+    def read_answer(self, label: str, *, is_hidden: bool = False) -> str:
         """Wait for a line that answers a question, and return it. A cell may run meanwhile.
 
         Args:
@@ -77,8 +79,8 @@ class Prompt(ABC):
         """
 
     @abstractmethod
-    def write_above(self, write: Callable[[], None]) -> bool:
-        """Let a function write lines above the prompt while the user types.
+    def write_while_typing(self, write: Callable[[], None]) -> bool:
+        """Let a function write lines while the user types. What is typed so far stays in the prompt.
 
         Other threads call this.
 
@@ -105,7 +107,7 @@ class FullScreenWanted(Exception):
     """The user wants to go on in the full screen."""
 
 
-def complete(
+def find_completions(
     input_help: SessionInputHelp, text: str, cursor: int, mode: Mode
 ) -> Completions | None:
     """Return the completions of what stands before the cursor. Waits for the kernel.

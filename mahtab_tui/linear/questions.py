@@ -139,7 +139,7 @@ class Questions:
         self._prompt.mode = "python"
         self._prompt.draft = clean(code)
         try:
-            typed = self._prompt.read(self._session.cells.last + 1)
+            typed = self._prompt.read_input(self._session.cells.last + 1)
         except EOFError:
             return Decision("skip")
         except FullScreenWanted:
@@ -194,6 +194,6 @@ class Questions:
         """Return a line; None at the end of the input."""
         self._writer.end_line()
         try:
-            return self._prompt.read_line(label, is_hidden=is_hidden)
+            return self._prompt.read_answer(label, is_hidden=is_hidden)
         except EOFError:
             return None
