@@ -1,7 +1,15 @@
 """Reads the events that `claude` (2.1) prints while it answers, and folds them to an answer.
 
-The CLI prints an answer twice: as a stream of pieces, and then as whole messages. It repeats a stream
-that has broken off, and replaces a message that was refused, so what was streamed may be withdrawn.
+The CLI prints an answer twice: as a stream of pieces, and as whole messages. A message comes so:
+
+    stream_event  message_start         the message begins
+    stream_event  content_block_delta   a piece of its text; many of these
+    assistant                           its whole text; its thoughts come in another one
+    stream_event  message_delta         why the message has ended, and its usage
+
+An answer may consist of several messages. If a stream breaks off, its message does not end, and the CLI
+asks again: a new `message_start` comes, or only the whole message of the new answer. A message that was
+refused ends, and another one may replace it. So what was streamed may be withdrawn.
 """
 
 from __future__ import annotations
@@ -21,12 +29,14 @@ _SYNTHETIC = "<synthetic>"
 _LOG_IN = "The login of `claude` was not accepted. Run `claude`, then /login in it. {hint}"
 _ONLY_WRONG_TOOLS = "The model tried again and again to use a tool that it does not have here. Ask again in other words."
 _STATES_BY_LIMIT_STATUS = {"rejected": "is reached", "allowed_warning": "is nearly reached"}
+"""What is said about a limit of the account, by its status. Nothing is said about others."""
 _SERVICE_NAMES_OF_COUNTS = {
     "inputTokens": "input_tokens",
     "cacheReadInputTokens": "cache_read_input_tokens",
     "cacheCreationInputTokens": "cache_creation_input_tokens",
     "outputTokens": "output_tokens",
 }
+"""The service's names for numbers of tokens, by those of the CLI."""
 _COMPACTED = "`claude` has replaced the beginning of this conversation with its own summary, so the model may have forgotten details."
 
 
@@ -59,14 +69,15 @@ class ProcessTotals(NamedTuple):
     cost: float
     """In US dollars."""
     usage: Counter[str]
-    """Numbers of tokens, by the service's names. `input_tokens` are those that were not in the cache."""
+    """Numbers of tokens, by the service's names. `input_tokens` are those that were not in the cache.
+    Nobody changes this counter: each sum is a new one, so turns may share it."""
 
 
 NOTHING_SPENT = ProcessTotals(0.0, Counter())
 
 
 class ClaudeTurn:
-    """Folds the events of one turn. Unknown events are ignored."""
+    """Folds the events of one turn: a question and its answer. Unknown events are ignored."""
 
     def __init__(self, totals_before: ProcessTotals = NOTHING_SPENT, login_hint: str = "") -> None:
         """Begin a turn of a process.
@@ -92,15 +103,15 @@ class ClaudeTurn:
         self._totals_before = totals_before
         self._login_hint = login_hint
         self._texts: list[str] = []
-        """The texts of whole messages, and what separates them."""
+        """The texts of whole messages, and the empty lines between them."""
         self._finished_text_count = 0
-        """How many of these are of messages that ended normally."""
+        """How many of these texts belong to messages that ended normally."""
         self._streamed_pieces: list[str] = []
-        """The pieces of all messages."""
+        """The pieces of the streamed messages."""
         self._finished_piece_count = 0
-        """How many of these are of messages that ended normally."""
+        """How many of these pieces belong to messages that ended normally."""
         self._is_message_cut = False
-        """Whether the last message has reached the limit of tokens."""
+        """Whether the message that ended last has reached the limit of tokens."""
         self._error_text = ""
         """What the CLI says of an error."""
         self._error_type = ""
@@ -122,10 +133,11 @@ class ClaudeTurn:
         """The numbers of tokens that this turn has used.
 
         The event that ends a turn does not count calls that broke off, and the stream does not have the
-        CLI's own calls. So the greater number of both is taken.
+        CLI's own calls. So the greater number of both is taken, for each kind of tokens.
         """
         result_usage = self.spent.usage - self._totals_before.usage
-        return result_usage | (self._streamed_usage + self._message_usage)
+        streamed_usage = self._streamed_usage + self._message_usage
+        return result_usage | streamed_usage
 
     @property
     def streamed(self) -> str:
@@ -140,8 +152,7 @@ class ClaudeTurn:
     def fold(
         self, event: Mapping[str, Any]
     ) -> Iterator[str | ClaudeThought | Restart | ClaudeNotice]:
-        """Take an event, and yield what it means for the user: pieces of the answer, and what else the
-        CLI tells."""
+        """Take an event, and yield what it means for the user: a piece of the answer is a string."""
         match event.get("type"):
             case "stream_event":
                 yield from self._take_stream_event(as_mapping(event.get("event")))
@@ -170,7 +181,12 @@ class ClaudeTurn:
 
         message = self._error_text or str(result.get("result") or result.get("errors") or "")
         status = result.get("api_error_status")
-        if (status or self._error_type) in (401, "authentication_failed"):
+        if status:
+            is_login_refused = status == 401
+        else:
+            # The CLI has found no login, and did not ask the service.
+            is_login_refused = self._error_type == "authentication_failed"
+        if is_login_refused:
             raise ModelError(_LOG_IN.format(hint=self._login_hint).strip())
         body = {"message": message, "type": self._error_type}
         failure = explain_error(ServiceError(body, status))
@@ -182,6 +198,7 @@ class ClaudeTurn:
     def _take_stream_event(
         self, event: Mapping[str, Any]
     ) -> Iterator[str | ClaudeThought | Restart]:
+        """Take an event of the stream, and yield the pieces of the answer, and what is withdrawn."""
         delta = as_mapping(event.get("delta"))
         match event.get("type"), delta.get("type"):
             case "message_start", _:
@@ -208,9 +225,12 @@ class ClaudeTurn:
             yield Restart(self.streamed)
 
     def _end_message(self, reason: str | None) -> None:
-        """Note why a streamed message has ended.
+        """Note why a streamed message has ended, whose whole message has come before.
 
         A message that was refused does not count as finished, because the next one may replace it.
+
+        Args:
+            reason: The reason, in the service's words; None if the answer was interrupted.
         """
         self.stop_reason = reason or self.stop_reason
         self._is_message_cut = reason == "max_tokens"
@@ -219,7 +239,7 @@ class ClaudeTurn:
             self._finished_text_count = len(self._texts)
 
     def _take_message(self, event: Mapping[str, Any]) -> None:
-        """Take a whole message."""
+        """Take a whole message. If it was streamed, its end comes later."""
         message = as_mapping(event.get("message"))
         content = message.get("content")
         blocks = map(as_mapping, content if isinstance(content, list) else [])
@@ -265,13 +285,23 @@ class ClaudeTurn:
         windows = [model_usage.get("contextWindow") for model_usage in model_usages]
         known_windows = [window for window in windows if isinstance(window, int)]
         self.window = max(known_windows, default=0) or None
-        usage = self._totals_before.usage | sum(map(_count_tokens, model_usages), Counter[str]())
-        self.spent = ProcessTotals(float(event.get("total_cost_usd") or self.spent.cost), usage)
+
+        process_usage = Counter[str]()
+        for model_usage in model_usages:
+            process_usage += _count_tokens(model_usage)
+        # After a failure the event may lack these totals, which never fall: the greater ones hold.
+        usage = self._totals_before.usage | process_usage
+        cost = float(event.get("total_cost_usd") or self.spent.cost)
+        self.spent = ProcessTotals(cost, usage)
         self.stop_reason = event.get("stop_reason") or self.stop_reason
 
 
 def _limit_notice(info: Mapping[str, Any]) -> Iterator[ClaudeNotice]:
-    """Yield a notice if a limit of the account is reached, or nearly."""
+    """Yield a notice if a limit of the account is reached, or nearly.
+
+    Args:
+        info: What the CLI says about the limit.
+    """
     limit_name = " ".join(str(info.get("rateLimitType") or "").split("_"))
     state = _STATES_BY_LIMIT_STATUS.get(str(info.get("status")), "")
     if info.get("isUsingOverage") is True:
