@@ -18,9 +18,10 @@ Message = Mapping[str, Any]
 class TokenUsage(NamedTuple):
     """Tokens of one answer."""
 
-    read: int
+    read_tokens: int
     """All tokens of the prompt, with those of the cache."""
-    written: int
+    written_tokens: int
+    """All tokens of the answer, with those of the model's thinking."""
     from_cache: int
     """Tokens read that came from the cache, which costs less."""
     to_cache: int = 0

@@ -1,10 +1,9 @@
-"""LangChain's chat models over `chat_client`."""
+"""Lets LangChain ask a model through `ChatClient`: messages are converted on the way there and back."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
@@ -23,36 +22,78 @@ from mahtab_tui.llm.chat_answers import AnswerEnd, ChatChunk, Dialect
 from mahtab_tui.llm.chat_client import ChatClient
 from mahtab_tui.llm.services import OnNotice, Service
 
+_OPTIONS = ("temperature", "top_p", "seed", "max_tokens", "num_ctx")
+"""The fields of `ChatService` that are sent with each question, unless they are None."""
 _ROLES = {"system": "system", "human": "user", "ai": "assistant", "tool": "tool"}
+"""The role in Chat Completions of each type of LangChain's messages."""
 
 
 class ChatService(BaseChatModel):
-    """A model of a service, for any threads. It does not retry."""
+    """A model of a service, as a chat model of LangChain.
+
+    Any threads may ask it, also at the same time. If a call fails, it raises `ModelError` and does
+    not try again.
+    """
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
 
     dialect: Dialect
+    """The protocol of the service."""
     address: str
+    """The address without the protocol's own paths, as in ``http://localhost:8080/v1``."""
     model: str
+    """The service's name for the model."""
     provider: str
+    """Our name for the service, which stands before the model's name, as in ``openai:gpt-5``."""
     priced_as: str
+    """The name whose prices apply: the provider's, the address of another service, or ``local`` for
+    a model that costs nothing."""
     timeout: float
+    """An answer is abandoned after this many seconds without a byte."""
     max_answer_chars: int = MAX_ANSWER_CHARS
-    key: str = ""
+    """A longer answer, with its thinking, is stopped."""
+    key_name: str = ""
+    """Where the key comes from, such as ``OPENAI_API_KEY``, for messages to the user."""
     secret: SecretStr = SecretStr("")
+    """The key itself; empty if the service needs none."""
     max_tokens: int | None = None
+    """The most tokens that an answer may have; None for the service's own limit."""
     num_ctx: int | None = None
+    """The context window to request from Ollama, in tokens; None for other services."""
     temperature: float | None = None
+    """How freely the model chooses its words; None for the service's own value."""
     top_p: float | None = None
+    """The share of the probability from which words are chosen, from 0 to 1; None for the service's own
+    value."""
     seed: int | None = None
+    """With the same seed, many services give the same answer again; None for a new answer each time."""
     on_notice: OnNotice | None = None
+    """Takes notices for the user, on the thread that reads the answer."""
 
     _client: ChatClient = PrivateAttr()
 
     @classmethod
     def from_service(cls, service: Service, on_notice: OnNotice | None = None) -> ChatService:
-        fields = {**asdict(service), "secret": SecretStr(service.secret)}
-        return cls(**fields, on_notice=on_notice)
+        """Return the model of a service. It does not connect yet.
+
+        Args:
+            service: The model, and how it is asked.
+            on_notice: Takes notices for the user, on the thread that reads the answer.
+        """
+        return cls(
+            dialect=service.dialect,
+            address=service.address,
+            model=service.model,
+            provider=service.provider,
+            priced_as=service.priced_as,
+            timeout=service.timeout,
+            max_answer_chars=service.max_answer_chars,
+            key_name=service.key_name,
+            secret=SecretStr(service.secret),
+            max_tokens=service.max_tokens,
+            num_ctx=service.num_ctx,
+            on_notice=on_notice,
+        )
 
     def model_post_init(self, context: Any, /) -> None:
         self._client = ChatClient(
@@ -60,7 +101,7 @@ class ChatService(BaseChatModel):
             self.address,
             self.model,
             key=self.secret.get_secret_value(),
-            key_name=self.key,
+            key_name=self.key_name,
             timeout=self.timeout,
             max_answer_chars=self.max_answer_chars,
             on_notice=self.on_notice,
@@ -72,10 +113,13 @@ class ChatService(BaseChatModel):
 
     @property
     def window(self) -> int | None:
+        """How many tokens the model can read; None if unknown. The first call may wait a second for
+        the server, as with `sees` and `parameters`."""
         return self._client.facts().window if self.dialect == "compatible" else self.num_ctx
 
     @property
     def sees(self) -> bool | None:
+        """Whether the model accepts pictures; None if unknown."""
         if self.dialect in ("anthropic", "openai"):
             return True
         return self._client.facts().sees if self.dialect == "compatible" else None
@@ -86,14 +130,24 @@ class ChatService(BaseChatModel):
         return self._client.facts().parameters if self.dialect == "compatible" else None
 
     def stop(self) -> None:
+        """End all running answers; what has come stays. Any thread may call this."""
         self._client.stop()
 
     def close(self) -> None:
+        """End all running answers, and close the connections."""
         self._client.close()
 
     def bind_tools(
         self, tools: Sequence[Any], *, tool_choice: Any = None, **kwargs: Any
     ) -> Runnable[Any, Any]:
+        """Return this model with tools that it may call.
+
+        Args:
+            tools: The tools, in any form that LangChain can convert.
+            tool_choice: Which tool the model must call, in a form of LangChain; None lets the
+                service choose.
+            **kwargs: Further options of the service.
+        """
         if tool_choice is not None:
             kwargs["tool_choice"] = tool_choice
         return self.bind(tools=[convert_to_openai_tool(tool) for tool in tools], **kwargs)
@@ -105,12 +159,11 @@ class ChatService(BaseChatModel):
         run_manager: Any = None,
         **kwargs: Any,
     ) -> Iterator[ChatGenerationChunk]:
-        fields = ("temperature", "top_p", "seed", "max_tokens", "num_ctx")
-        options = {name: getattr(self, name) for name in fields} | {"stop": stop} | kwargs
+        options = {name: getattr(self, name) for name in _OPTIONS} | {"stop": stop} | kwargs
         choice = options.get("tool_choice")
         if choice is not None:
             options["tool_choice"] = _to_openai_tool_choice(choice)
-        # LangChain needs a chunk even if the answer is stopped.
+        # LangChain raises an error if there is no chunk, as when the answer is stopped at once.
         yield ChatGenerationChunk(message=AIMessageChunk(content=""))
         for chunk in self._client.stream(list(map(_to_client_message, messages)), **options):
             yield ChatGenerationChunk(message=self._to_message(chunk))
@@ -119,6 +172,10 @@ class ChatService(BaseChatModel):
         return generate_from_stream(self._stream(messages, *args, **kwargs))
 
     def _to_message(self, chunk: ChatChunk) -> AIMessageChunk:
+        """Return a chunk of the client as one of LangChain.
+
+        The share of the prompt that the model has read (from 0 to 1) goes into the metadata.
+        """
         if chunk.end is not None:
             return self._last_message(chunk.end)
         if chunk.read_share is not None:
@@ -135,6 +192,7 @@ class ChatService(BaseChatModel):
         )
 
     def _last_message(self, end: AnswerEnd) -> AIMessageChunk:
+        """Return the last chunk of an answer, with its usage and the reason for its end."""
         metadata = {"model_name": end.model or self.model, "finish_reason": end.reason}
         cost = {} if end.cost is None else {"cost": end.cost}
         message = AIMessageChunk(content="", response_metadata=metadata | cost)
@@ -144,9 +202,9 @@ class ChatService(BaseChatModel):
         if usage is not None:
             details = InputTokenDetails(cache_read=usage.from_cache, cache_creation=usage.to_cache)
             message.usage_metadata = {
-                "input_tokens": usage.read,
-                "output_tokens": usage.written,
-                "total_tokens": usage.read + usage.written,
+                "input_tokens": usage.read_tokens,
+                "output_tokens": usage.written_tokens,
+                "total_tokens": usage.read_tokens + usage.written_tokens,
                 "input_token_details": details,
             }
         return message
@@ -176,7 +234,7 @@ def _to_client_message(message: BaseMessage) -> dict[str, Any]:
             }
             for call in message.tool_calls
         ]
-        # Services that let their model think between calls want its thoughts back, once.
+        # Services whose model thinks between its calls want the thoughts back, in one of two forms.
         thoughts = message.additional_kwargs
         for name in ("reasoning_details", "reasoning_content"):
             if thoughts.get(name):
@@ -186,7 +244,8 @@ def _to_client_message(message: BaseMessage) -> dict[str, Any]:
 
 
 def _content(message: BaseMessage) -> str | list[dict[str, Any]]:
-    """Return a message's text; with pictures, its blocks."""
+    """Return the text of a message, or, if it has pictures, its texts and pictures in the form of
+    Chat Completions."""
     blocks: list[dict[str, Any]] = []
     for block in message.content if isinstance(message.content, list) else ():
         if isinstance(block, str):
@@ -196,6 +255,7 @@ def _content(message: BaseMessage) -> str | list[dict[str, Any]]:
             blocks.append({"type": "image_url", "image_url": {"url": url}})
         elif block.get("type") in ("text", "image_url"):
             blocks.append(block)
-    if any(block["type"] == "image_url" for block in blocks):
+    has_pictures = any(block["type"] == "image_url" for block in blocks)
+    if has_pictures:
         return blocks
     return str(message.text)

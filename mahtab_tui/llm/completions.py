@@ -117,7 +117,7 @@ class CompletionAnswer(ChatAnswer):
     def end(self) -> AnswerEnd:
         usage = self.usage
         if usage is not None and not usage.from_cache and self._from_cache:
-            usage = usage._replace(from_cache=min(self._from_cache, usage.read))
+            usage = usage._replace(from_cache=min(self._from_cache, usage.read_tokens))
         thoughts = [thought.whole() for thought in self._thoughts]
         return AnswerEnd(self._model, self.reason, usage, self._cost, thoughts)
 

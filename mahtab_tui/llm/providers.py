@@ -202,7 +202,7 @@ def find_service(
         provider=provider,
         priced_as=base_url or priced_as,
         timeout=options.get("timeout") or _TIMEOUT_S,
-        key=key.variable,
+        key_name=key.variable,
         secret=key.value,
         max_tokens=options.get("max_tokens"),
         num_ctx=_OLLAMA_WINDOW_TOKENS if provider == "ollama" else None,

@@ -28,11 +28,12 @@ class Service:
     """Name whose prices apply: a provider of genai-prices, a service's address, "local" if free."""
     timeout: float
     """Seconds without a byte before an answer is abandoned."""
-    key: str
-    """Name of the variable that holds the key."""
+    key_name: str
+    """Where the key comes from, such as ``OPENAI_API_KEY``, for messages to the user."""
     secret: str = field(repr=False)
-    """The key."""
+    """The key itself; empty if the service needs none."""
     max_tokens: int | None
+    """The most tokens that an answer may have; None for the service's own limit."""
     num_ctx: int | None = None
-    """Context window to request, for Ollama."""
+    """The context window to request from Ollama, in tokens; None for other services."""
     max_answer_chars: int = MAX_ANSWER_CHARS

@@ -46,8 +46,8 @@ def answer_usage(tariff: Tariff, end: AnswerEnd) -> Usage | None:
         return None
     usage = Usage(
         model=end.model or tariff.model,
-        input_tokens=end.usage.read,
-        output_tokens=end.usage.written,
+        input_tokens=end.usage.read_tokens,
+        output_tokens=end.usage.written_tokens,
         cache_read_tokens=end.usage.from_cache,
         cache_creation_tokens=end.usage.to_cache,
     )

@@ -52,7 +52,7 @@ class ServiceModel(Model):
             service.address,
             service.model,
             key=service.secret,
-            key_name=service.key,
+            key_name=service.key_name,
             timeout=service.timeout,
             max_answer_chars=service.max_answer_chars,
         )

@@ -117,7 +117,11 @@ def test_local_server_needs_no_key(provider: str) -> None:
     check_model(f"{provider}:{name}")
     llm = get_llm(f"{provider}:{name}")
     assert isinstance(llm, ChatService)
-    assert (llm.model, llm.priced_as, llm.key) == (name, "local", f"{provider.upper()}_API_KEY")
+    assert (llm.model, llm.priced_as, llm.key_name) == (
+        name,
+        "local",
+        f"{provider.upper()}_API_KEY",
+    )
     problem = rf"No {provider} server answers at http://127\.0\.0\.1:1\."
     advice = f"Start it, or set {provider.upper()}_HOST"
     with pytest.raises(ModelError, match=f"{problem} {advice}"):
