@@ -320,10 +320,10 @@ def _example_from_lines(query: str, text: SearchedText, query_lines: QueryLines)
         return _computing_example(computation, words, limit)
 
     separator_by_name = {name: separator for name, separator, _ in _NAME_AND_VALUE.findall(sample)}
-    if aggregate.is_of_numbers and numbers:
+    if aggregate.needs_numbers and numbers:
         name = numbers.name
         values = _number_values(numbers, searched_text)
-    elif not aggregate.is_of_numbers and separator_by_name:
+    elif not aggregate.needs_numbers and separator_by_name:
         name = choose_key(query, list(separator_by_name))
         matches = rf're.findall(r"\b{name}{separator_by_name[name]}(\w+)", line)'
         values = f"[value for line in lines for value in {matches}]"
@@ -441,7 +441,7 @@ def _rows_computation(query: str, columns: _QueryColumns, date: str) -> _Computa
     column = columns.numbers
     if aggregate in (EARLIEST, LATEST):
         column = choose_key(query, columns.dates)
-    elif not aggregate.is_of_numbers:
+    elif not aggregate.needs_numbers:
         column = choose_key(query, columns.names)
     if aggregate is COUNT or not column:
         return _Computation(COUNT.description, "FINAL(len(rows))")
@@ -449,7 +449,7 @@ def _rows_computation(query: str, columns: _QueryColumns, date: str) -> _Computa
     result = aggregate.description.format(key=column)
     if date:
         result += f" in {date}"
-    value = f'float(row["{column}"])' if aggregate.is_of_numbers else f'row["{column}"]'
+    value = f'float(row["{column}"])' if aggregate.needs_numbers else f'row["{column}"]'
     values = f"[{value} for row in rows if {_has_value(column)}]"
     return _Computation(result, f"values = {values}\nFINAL({aggregate.code})")
 
