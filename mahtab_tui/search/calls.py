@@ -1,4 +1,13 @@
-"""The model calls of a search, within its limits and those of the session."""
+"""The model calls of a search, within its limits and those of the session.
+
+Several amounts in US dollars belong to a call. They differ if its answer is not yet known:
+
+    estimated     what it probably costs, from the prices and the calls so far
+    reserved      an estimate that the ledger of the search holds back for the call before it runs
+    worst cost    what it costs if its answer is as long as it may be; None if a price is unknown
+    maximum       what both ledgers hold back while it runs: the worst cost, or, where there is none,
+                  a careful guess from the calls so far
+"""
 
 from __future__ import annotations
 
@@ -25,8 +34,16 @@ _MIN_ANSWER_TOKENS = 256
 
 
 @dataclass(eq=False)
-class Calls:
-    """The model calls of one search, which wait for their turn and keep to its budget."""
+class BudgetedCalls:
+    """Makes the model calls of one search, which wait for their turn and keep to its budget.
+
+    A call goes through four functions:
+
+        ask                       waits for its turn, and asks again if the service was busy
+        _ask_within_budget        limits its answer, and asks again if that has cut the answer
+        _ask_within_limits        waits until both ledgers can afford it
+        _ask_and_count            asks the model, and counts what the call used
+    """
 
     _events: Events
     ledger: Ledger
@@ -34,10 +51,17 @@ class Calls:
     _search_gate: Gate
     """Limits the calls of all models that run at a time."""
     _session_ledger: Ledger
+    """The ledger of the session, for which all models count: those of questions, too."""
     _estimates: dict[Model, Estimates] = field(default_factory=dict)
 
     def estimate(self, model: Model, chars: int, calls: int = 1) -> Amount:
-        """Estimate what calls of a model take that read `chars` characters together."""
+        """Estimate what some calls take together.
+
+        Args:
+            model: The model that is asked.
+            chars: Characters that the calls read together.
+            calls: The number of calls.
+        """
         return self._estimates_of(model).estimate(chars, calls)
 
     async def ask(
@@ -51,19 +75,22 @@ class Calls:
         """Ask the model as soon as the gates admit the call, and again if the service was busy.
 
         Args:
-            node: id of the node that asks.
-            turn: number of its turn, from 1.
-            turns: how many turns it may make.
-            conversation: its messages.
-            reserved: what the search's ledger has reserved for this call, which is released in any
-                case; None: an estimate is reserved while it runs.
+            node: The id of the node that asks.
+            turn: The number of its turn, from 1.
+            turns: How many turns it may make.
+            conversation: Its messages.
+            reserved: What the search's ledger has reserved for this call, which is released in any
+                case; None reserves an estimate while the call runs.
+
+        Returns:
+            The answer, which is not added to the conversation.
 
         Raises:
             OverBudget: The call would exceed a limit.
             ModelError: The model failed.
         """
 
-        async def work() -> ModelReply:  # runs again after each back-off
+        async def ask_now() -> ModelReply:  # runs again after each pause
             self._events.send(SearchTurn(node=node, turn=turn, turns=turns))
             return await self._ask_within_budget(node, turn, conversation, reserved)
 
@@ -72,7 +99,7 @@ class Calls:
 
         try:
             return await run_scheduled(
-                self._search_gate, conversation.model.gate, work, report_pause
+                self._search_gate, conversation.model.gate, ask_now, report_pause
             )
         finally:
             if reserved is not None:
@@ -81,34 +108,36 @@ class Calls:
     async def _ask_within_budget(
         self, node: str, turn: int, conversation: NodeConversation, reserved: Amount | None
     ) -> ModelReply:
-        """Make the call. If dollars are limited, its answer is limited so that other calls can run
-        at the same time; if that has cut the answer, and there is enough for a whole one, the model
-        is asked again without this limit."""
-        model = conversation.model
-        conversation.max_tokens = None
-        usd_left = self._usd_left()
-        if usd_left is None or not model.takes_max_tokens:
-            return await self._call(node, turn, conversation, reserved)
-        whole_answer_usd = conversation.worst_cost()
-        if whole_answer_usd is None:
-            return await self._call(node, turn, conversation, reserved)
+        """Ask the model, with a limited answer if dollars are limited.
 
+        The limit lets other calls run at the same time. If it has cut the answer, and there is enough
+        for a whole one, the model is asked again without it.
+        """
+        model = conversation.model
+        usd_left = self._usd_left()
+        whole_answer_usd: float | None = None
+        # Without a limit, nobody waits for the table of prices.
+        if usd_left is not None and model.takes_max_tokens:
+            whole_answer_usd = model.worst_cost(conversation.messages)
+        if usd_left is None or whole_answer_usd is None:
+            return await self._ask_within_limits(node, turn, conversation, reserved, None)
+
+        max_tokens: int | None = None
         # Each of the calls that run at the same time could have the worst cost.
         if whole_answer_usd * model.concurrency > usd_left:
-            conversation.max_tokens = _LIMITED_ANSWER_TOKENS
-        reply = await self._call(node, turn, conversation, reserved)
+            max_tokens = _LIMITED_ANSWER_TOKENS
+        reply = await self._ask_within_limits(node, turn, conversation, reserved, max_tokens)
 
-        # The call itself may have shortened its answer further.
+        # `_shorten_answer` may have lowered the limit that stands in the conversation.
         was_limited = (conversation.worst_cost() or 0.0) < whole_answer_usd
         can_afford_whole = whole_answer_usd <= (self._usd_left() or 0.0)
         if not (reply.cut and was_limited and can_afford_whole):
             return reply
 
-        # The listeners drop the text of the cut answer.
-        conversation.max_tokens = None
+        # With None, those who listen drop the text of the cut answer.
         self._events.stream(node, turn, None)
         try:
-            return await self._call(node, turn, conversation, None)
+            return await self._ask_within_limits(node, turn, conversation, None, None)
         except OverBudget:
             return reply
 
@@ -123,11 +152,25 @@ class Calls:
             return session_usd_left
         return min(search_usd_left, session_usd_left)
 
-    async def _call(
-        self, node: str, turn: int, conversation: NodeConversation, reserved: Amount | None
+    async def _ask_within_limits(
+        self,
+        node: str,
+        turn: int,
+        conversation: NodeConversation,
+        reserved: Amount | None,
+        max_tokens: int | None,
     ) -> ModelReply:
-        """Make one call within the limits. Without `reserved`, an estimate is reserved while it
-        runs."""
+        """Ask the model once, as soon as the search and the session can afford it.
+
+        Args:
+            node: The id of the node that asks.
+            turn: The number of its turn.
+            conversation: Its messages.
+            reserved: What has been reserved for the call; None reserves an estimate while it runs.
+            max_tokens: The most tokens that the answer may have, or fewer if there is not enough;
+                None for the model's own limit.
+        """
+        conversation.max_tokens = max_tokens
         model = conversation.model
         read_tokens = estimate_tokens(conversation.chars)
         estimate = self.estimate(model, conversation.chars)
@@ -150,8 +193,14 @@ class Calls:
     async def _ask_and_count(
         self, node: str, turn: int, conversation: NodeConversation, assumed_usage: Usage
     ) -> ModelReply:
-        """Ask the model, and count the usage of the call even if it fails. assumed_usage: counted
-        if the call ends before the model reports its usage."""
+        """Ask the model, and count the usage of the call even if it fails.
+
+        Args:
+            node: The id of the node that asks.
+            turn: The number of its turn.
+            conversation: Its messages.
+            assumed_usage: What is counted if the call ends before the model reports its usage.
+        """
         model = conversation.model
         has_text = False
 
@@ -173,38 +222,50 @@ class Calls:
                 self.ledger.count_failure()
             raise
 
-        # A model that reports no usage has at least an answer, whose tokens can be estimated.
-        unpriced_usage = Usage(
-            input_tokens=assumed_usage.input_tokens, output_tokens=estimate_tokens(len(reply.text))
-        )
-        self._count(node, turn, model, reply.usage or unpriced_usage)
+        usage = reply.usage
+        if usage is None:
+            # The tokens of the answer can be estimated, but its price is not known.
+            answer_tokens = estimate_tokens(len(reply.text))
+            usage = Usage(input_tokens=assumed_usage.input_tokens, output_tokens=answer_tokens)
+        self._count(node, turn, model, usage)
         return reply
 
     @asynccontextmanager
     async def _within_limits(
-        self, conversation: NodeConversation, expected_usd: float
+        self, conversation: NodeConversation, reserved_usd: float
     ) -> AsyncIterator[None]:
-        """Enclose a call that search and session can afford; wait while running calls hold the
-        budget for it. expected_usd: what has been reserved for it."""
+        """Enclose a call, for which both ledgers hold back its maximum; wait while the maximums of
+        running calls leave too little.
+
+        Args:
+            conversation: The messages of the call.
+            reserved_usd: US dollars that the ledger of the search has reserved for the call.
+        """
         name = conversation.model.name
         # Computed again at each attempt, because it is more precise after a model's first calls.
         max_usd = partial(self._max_usd, conversation)
         limits = (
-            partial(self.ledger.within_limit, name, max_usd, expected_usd),
+            partial(self.ledger.within_limit, name, max_usd, reserved_usd),
             partial(self._session_ledger.within_limit, name, conversation.worst_cost),
         )
         with ExitStack() as stack:
             for limit in limits:
-                await self._enter_limit(stack, limit, expected_usd)
+                await self._enter_limit(stack, limit, reserved_usd)
             yield
 
     async def _enter_limit(
         self,
         stack: ExitStack,
         limit: Callable[[], AbstractContextManager[None]],
-        expected_usd: float,
+        reserved_usd: float,
     ) -> None:
-        """Enter a limit as soon as the running calls leave enough for a call."""
+        """Enter a limit as soon as the running calls leave enough for a call.
+
+        Args:
+            stack: Leaves the limit at its end.
+            limit: Returns the limit of a ledger. Entering it raises `OverBudget`.
+            reserved_usd: US dollars that the ledger of the search has reserved for the call.
+        """
         while True:
             try:
                 stack.enter_context(limit())
@@ -212,12 +273,12 @@ class Calls:
             except OverBudget as refusal:
                 if not refusal.later:
                     # If the budget of the search is the reason, this raises a sentence that says so.
-                    self.ledger.check_usd(expected_usd)
+                    self.ledger.check_usd(reserved_usd)
                     raise
             await asyncio.sleep(_AFFORD_RETRY_S)
 
     def _count(self, node: str, turn: int, model: Model, usage: Usage) -> None:
-        """Count the usage of a call. If the model has reported it, later estimates consider it."""
+        """Count the usage of a call. If the model has reported it, it improves later estimates."""
         if not usage.estimated:
             estimates = self._estimates_of(model)
             estimates.add_call(usage.input_tokens, usage.output_tokens, usage.cost)
@@ -226,11 +287,11 @@ class Calls:
         self._events.send(usage)
 
     def _max_usd(self, conversation: NodeConversation) -> float:
-        """Return the most US dollars that a call may cost: by the prices of its tokens, or, if its
-        answer cannot be limited, by the model's earlier calls."""
+        """Return the US dollars to hold back for a call: its worst cost, or, if a price is unknown or
+        its answer cannot be limited, a careful guess from the model's earlier calls."""
         model = conversation.model
         worst_usd = conversation.worst_cost()
-        # A worst cost of zero holds without a limit of the answer, too.
+        # A worst cost of zero is right even if the answer cannot be limited: the model is free.
         is_unbounded = bool(worst_usd) and not model.takes_max_tokens
         if worst_usd is None or is_unbounded:
             usd_left = self.ledger.usd_left or 0.0
@@ -238,8 +299,10 @@ class Calls:
         return max(worst_usd, self.estimate(model, conversation.chars).usd)
 
     def _shorten_answer(self, conversation: NodeConversation) -> None:
-        """Limit the answer of a call to what the search has left. Only a call that runs alone is
-        admitted although its worst cost is higher.
+        """Limit the answer of a call to what the search can pay.
+
+        The call is already within the limits. If it runs alone, its worst cost may nevertheless
+        exceed what is left.
 
         Raises:
             OverBudget: There is not enough for a short answer either.
@@ -260,6 +323,7 @@ class Calls:
         conversation.max_tokens = min(_LIMITED_ANSWER_TOKENS, affordable_tokens)
 
     def _estimates_of(self, model: Model) -> Estimates:
+        """Return the estimates of a model, which are made at its first call."""
         if model not in self._estimates:
             self._estimates[model] = Estimates(model.usd_per_token)
         return self._estimates[model]

@@ -16,7 +16,7 @@ from mahtab_tui.llm.ledger import Ledger, OverBudget
 from mahtab_tui.sandbox.base import CallRefusedError, Sandbox, SandboxError, Sandboxes
 from mahtab_tui.sandbox.searched_text import SearchedText, TextSpan
 from mahtab_tui.search import prompts
-from mahtab_tui.search.calls import Calls
+from mahtab_tui.search.calls import BudgetedCalls
 from mahtab_tui.search.conversation import Model, PromptMessage
 from mahtab_tui.search.events import Events
 from mahtab_tui.search.fan_outs import Consent, FanOuts
@@ -81,7 +81,7 @@ class Engine:
         self.log = log
 
         concurrency = limits.concurrency or max(model.concurrency, sub_model.concurrency)
-        self.calls = Calls(events, limits.open_ledger(), Gate(concurrency), session_ledger)
+        self.calls = BudgetedCalls(events, limits.open_ledger(), Gate(concurrency), session_ledger)
         self._fan_outs = FanOuts(events, limits, self.calls, sub_model, consent)
         # An exploring node has a process. A gate for each depth prevents deadlock: nodes wait only
         # for deeper ones.

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from mahtab_tui.bus.records import SearchFanOut
 from mahtab_tui.llm.ledger import Amount
 from mahtab_tui.sandbox.base import CallRefusedError
-from mahtab_tui.search.calls import Calls
+from mahtab_tui.search.calls import BudgetedCalls
 from mahtab_tui.search.conversation import Model
 from mahtab_tui.search.events import Events
 from mahtab_tui.search.limits import SearchLimits
@@ -28,7 +28,12 @@ class FanOuts:
     """The fan-outs of one tree. Consent counts for the whole tree."""
 
     def __init__(
-        self, events: Events, limits: SearchLimits, calls: Calls, model: Model, consent: Consent
+        self,
+        events: Events,
+        limits: SearchLimits,
+        calls: BudgetedCalls,
+        model: Model,
+        consent: Consent,
     ) -> None:
         """
         Args:

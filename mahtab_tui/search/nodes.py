@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 from mahtab_tui.llm.ledger import BudgetLeft
 from mahtab_tui.sandbox.base import Sandboxes
 from mahtab_tui.sandbox.searched_text import SearchedText, TextRun, TextSpan
-from mahtab_tui.search.calls import Calls
+from mahtab_tui.search.calls import BudgetedCalls
 from mahtab_tui.search.conversation import Model
 from mahtab_tui.search.events import Events
 from mahtab_tui.search.findings import Findings
@@ -126,7 +126,7 @@ class TreeServices:
 
     events: Events
     limits: SearchLimits
-    calls: Calls
+    calls: BudgetedCalls
     sandboxes: Sandboxes
     tools: SearchTools | None
     """The user's functions that a node's code may call."""
