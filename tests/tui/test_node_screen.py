@@ -18,7 +18,7 @@ from mahtab_tui.tui.search.pane import CallSelection
 from mahtab_tui.tui.search.text_pane import TextRows
 from tests.tui.editor_app import ThemedApp, static_text, until, wait_for_close, wait_for_screen
 from tests.tui.search_app import LINE, SearchApp
-from tests.tui.search_story import Scribe, done, running
+from tests.tui.search_story import Scribe, done, running, wide
 
 
 @asynccontextmanager
@@ -90,6 +90,17 @@ async def test_screen_follows_new_events() -> None:
         pane = app.screen.query_one(CallPane)
         app.pane.fold(list(scribe.turn("1.7", 3, "Still more.", "print(3)", "3\n" * 60)))
         await until(pilot, lambda: 0 < pane.max_scroll_y == pane.scroll_offset.y)
+
+
+async def test_plain_call_that_ends_while_it_is_open_shows_its_answer_once() -> None:
+    async with opened(wide(), "1.7.181") as (pilot, app):
+        answer = "No, it took 541 s"
+        assert answer in "\n".join(shown(app))
+        scribe = Scribe()
+        scribe.seq = 10_000
+        app.pane.fold([scribe.final("1.7.181", answer)])
+        await until(pilot, lambda: "Answer" in "\n".join(shown(app)))
+        assert "\n".join(shown(app)).count(answer) == 1
 
 
 async def test_answer_links_to_the_text_it_cites() -> None:

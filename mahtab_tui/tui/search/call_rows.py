@@ -43,14 +43,28 @@ class CallRow(NamedTuple):
         return self.span is not None or self.child is not None
 
 
+class _DrawnTurn(NamedTuple):
+    """The rows of a turn, and what they were drawn from."""
+
+    version: int
+    """The version of the turn."""
+    is_finished: bool
+    """Whether the call had ended, after which the text of a plain call is not drawn with its turn."""
+    rows: list[CallRow]
+
+    def is_outdated(self, turn: Turn, node: SearchNode) -> bool:
+        """Return whether the turn or its call would be drawn otherwise now."""
+        return self.version != turn.version or self.is_finished != node.finished
+
+
 class CallRows:
     """The rows of a call: its turns, answer, evidence and sub-calls."""
 
     def __init__(self, node: SearchNode) -> None:
         self.rows: list[CallRow] = []
         self._node = node
-        self._turns: dict[int, tuple[int, list[CallRow]]] = {}
-        """The version of each turn that was drawn, and its rows."""
+        self._turns: dict[int, _DrawnTurn] = {}
+        """The turns that are drawn, by their numbers."""
 
     def lay_out(self, width: int, palette: Palette) -> None:
         self._width = max(8, width - EDGE - RIGHT)
@@ -77,11 +91,12 @@ class CallRows:
         node = self._node
         rows: list[CallRow] = []
         for turn in node.turns:
-            version, turn_rows = self._turns.get(turn.number, (-1, []))
-            if version != turn.version:
+            drawn = self._turns.get(turn.number)
+            if drawn is None or drawn.is_outdated(turn, node):
                 turn_rows = [CallRow(row) for row in self._turn(turn)]
-                self._turns[turn.number] = (turn.version, turn_rows)
-            rows += turn_rows
+                drawn = _DrawnTurn(turn.version, node.finished, turn_rows)
+                self._turns[turn.number] = drawn
+            rows += drawn.rows
         if not node.turns and not node.finished:
             rows.append(CallRow(Row([("Waiting for its turn.", self._palette.muted)])))
         if node.finished:
