@@ -103,6 +103,17 @@ async def test_plain_call_that_ends_while_it_is_open_shows_its_answer_once() -> 
         assert "\n".join(shown(app)).count(answer) == 1
 
 
+async def test_places_that_are_left_out_are_counted() -> None:
+    async with opened(wide(), "1.7.181") as (pilot, app):
+        scribe = Scribe()
+        scribe.seq = 10_000
+        spans = [[start, start + 1] for start in range(63)]
+        app.pane.fold([scribe.final("1.7.181", "No", spans=spans)])
+        await until(pilot, lambda: "rests on 63 places" in "\n".join(shown(app)))
+        assert "59–60" in "\n".join(shown(app))
+        assert "… and 3 more" in shown(app)[-2]
+
+
 async def test_answer_links_to_the_text_it_cites() -> None:
     async with opened(done(), "1") as (pilot, app):
         await pilot.press("tab", "tab", "enter")

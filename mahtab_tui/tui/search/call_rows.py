@@ -193,6 +193,9 @@ class CallRows:
             yield CallRow(
                 Row([("  → ", palette.highlight), position, size], style), span=(start, end)
             )
+        hidden_count = len(node.evidence) - MAX_EVIDENCE_SPANS
+        if hidden_count > 0:
+            yield CallRow(Row([(f"  … and {hidden_count:,} more", palette.muted)], style))
         yield CallRow(Row())
 
 
