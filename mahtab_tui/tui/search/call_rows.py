@@ -1,4 +1,4 @@
-"""The rows of one call: its turns, answer, evidence and sub-calls."""
+"""Draws one call of a search as rows: its turns, its answer, what that rests on, and its sub-calls."""
 
 from __future__ import annotations
 
@@ -19,27 +19,35 @@ from mahtab_tui.tui.transcript.output import OutputRows
 from mahtab_tui.tui.widgets.bars import short_number
 
 MAX_EVIDENCE_SPANS = 60
+"""At most this many places that the answer rests on are listed; the others are counted."""
+MIN_WIDTH = 8
+"""Rows are drawn at least this wide, in cells, even if the pane is narrower."""
 TRACEBACK_HEADING = "Traceback (most recent call last):"
 _LINE_END = re.compile(r"(?<=\S)\n(?=\S)")
-"""A line end within a paragraph; preserved, because code assembles most answers."""
+"""A line end within a paragraph. Markdown would make it a blank, but most answers are assembled by code,
+whose lines are meant as lines."""
 _FAILURES = {
     "timed out": "was stopped: it ran too long",
     "killed": "was killed; its variables are lost",
     "died": "ended its Python; its variables are lost",
 }
+"""What is said about code that did not end by itself, by the status of its turn."""
 
 
 class CallRow(NamedTuple):
-    """A row, and where it leads."""
+    """A row of the screen, and where it leads."""
 
     row: Row
+    """The row as it is drawn; empty for a sub-call, which is drawn when it becomes visible."""
     span: TextSpan | None = None
+    """The place of the text that it leads to, in characters; None if it leads to none."""
     child: SearchNode | None = None
-    """Its row is drawn when it becomes visible."""
+    """The sub-call that it leads to; None if it leads to none."""
     is_answer_heading: bool = False
 
     @property
     def is_link(self) -> bool:
+        """Whether it leads anywhere."""
         return self.span is not None or self.child is not None
 
 
@@ -58,16 +66,26 @@ class _DrawnTurn(NamedTuple):
 
 
 class CallRows:
-    """The rows of a call: its turns, answer, evidence and sub-calls."""
+    """The rows of a call, as a source of rows for a view.
+
+    There are no rows before the first `lay_out`. Main thread only.
+    """
+
+    _width: int
+    """The width of a row without its edges, in cells. This and the next two come with `lay_out`."""
+    _palette: Palette
+    _markdown: MarkdownRenderer
 
     def __init__(self, node: SearchNode) -> None:
         self.rows: list[CallRow] = []
+        """The rows, with where they lead. Indexing this object gives them as they are drawn."""
         self._node = node
         self._turns: dict[int, _DrawnTurn] = {}
         """The turns that are drawn, by their numbers."""
 
     def lay_out(self, width: int, palette: Palette) -> None:
-        self._width = max(8, width - EDGE - RIGHT)
+        """Make all rows again, of a width in cells that includes their edges."""
+        self._width = max(MIN_WIDTH, width - EDGE - RIGHT)
         self._palette = palette
         self._markdown = MarkdownRenderer(palette)
         self._turns.clear()
@@ -77,9 +95,11 @@ class CallRows:
         return len(self.rows)
 
     def __getitem__(self, index: int) -> Row:
-        child = self.rows[index].child
+        """Return a row as it is drawn. A sub-call is drawn anew each time, because there may be
+        hundreds, whose states change."""
+        row, _, child, _ = self.rows[index]
         if child is None:
-            return self.rows[index].row
+            return row
         mark = MARKS[child.state]
         text = f" {one_line(child.query)}  {one_line(child.answer)}"
         fitted = fit_text(text, self._width - 1)
@@ -87,27 +107,30 @@ class CallRows:
         return Row([(mark.sign, mark_style), (fitted, self._palette.text)])
 
     def update(self) -> None:
-        """Make the rows again, but of turns only those that have changed."""
+        """Make the rows again after the call has changed. `lay_out` must have been called.
+
+        The rows of a turn are made again only if it would be drawn otherwise now.
+        """
         node = self._node
         rows: list[CallRow] = []
         for turn in node.turns:
             drawn = self._turns.get(turn.number)
             if drawn is None or drawn.is_outdated(turn, node):
-                turn_rows = [CallRow(row) for row in self._turn(turn)]
+                turn_rows = [CallRow(row) for row in self._turn_rows(turn)]
                 drawn = _DrawnTurn(turn.version, node.finished, turn_rows)
                 self._turns[turn.number] = drawn
             rows += drawn.rows
         if not node.turns and not node.finished:
             rows.append(CallRow(Row([("Waiting for its turn.", self._palette.muted)])))
         if node.finished:
-            rows += self._answer(node)
+            rows += self._answer_rows(node)
         if node.children:
             count = format_count(len(node.children), "call")
             rows.append(CallRow(Row([(count, self._palette.text + BOLD)])))
             rows += [CallRow(Row(), child=child) for child in node.children]
         self.rows = rows
 
-    def _turn(self, turn: Turn) -> Iterator[Row]:
+    def _turn_rows(self, turn: Turn) -> Iterator[Row]:
         """Draw a turn: what the model wrote, its code, and what that printed."""
         palette = self._palette
         node = self._node
@@ -115,7 +138,7 @@ class CallRows:
         is_plain_call = node.kind == "llm"
         if not is_plain_call:
             yield self._turn_heading(turn)
-        # The text of a finished plain call is its answer, which stands below.
+        # The text of a finished plain call is its answer, which `_answer_rows` draws.
         if not is_plain_call or not node.finished:
             yield from self._markdown.document(plain(_prose(turn)), width, palette.model)
         if turn.code is not None:
@@ -149,12 +172,11 @@ class CallRows:
         if turn.output is None:
             return
         palette = self._palette
-        text = turn.output
-        if text.strip():
-            printed = text
+        if turn.output.strip():
+            printed = turn.output
             traceback = ""
             if turn.status == "error":
-                printed, heading, frames = text.partition(TRACEBACK_HEADING)
+                printed, heading, frames = turn.output.partition(TRACEBACK_HEADING)
                 traceback = heading + frames
             output = OutputBuffer()
             output.feed("stdout", printed)
@@ -163,14 +185,14 @@ class CallRows:
             rows.update()
             for index in range(len(rows)):
                 yield rows[index]
-        if turn.output_chars > len(text):
+        if turn.output_chars > len(turn.output):
             count = f"{turn.output_chars:,} characters were printed"
             yield Row([(count, palette.muted)], palette.hairline)
         failure = _FAILURES.get(turn.status)
         if failure:
             yield Row([(f"■ The code {failure}.", palette.bad)], palette.hairline)
 
-    def _answer(self, node: SearchNode) -> Iterator[CallRow]:
+    def _answer_rows(self, node: SearchNode) -> Iterator[CallRow]:
         """Draw the answer, and the places of the text that it rests on."""
         palette = self._palette
         headings = {
@@ -180,6 +202,7 @@ class CallRows:
         }
         heading, style = headings.get(node.state, ("Answer", palette.good))
         yield CallRow(Row([(heading, style + BOLD)], style), is_answer_heading=True)
+        # In Markdown, two blanks keep a line end.
         answer = _LINE_END.sub("  \n", plain(node.answer))
         for row in self._markdown.document(answer, self._width, style):
             yield CallRow(row)
@@ -200,13 +223,14 @@ class CallRows:
 
 
 def _prose(turn: Turn) -> str:
-    """Return what the model wrote before its code."""
+    """Return what the model wrote before its code: all of it if it has run no code."""
     if turn.code is None:
         return turn.answer
-    text, fence, _ = turn.answer.partition("```")
+    words, fence, _ = turn.answer.partition("```")
     if fence:
-        return text
+        return words
+    # The code stands in the answer without a fence.
     code = turn.code.strip()
     if code:
         return turn.answer.partition(code)[0]
-    return text
+    return turn.answer
