@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import unquote, urlparse
 
 from mahtab_tui.session.mentions import Mention
+
+_UNMENTIONABLE = re.compile(r'["\r\n]')
+"""The characters that a mention in quotation marks cannot have."""
 
 
 class PromptAttachment(NamedTuple):
@@ -56,7 +60,8 @@ def _write_part(part: str | PromptAttachment, folder: Path) -> str:
         return part
     path = _local_path(part.uri)
     if part.content is not None:
-        name = Path(path or urlparse(part.uri).path).name or "file"
+        name = Path(path or unquote(urlparse(part.uri).path)).name or "file"
+        name = _UNMENTIONABLE.sub("_", name)
         path = str(folder / name)
         data = part.content
         if isinstance(data, str):
