@@ -18,7 +18,7 @@ from acp.core import AgentSideConnection
 
 from mahtab_tui.acp.cell_card import CellCard
 from mahtab_tui.acp.editor_session import SessionUnavailable
-from mahtab_tui.acp.questions import BadQuestion, PromptAttachment
+from mahtab_tui.acp.questions import BadQuestion, Base64, PromptAttachment
 from mahtab_tui.bus import StoreError
 from mahtab_tui.bus.escaping import escape_controls, shorten_line
 from mahtab_tui.kernel.base import KernelError
@@ -324,12 +324,14 @@ def as_part(block: Any) -> str | PromptAttachment:
         case schema.ResourceContentBlock():
             return PromptAttachment(block.uri, None)
         case schema.ImageContentBlock():
-            return PromptAttachment(f"picture{SUFFIXES.get(block.mime_type, '')}", block.data)
+            return PromptAttachment(
+                f"picture{SUFFIXES.get(block.mime_type, '')}", Base64(block.data)
+            )
         case schema.EmbeddedResourceContentBlock(resource=schema.TextResourceContents() as text):
             # The editor's text, which need not be saved.
             return PromptAttachment(text.uri, text.text.encode("utf-8", "replace"))
         case schema.EmbeddedResourceContentBlock(resource=schema.BlobResourceContents() as blob):
-            return PromptAttachment(blob.uri, blob.blob)
+            return PromptAttachment(blob.uri, Base64(blob.blob))
         case _:
             raise BadQuestion("Sound cannot be used.")
 
