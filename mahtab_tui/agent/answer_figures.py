@@ -1,4 +1,8 @@
-"""Looks up the figures of an answer in the conversation before it."""
+"""Looks up the figures of an answer in the conversation before it.
+
+A figure is a number, a date or a quoted value. It may come from what was printed, attached, run or said
+before; where it comes from is shown beside the answer, and a figure without a source is underlined.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +20,7 @@ from mahtab_tui.bus.records import AnswerFigure
 from mahtab_tui.llm import prompts
 
 _CELL_NUMBER = re.compile(r' cell="([0-9]+)"')
+"""The number of a cell, in the start tag of its output."""
 _SOURCE_TAG = re.compile(r"<((?:user|assistant)-repl-out|assistant-tool|user-attachment)[ >]")
 """The start of a record that figures may come from."""
 _NOT_RESULTS = re.compile(
@@ -38,15 +43,17 @@ def look_up_figures(
 
     Args:
         state: The state of the turn.
-        answer: The answer.
+        answer: The answer, as the model wrote it.
         messages: The conversation before it.
 
     Returns:
-        The figures; none of a plan, whose figures are proposals.
+        The figures in the order of the answer. There are none for a plan, because its figures are
+        proposals.
     """
     if _is_plan(messages, state["original_prompt"]):
         return ()
     parsed = parse_response(answer)
+    # The code that has run, or was proposed.
     code_blocks = list(parsed.code_blocks)
     sources: list[FigureSource] = []
     for message in messages:
@@ -57,40 +64,53 @@ def look_up_figures(
         earlier_answer = parse_response(text)
         code_blocks += earlier_answer.code_blocks
         # An earlier answer of this turn may have the same wrong figure.
-        if not (message.id or "").startswith(f"{state['turn']}."):
+        is_of_this_turn = (message.id or "").startswith(f"{state['turn']}.")
+        if not is_of_this_turn:
+            # Thoughts count as a source (`chat` has them), because the figure was there before.
             sources.append(FigureSource(None, earlier_answer.chat, printed=False))
 
     code_blocks += [result["code"] for result in state["execution_results"]]
     code = "\n".join(code_blocks)
     sources.append(FigureSource(None, code, printed=False))
+    # The user reads only the words of the new answer (`prose`), so its thoughts are not looked up.
     return find_figures(parsed.prose, sources, state["original_prompt"], code=code)
 
 
 def _is_plan(messages: Sequence[AnyMessage], question: str) -> bool:
-    """Return whether the newest message with the question asks for a plan."""
+    """Return whether a turn asks for a plan.
+
+    Args:
+        messages: The conversation, which may have other human messages after the question: outputs
+            and requests to correct something.
+        question: The user's question, which stands in a message with what else the model is told.
+    """
     for message in reversed(messages):
         text = str(message.text)
-        if message.type == "human" and question in text:
+        has_question = message.type == "human" and question in text
+        if has_question:
             return prompts.PLANNING in text
     return False
 
 
 def _message_sources(text: str) -> Iterator[FigureSource]:
-    """Return the outputs and attachments of a message, and its other text: the user's words and
-    code, descriptions of variables, and notes on what was skipped and undone."""
+    """Yield the outputs, tool results and attachments of a message, and then all its other text.
+
+    The other text has the user's words and code, descriptions of variables, and notes on what was
+    skipped and undone. It was not printed.
+    """
     other_texts: list[str] = []
-    end = 0
+    last_record_end = 0
     for record in _source_records(text):
         cell_match = _CELL_NUMBER.search(record.tag)
         cell = int(cell_match[1]) if cell_match else None
         yield FigureSource(cell, record.content)
-        other_texts.append(text[end : record.start])
-        end = record.end
-    other_texts.append(text[end:])
+        other_texts.append(text[last_record_end : record.start])
+        last_record_end = record.end
+    other_texts.append(text[last_record_end:])
 
-    # A wrong figure that the model was asked to correct does not become right by that.
-    words = _CHALLENGE_LINE.sub("", "\n".join(other_texts))
-    yield FigureSource(None, _NOT_RESULTS.sub("", words), printed=False)
+    # A request to correct a figure repeats the wrong figure, and must not become its source.
+    other_text = _CHALLENGE_LINE.sub("", "\n".join(other_texts))
+    yield FigureSource(None, _NOT_RESULTS.sub("", other_text), printed=False)
 
 
 class _SourceRecord(NamedTuple):
@@ -99,27 +119,33 @@ class _SourceRecord(NamedTuple):
     tag: str
     """Its start tag, without the closing bracket."""
     content: str
+    """What stands between its start tag and its end tag."""
     start: int
-    """Where its start tag begins in the message."""
+    """The index in the message where its start tag begins."""
     end: int
-    """Where its content ends."""
+    """The index in the message where its content ends, and its end tag begins."""
 
 
 def _source_records(text: str) -> Iterator[_SourceRecord]:
-    """Yield the outputs, tool results and attachments of a message, in order."""
-    position = 0
+    """Yield the outputs, tool results and attachments of a message, in order.
+
+    A record without an end tag is none. Within a record there are no others.
+    """
+    search_start = 0
     unclosed_names = set[str]()
-    while opening := _SOURCE_TAG.search(text, position):
+    """The names of tags of which no further end tag exists."""
+    while opening := _SOURCE_TAG.search(text, search_start):
         name = opening[1]
         start = opening.start()
-        position = opening.end()
+        search_start = opening.end()
         # Looking again and again for an end tag that does not exist would take long.
         if name in unclosed_names:
             continue
-        end = text.find(f"</{name}>", position)
+        end = text.find(f"</{name}>", search_start)
         if end < 0:
             unclosed_names.add(name)
             continue
         tag, _, content = text[start:end].partition(">")
-        position = end
+        # Go on after the content, so that a start tag in it begins no record.
+        search_start = end
         yield _SourceRecord(tag, content, start, end)
