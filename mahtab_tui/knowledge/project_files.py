@@ -1,4 +1,8 @@
-"""The files of a project that are neither hidden nor ignored by `.gitignore`."""
+"""The files of a project that are neither hidden nor links, nor ignored by a `.gitignore`.
+
+Paths are relative to the project's folder and have slashes. Those of folders end with a slash, except the
+project's own, which is empty.
+"""
 
 from __future__ import annotations
 
@@ -16,26 +20,41 @@ if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
 
     IgnoreLevels = tuple[tuple[str, GitIgnoreSpec | None], ...]
-    """A folder and those above it, with their rules."""
+    """The project's folder, the folders from there down to one, and that one, each with the rules of its
+    `.gitignore`; None if it has no such file."""
 
 
 def is_wanted(path: str, file_pattern: str) -> bool:
-    """Return whether a file matches a pattern: by its name, or by its path if the pattern has a
-    slash. ``**/`` stands for any folders."""
+    """Return whether a file matches a pattern.
+
+    Args:
+        path: The file's path.
+        file_pattern: A pattern for the file's name, or, if it has a slash, for its path. ``*`` also
+            matches slashes, and ``**/`` stands for any number of folders, also none.
+    """
     if "/" not in file_pattern:
         return fnmatchcase(path.rsplit("/", 1)[-1], file_pattern)
     pattern = f"/{file_pattern.removeprefix('./')}"
     while "/**/**/" in pattern:
         pattern = pattern.replace("/**/**/", "/**/")
-    # `*` matches slashes, too. With two slashes between folders, it may also stand for no folder.
+    # `*` of `fnmatchcase` matches slashes, too, so `/*/` nearly does what `/**/` should. But it needs two
+    # slashes, and a path without folders in between has only one there. So all slashes are doubled:
+    #
+    #     src/**/*.py     //src/*/*.py
+    #     src/a.py        //src//a.py         * is empty
+    #     src/b/c/a.py    //src//b//c//a.py   * is /b//c/
     pieces = [piece.replace("/", "//") for piece in pattern.split("/**/")]
     return fnmatchcase(f"/{path}".replace("/", "//"), "/*/".join(pieces))
 
 
 def source_files(folder: Path) -> Iterator[str]:
-    """Yield the paths relative to the folder of files that are neither hidden nor ignored."""
+    """Yield the paths of a project's files.
+
+    They come in the order of their parts, so that what is in a folder comes together. Folders that
+    cannot be read are left out.
+    """
     confined = ConfinedFolder(folder)
-    # A stack, so that the paths come in order. Folders end with a slash.
+    # Files and folders that are still to come, the next one last.
     stack: list[tuple[str, IgnoreLevels]] = [("", ())]
     while stack:
         path, levels = stack.pop()
@@ -61,12 +80,16 @@ def _visible_names(entries: Iterable[os.DirEntry[str]]) -> Iterator[str]:
 
 
 def _without_slash(name: str) -> str:
-    """So that the order is that of the paths' parts."""
+    """Return the name of a file or a folder, so that `a/` comes before `a.py`, as its part `a` does."""
     return name.removesuffix("/")
 
 
 def visible_files(folder: Path, paths: Sequence[str]) -> Iterator[str]:
-    """Yield the paths that `source_files` would yield, too, in the same order."""
+    """Yield those of the paths that are not ignored, in the order of `source_files`.
+
+    Only `.gitignore` files are read: the paths must be those of files that exist and are neither
+    hidden nor links.
+    """
     levels_by_folder = _FolderLevels(ConfinedFolder(folder))
     for path in sorted(paths, key=lambda path: path.split("/")):
         levels = levels_by_folder.read(path[: path.rfind("/") + 1])
@@ -75,18 +98,19 @@ def visible_files(folder: Path, paths: Sequence[str]) -> Iterator[str]:
 
 
 class _FolderLevels:
-    """The rules of `.gitignore` files for the content of each folder, which are read once."""
+    """Reads the `.gitignore` files of folders, each once."""
 
     def __init__(self, confined: ConfinedFolder) -> None:
         self._confined = confined
         root_levels: IgnoreLevels = (("", _read_ignore_rules(confined, "")),)
         self._levels_by_folder: dict[str, IgnoreLevels | None] = {"": root_levels}
+        """The rules for what is in each folder; None if the folder itself is ignored."""
 
     def read(self, path: str) -> IgnoreLevels | None:
-        """Return the rules for what is in a folder, whose path ends with a slash unless it is empty;
-        None if the folder is ignored."""
+        """Return the rules for what is in a folder; None if the folder itself is ignored."""
         if path not in self._levels_by_folder:
-            levels = self.read(path[: path[:-1].rfind("/") + 1])
+            parent_path = path[: path[:-1].rfind("/") + 1]
+            levels = self.read(parent_path)
             if levels is not None and _is_ignored(path, levels):
                 levels = None
             if levels is not None:
@@ -96,7 +120,7 @@ class _FolderLevels:
 
 
 def _read_ignore_rules(confined: ConfinedFolder, path: str) -> GitIgnoreSpec | None:
-    """Read the rules of a folder, whose path ends with a slash unless it is empty."""
+    """Return the rules in the `.gitignore` of a folder; None if there is none that can be read."""
     from pathspec import GitIgnoreSpec
 
     try:
