@@ -38,7 +38,7 @@ class MissingModuleHints:
                 continue
             for module in MISSING_MODULE.findall(record.text[-MESSAGE_SEARCH_CHARS:]):
                 hint = partial(self._find_hint, module)
-                self._fetcher.ask("hint", hint, self._session.notice)
+                self._fetcher.run("hint", hint, self._session.notice)
 
     def _find_hint(self, module: str) -> str:
         """Return an environment of this machine that has the module, or else how to install it. Runs

@@ -32,7 +32,7 @@ class Fetcher:
         self._running_jobs: dict[str, int] = {}
         self._waiting_jobs: dict[str, Callable[[], None]] = {}
 
-    def ask(
+    def run(
         self,
         slot: str,
         work: Callable[[], T],
@@ -41,10 +41,10 @@ class Fetcher:
         *,
         pause: float = 0.0,
     ) -> None:
-        """Run something on a thread.
+        """Run something on a thread, and take its result on the main thread.
 
         Args:
-            slot: The name of what is asked for; an older job of the same slot no longer counts.
+            slot: The name of what is done; an older job of the same slot no longer counts.
             work: Called on a thread.
             then: Called with its result on the main thread.
             failed: Called with a sentence on the main thread. Without it, exceptions are printed.

@@ -11,7 +11,7 @@ from textual.widgets import Static
 
 from mahtab_tui.tui.inspector.array import ArrayView, choose_slice
 from mahtab_tui.tui.inspector.table_view import TableView
-from mahtab_tui.tui.inspector.text import colour_text
+from mahtab_tui.tui.inspector.token_colours import colour_text
 from tests.tui.editor_app import until, wait_for_close
 from tests.tui.inspecting import Inspect, cell, inspector, lines, looking_at, reads, shown
 from tests.tui.story import MakeApp
@@ -174,7 +174,7 @@ async def test_changed_theme_and_size_redraw_the_open_view(inspect: Inspect) -> 
 
 
 def test_text_that_is_slow_to_highlight_stays_plain(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mahtab_tui.tui.inspector.text.LEXER_TIMEOUT_S", 0.0)
+    monkeypatch.setattr("mahtab_tui.tui.inspector.token_colours.LEXER_TIMEOUT_S", 0.0)
     assert colour_text("<!--" * 50_000, "xml") is None
 
 

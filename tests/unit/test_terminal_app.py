@@ -557,9 +557,9 @@ async def test_raising_work_is_reported_and_does_not_stop_later_work() -> None:
     async with App[None]().run_test() as pilot:
         fetcher = Fetcher(pilot.app.screen, at_once=1)
         with contextlib.redirect_stderr(io.StringIO()) as printed:
-            fetcher.ask("divided", lambda: 1 // 0, done.append)
+            fetcher.run("divided", lambda: 1 // 0, done.append)
             await until(pilot, lambda: "ZeroDivisionError" in printed.getvalue())
-        fetcher.ask("divided", lambda: 1 // 1, done.append)
+        fetcher.run("divided", lambda: 1 // 1, done.append)
         await until(pilot, lambda: done == [1])
 
 
@@ -576,12 +576,12 @@ async def test_only_the_newest_job_of_a_slot_counts() -> None:
     async with App[None]().run_test() as pilot:
         fetcher = Fetcher(pilot.app.screen, at_once=1)
         for name in ("running", "waiting", "newest"):
-            fetcher.ask("names", partial(work, name), done.append)
+            fetcher.run("names", partial(work, name), done.append)
         go_on.set()
         await until(pilot, lambda: bool(done))
         assert started == ["running", "newest"]
         for name in ("typed", "typed more"):
-            fetcher.ask("names", partial(work, name), done.append, pause=0.01)
+            fetcher.run("names", partial(work, name), done.append, pause=0.01)
         await until(pilot, lambda: len(done) > 1)
         assert done == ["newest", "typed more"]
         assert started == ["running", "newest", "typed more"]

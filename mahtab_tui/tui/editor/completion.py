@@ -188,7 +188,7 @@ class Completer:
 
     def _ask(self, *, by_key: bool, pause: float = 0.0) -> None:
         state = self._state
-        self._fetcher.ask(
+        self._fetcher.run(
             "completion",
             partial(self._ask_kernel, *state),
             partial(self._handle_response, state, by_key),

@@ -113,4 +113,4 @@ class DraftSaver:
     def _save(self) -> None:
         draft = SavedDraft(mode=self._editor.mode, text=self._editor.text)
         write = partial(self._file.write, draft)
-        self._fetcher.ask("draft", write, lambda _: None)
+        self._fetcher.run("draft", write, lambda _: None)

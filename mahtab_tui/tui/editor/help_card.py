@@ -49,7 +49,7 @@ class HelpCard(Static):
         if self._input_help is None:
             return
         self.asked_position = (code, cursor)
-        self._fetcher.ask(
+        self._fetcher.run(
             "help",
             partial(self._input_help.explain, code, cursor),
             lambda explanation: self._show(_content(explanation), anchor),

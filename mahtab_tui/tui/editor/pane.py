@@ -306,7 +306,7 @@ class EditorPane(Widget):
             IMPORTS.wait_for_screen()
             return input_help.mention_chips(question)
 
-        self._fetcher.ask("mentions", look_up, self._show_mentions, pause=MENTIONS_DELAY_S)
+        self._fetcher.run("mentions", look_up, self._show_mentions, pause=MENTIONS_DELAY_S)
 
     def _show_mentions(self, mentions: Sequence[MentionChip]) -> None:
         self.mentions = mentions

@@ -83,14 +83,21 @@ class View(Widget):
         """Focus the widget that gets the keys of this view."""
         self.focus()
 
-    def ask(
+    def open_line(
         self, placeholder: str, value: str, on_entered: Callable[[str], None], prompt: str = ""
     ) -> None:
-        """Ask the user for a text in the line below the view."""
+        """Let the user type a text in the line below the view.
+
+        Args:
+            placeholder: What the line says while it is empty.
+            value: The text with which the line begins.
+            on_entered: Gets the text, after Enter.
+            prompt: The words before the line; empty for none.
+        """
         # The view calls the function itself: a message that another widget posts would not bubble
         # beyond that widget.
         call_later = partial(self.call_later, on_entered)
-        self.query_ancestor(Viewer).ask(placeholder, value, call_later, prompt)
+        self.query_ancestor(Viewer).open_line(placeholder, value, call_later, prompt)
 
     def show_status(self, *parts: tuple[str, str] | str) -> None:
         if not self.is_attached:
@@ -174,9 +181,10 @@ class Viewer(Vertical):
     def fail(self, sentence: str) -> None:
         self.show_status(Content.styled(plain(sentence), "$bad"))
 
-    def ask(
+    def open_line(
         self, placeholder: str, value: str, on_entered: Callable[[str], object], prompt: str = ""
     ) -> None:
+        """Turn the status line into a line in which the user types; see `View.open_line`."""
         self._on_entered = on_entered
         self._line.placeholder = placeholder
         self._line.value = value
@@ -194,7 +202,7 @@ class Viewer(Vertical):
             self._on_entered(event.value)
 
     def close_line(self) -> bool:
-        """Return False if it was not open."""
+        """Show the status line again, and return whether the user could type in it before."""
         was_open = self._line.display
         self._line.display = False
         self._prompt.display = False

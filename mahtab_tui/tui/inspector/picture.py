@@ -70,7 +70,7 @@ class PictureView(View, PictureWidget, can_focus=True):
         subject = self.subject
         file = self._file or partial(subject.client.picture, subject.path)
         self.show_status(("…", "$muted"))
-        self.fetcher.ask("picture", lambda: decode_picture(file()), self._show, self.fail)
+        self.fetcher.run("picture", lambda: decode_picture(file()), self._show, self.fail)
 
     def _show(self, picture: DecodedPicture) -> None:
         """Show a picture that has arrived."""
@@ -109,7 +109,7 @@ class PictureView(View, PictureWidget, can_focus=True):
         def fail(_: str) -> None:
             self.fail("The picture cannot be drawn.")
 
-        self.fetcher.ask("half blocks", partial(draw_blocks, picture), draw, fail)
+        self.fetcher.run("half blocks", partial(draw_blocks, picture), draw, fail)
 
     def action_open_outside(self) -> None:
         """Open the picture in a program of the system."""
@@ -120,7 +120,7 @@ class PictureView(View, PictureWidget, can_focus=True):
         picture = self._decoded_picture
         if picture is not None:
             open_outside = partial(open_picture, picture.content, picture.suffix)
-            self.fetcher.ask("viewer", open_outside, show_path, self.fail)
+            self.fetcher.run("viewer", open_outside, show_path, self.fail)
 
     def pictures(self) -> Iterator[PicturePart]:
         if self._picture is not None:

@@ -53,7 +53,7 @@ class PlotView(View, Vertical, can_focus=True):
             columns = self.size.width - 2
             rows = 2 * self.size.height - 2
             fetch = partial(self.subject.client.plot, self._path, self._kind, columns, rows)
-            self.fetcher.ask("plot", fetch, self._show, self.fail)
+            self.fetcher.run("plot", fetch, self._show, self.fail)
 
     def _show(self, plot: Plot) -> None:
         """Put the drawing of a plot into the view."""

@@ -32,8 +32,9 @@ from mahtab_tui.tui.inspector import Excerpt, Subject, View, Viewer
 from mahtab_tui.tui.inspector.array import ArrayView, make_plot_view
 from mahtab_tui.tui.inspector.export import EXPORT_SUFFIXES, export_code, suggest_file_name
 from mahtab_tui.tui.inspector.picture import PictureView
+from mahtab_tui.tui.inspector.source import SourceView
 from mahtab_tui.tui.inspector.table_view import TableView
-from mahtab_tui.tui.inspector.text import SourceView, TextView, make_repr_view
+from mahtab_tui.tui.inspector.text import TextView, make_repr_view
 from mahtab_tui.tui.inspector.tree import TreeView
 from mahtab_tui.tui.messages import RunCode
 from mahtab_tui.tui.textual_fixes import is_being_removed
@@ -200,7 +201,7 @@ class InspectorScreen(Dialog[None]):
     def _open(self, *, again: bool = False) -> None:
         level = self._level
         fetch = partial(self._client.open, level.path, again=again)
-        self._fetcher.ask("open", fetch, partial(self._show_opened, level), self.viewer.fail)
+        self._fetcher.run("open", fetch, partial(self._show_opened, level), self.viewer.fail)
 
     def _show_opened(self, level: Level, opened: InspectedObject) -> None:
         if level.update(self._client, opened):
@@ -313,7 +314,7 @@ class InspectorScreen(Dialog[None]):
             copy(self.app, plain(text))
 
         read = partial(self._client.representation, self._level.path)
-        self._fetcher.ask("copy", read, show, self.viewer.fail)
+        self._fetcher.run("copy", read, show, self.viewer.fail)
 
     def action_export(self) -> None:
         """Ask for a file, and export what the view shows."""
@@ -326,7 +327,7 @@ class InspectorScreen(Dialog[None]):
         if view is not None and view.is_attached and view.excerpt.opened.expression:
             excerpt = view.excerpt
         prompt = f"export {excerpt.description}:" if excerpt.description else "export to:"
-        self.viewer.ask(
+        self.viewer.open_line(
             f"file; its extension sets the format: {', '.join(EXPORT_SUFFIXES)}",
             suggest_file_name(replace(excerpt.opened, expression=opened.expression)),
             lambda file: self._export(excerpt, file.strip()),

@@ -91,7 +91,7 @@ class TableView(View, ScrollView, can_focus=True):
             self._reset()
             self._measure()
 
-        self.fetcher.ask("slice", partial(client.open, path), show, self.fail)
+        self.fetcher.run("slice", partial(client.open, path), show, self.fail)
 
     def on_mount(self) -> None:
         self._measure()
@@ -165,7 +165,7 @@ class TableView(View, ScrollView, can_focus=True):
             request = self._table.take_table_request(self._visible_rows, self._visible_columns)
             if request is not None:
                 fetch = partial(request.fetch, client, path)
-                self.fetcher.ask("table", fetch, self._apply, self._revert)
+                self.fetcher.run("table", fetch, self._apply, self._revert)
             self._fetch_statistics()
         self._show_status()
         self.refresh()
@@ -202,7 +202,7 @@ class TableView(View, ScrollView, can_focus=True):
 
         # After a failure the column has no statistics, and the other columns still get theirs.
         fetch = partial(client.figures, path, request.column)
-        self.fetcher.ask("figures", fetch, show, lambda _: show(None))
+        self.fetcher.run("figures", fetch, show, lambda _: show(None))
 
     def render_line(self, y: int) -> Strip:
         table = self._table
@@ -446,7 +446,7 @@ class TableView(View, ScrollView, can_focus=True):
         condition = dict(self._table.arrangement.filters).get(self._column, "")
         forms = "> 5   = berlin   missing   or a text"
         prompt = f"filter {self._column_name}:"
-        self.ask(forms, condition, self._filter, prompt)
+        self.open_line(forms, condition, self._filter, prompt)
 
     def _filter(self, condition: str) -> None:
         """Filter by the cursor's column. An empty condition removes this column's filter."""
@@ -467,7 +467,7 @@ class TableView(View, ScrollView, can_focus=True):
     def action_make_variable(self) -> None:
         if self.excerpt.opened.expression:
             suggested = f"{base_name(self.subject.opened)}_view"
-            self.ask("a name", suggested, self._make_variable, "new variable:")
+            self.open_line("a name", suggested, self._make_variable, "new variable:")
         else:
             self.fail("No expression refers to this table: assign it to a variable in a cell.")
 

@@ -1,29 +1,19 @@
-"""A view of texts of any length, with line numbers, highlighting, wrapping and search."""
+"""A view of a text of any length, with line numbers, colours, wrapping and search."""
 
 from __future__ import annotations
 
-import json
 import math
-import re
-import time
-from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable
 from functools import partial
 
-from pygments.lexers import get_lexer_by_name
-from pygments.token import _TokenType as TokenType
 from rich.style import Style
-from textual.app import ComposeResult
-from textual.containers import Vertical
-from textual.content import Content
-from textual.widgets import Static
 
 from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.kernel.inspector_client import InspectorClient, ObjectPath, SourceCode, TextPart
+from mahtab_tui.kernel.inspector_client import InspectorClient, ObjectPath, TextPart
 from mahtab_tui.sandbox.searched_text import TextSpan
 from mahtab_tui.tui.commands.declarations import TEXT_COMMANDS, bindings
 from mahtab_tui.tui.inspector import Subject, View
+from mahtab_tui.tui.inspector.token_colours import TokenColours, colour_text
 from mahtab_tui.tui.rows.row import CURSOR_KEYS, Span
 from mahtab_tui.tui.rows.text_window import (
     BLOCK_CHARS,
@@ -35,30 +25,36 @@ from mahtab_tui.tui.rows.text_window import (
     TextSource,
     TextWindow,
 )
-from mahtab_tui.tui.theme import Palette
 
 MAX_COLOURED_CHARS = 200_000
-"""Longer texts have no colours."""
-LEXER_TIMEOUT_S = 3.0
-"""Seconds for finding the colours of a text."""
+"""A longer text has no colours, because it would have to be fetched as a whole."""
 ROWS_ABOVE_MARK = 4
-"""Rows above a marked line, at most half of the view."""
-MAX_DOC_LINES = 8
-"""Lines of a docstring above the source."""
-_MARKUP = re.compile(r"\s*<(?:\?xml|!doctype|[a-z][\w:-]*[\s/>])", re.IGNORECASE)
-"""The start of a text in XML or HTML."""
+"""This many rows are visible above a marked line, but at most half of the view."""
+MIN_PREFIX_WIDTH = 8
+"""The width in cells that the line numbers have at least, with their margin."""
+MIN_TEXT_WIDTH = 10
+"""Rows of text are at least this wide, in cells, even if the view is narrower."""
 
 
 class KernelText:
     """A text of the kernel, cached in blocks."""
 
     def __init__(self, client: InspectorClient, path: ObjectPath, size: int) -> None:
+        """
+        Args:
+            client: Fetches from the kernel.
+            path: Where the text is in the namespace.
+            size: The characters of the text, as far as they are known.
+        """
         self.size = size
+        """The characters of the text. Each block that is fetched says how many there are now."""
         self._client = client
         self._path = path
         self._blocks: dict[int, TextPart] = {}
+        """The fetched blocks of `BLOCK_CHARS` characters, by their numbers from 0."""
 
     def part(self, start: int, end: int) -> str:
+        """Return characters from the blocks that have been fetched. Raises `PartMissing` otherwise."""
         first_block = start // BLOCK_CHARS
         end_block = math.ceil(min(end, self.size) / BLOCK_CHARS)
         blocks = [self._block(number) for number in range(first_block, end_block)]
@@ -67,9 +63,11 @@ class KernelText:
         return text[start - text_start : end - text_start]
 
     def read(self, start: int, end: int) -> str:
+        """Return characters fetched anew. Waits for the kernel, and raises `KernelError`."""
         return self._client.text(self._path, start, end).text
 
     def line_number(self, offset: int) -> int:
+        """Return the number of the line with a character, from 1. Raises `PartMissing`."""
         if not self.size:
             return 1
         number = min(offset, self.size - 1) // BLOCK_CHARS
@@ -86,6 +84,7 @@ class KernelText:
         return block
 
     def _add(self, number: int, block: TextPart) -> None:
+        """Add a block that was fetched, and take over the size that the text has now."""
         self.size = block.size
         self._blocks[number] = block
 
@@ -93,61 +92,6 @@ class KernelText:
         """Return the next place of a text, or the previous one; None if there is none. Waits for
         the kernel, and raises `KernelError`."""
         return self._client.find(self._path, search_text, start, backwards=backwards)
-
-
-def guess_language(text: str) -> str:
-    """Return ``json``, ``xml``, ``html``, or empty for others."""
-    if text[:2000].lstrip().startswith(("{", "[")):
-        with suppress(ValueError, RecursionError):
-            json.loads(text)
-            return "json"
-    if _MARKUP.match(text):
-        is_html = re.match(r"\s*<(?:!doctype )?html", text, re.IGNORECASE)
-        return "html" if is_html else "xml"
-    return ""
-
-
-class TokenColours:
-    """The tokens of a text in a programming language."""
-
-    def __init__(self, text: str, language: str) -> None:
-        """Find the tokens of a text.
-
-        Args:
-            text: The text.
-            language: Pygments' name of its language.
-
-        Raises:
-            TimeoutError: `LEXER_TIMEOUT_S` have passed: a wrong language can keep a lexer busy for
-                hours.
-        """
-        self.language = language
-        self._tokens: list[tuple[int, int, TokenType]] = []
-        deadline = time.monotonic() + LEXER_TIMEOUT_S
-        for start, kind, value in get_lexer_by_name(language).get_tokens_unprocessed(text):
-            self._tokens.append((start, start + len(value), kind))
-            if time.monotonic() > deadline:
-                raise TimeoutError
-        self._starts = [token[0] for token in self._tokens]
-
-    def spans(self, start: int, end: int, palette: Palette) -> Iterator[tuple[int, int, Style]]:
-        """Yield the start, the end and the style of each token between two offsets."""
-        first_token = max(0, bisect_right(self._starts, start) - 1)
-        end_token = bisect_left(self._starts, end)
-        for token_start, token_end, kind in self._tokens[first_token:end_token]:
-            yield max(start, token_start), min(end, token_end), palette.token(kind)
-
-
-def colour_text(text: str, language: str = "") -> TokenColours | None:
-    """Return the colours of a text; None if its language is unknown, or finding them takes too
-    long."""
-    language = language or guess_language(text)
-    if not language:
-        return None
-    try:
-        return TokenColours(text, language)
-    except TimeoutError:
-        return None
 
 
 class TextView(View, LongTextView, can_focus=True):
@@ -179,8 +123,9 @@ class TextView(View, LongTextView, can_focus=True):
         self._marked_span = range(0)
         """The characters of a marked line."""
         self._colours: TokenColours | None = None
-        self._prefix_width = 8
-        """Cells for line numbers. Never shrinks, so that the text does not jump."""
+        """The colours of the text; None until they are found, and if there are none."""
+        self._prefix_width = MIN_PREFIX_WIDTH
+        """The width of the line numbers, in cells. It never shrinks, so that the text does not jump."""
 
     def on_mount(self) -> None:
         if self._load is None:
@@ -216,13 +161,16 @@ class TextView(View, LongTextView, can_focus=True):
     def reload(self) -> None:
         if self._load is not None:
             self.show_status(("…", "$muted"))
-            fail = partial(self.show, LocalText(""), "")
-            self.fetcher.ask("load", self._load, self.show, fail)
+            self.fetcher.run("load", self._load, self.show, self._show_problem)
         elif isinstance(self.source, KernelText):
             self.show(KernelText(self.subject.client, self.subject.path, self.subject.opened.size))
 
+    def _show_problem(self, problem: str) -> None:
+        """Show no text, and say why."""
+        self.show(LocalText(""), problem=problem)
+
     def _colour(self) -> None:
-        """Find the colours of the text on a thread."""
+        """Find the colours of the text on a thread, unless it is too long."""
         source = self.source
         language = self._language
         self.fetcher.forget("colours")
@@ -231,7 +179,8 @@ class TextView(View, LongTextView, can_focus=True):
             return colour_text(source.read(0, source.size), language)
 
         if 0 < source.size <= MAX_COLOURED_CHARS:
-            self.fetcher.ask("colours", colour, self._set_colours, lambda _: None)
+            # If they cannot be found, the text stays without colours, and nobody is told.
+            self.fetcher.run("colours", colour, self._set_colours, lambda _: None)
 
     def _set_colours(self, colours: TokenColours | None) -> None:
         self._colours = colours
@@ -240,18 +189,19 @@ class TextView(View, LongTextView, can_focus=True):
 
     @property
     def _gutter(self) -> int:
-        """The width of the visible line numbers and their margin, in cells."""
+        """The width that the visible line numbers need with their margin, in cells."""
         last_number = max((row.number or 0 for row in self.lines), default=0)
         return len(f"{last_number:,}") + 3
 
     @property
     def text_width(self) -> int:
-        return max(10, self.size.width - 1 - self._prefix_width)
+        return max(MIN_TEXT_WIDTH, self.size.width - 1 - self._prefix_width)
 
     def refresh_view(self) -> None:
         if not self.size:
             return
         super().refresh_view()
+        # Longer line numbers have become visible, which leave less width to the text.
         if self._gutter > self._prefix_width:
             self._prefix_width = self._gutter
             self.top = self.window.row_at(self.top, self.text_width)
@@ -259,6 +209,7 @@ class TextView(View, LongTextView, can_focus=True):
         self._show_status()
 
     def _show_status(self) -> None:
+        """Show the first visible line, the length, the language and the search, or the problem."""
         if self.problem:
             self.fail(self.problem)
             return
@@ -288,7 +239,10 @@ class TextView(View, LongTextView, can_focus=True):
         return 0
 
     def edge(self, y: int) -> Span:
-        """Draw a scroll bar: the part of the text that is visible is marked."""
+        """Return a row of the scroll bar, which marks the part of the text that is visible.
+
+        The bar measures in characters, because the rows of a long text are not counted.
+        """
         chars = self.source.size
         height = self.size.height
         visible_end = self.lines[-1].end if len(self.lines) >= height else chars
@@ -311,14 +265,17 @@ class TextView(View, LongTextView, can_focus=True):
         return super().check_action(action, parameters)
 
     def action_ask(self) -> None:
-        self.ask("about this text", "", self._ask, "ask:")
+        """Let the user type a question about this text."""
+        self.open_line("about this text", "", self._post_question, "ask:")
 
-    def _ask(self, question: str) -> None:
+    def _post_question(self, question: str) -> None:
+        """Let the screen ask the model about this text."""
         if question.strip():
             self.post_message(self.QuestionAsked(question.strip()))
 
     def action_search(self) -> None:
-        self.ask("a text", self.search_text, self.search, "search:")
+        """Let the user type a text to search for."""
+        self.open_line("a text", self.search_text, self.search, "search:")
 
     def find(self, search_text: str, start: int, *, backwards: bool) -> TextSpan | None:
         if isinstance(self.source, KernelText):
@@ -327,7 +284,7 @@ class TextView(View, LongTextView, can_focus=True):
 
 
 def make_repr_view(subject: Subject) -> TextView:
-    """Return a view of an object's repr, which its own code makes."""
+    """Return a view of an object's repr. The object's own code makes it at each reload, in the kernel."""
 
     def load() -> TextSource:
         text, is_cut = subject.client.representation(subject.path)
@@ -336,43 +293,3 @@ def make_repr_view(subject: Subject) -> TextView:
         return LocalText(text)
 
     return TextView(subject, load=load)
-
-
-class SourceView(View, Vertical):
-    """Shows the signature and docstring above the source."""
-
-    def compose(self) -> ComposeResult:
-        yield Static(classes="source-head", markup=False)
-        yield TextView(self.subject, LocalText(""))
-
-    def on_mount(self) -> None:
-        self.reload()
-
-    def take_focus(self) -> None:
-        self.query_one(TextView).focus()
-
-    def reload(self) -> None:
-        read = partial(self.subject.client.source, self.subject.path)
-        self.fetcher.ask("source", read, self._show, self.fail)
-
-    def _show(self, source: SourceCode) -> None:
-        """Show the signature and the docstring above the source."""
-        doc = plain(source.doc).strip()
-        parts = []
-        if source.signature:
-            parts.append(Content.styled(plain(source.signature), "bold"))
-        if source.where:
-            parts.append(Content.styled(plain(source.where), "$muted"))
-        # Without source, the docstring is the text below.
-        if source.source and doc:
-            doc_lines = doc.splitlines()
-            visible_lines = ["", *doc_lines[:MAX_DOC_LINES]]
-            if len(doc_lines) > MAX_DOC_LINES:
-                visible_lines.append("…")
-            parts.append(Content("\n".join(visible_lines)))
-        self.query_one(".source-head", Static).update(Content("\n").join(parts))
-        text = self.query_one(TextView)
-        if source.source:
-            text.show(LocalText(source.source, source.line), "python")
-        else:
-            text.show(LocalText(doc or "No source was found, and there is no docstring."))

@@ -311,7 +311,7 @@ class TreeView(View, RowsView, can_focus=True):
 
         fetch = partial(self._page_fetcher(), branch, page_number)
         show = partial(self._set_page, branch, page_number)
-        self.fetcher.ask(f"{id(branch)} {page_number}", fetch, show, fail)
+        self.fetcher.run(f"{id(branch)} {page_number}", fetch, show, fail)
 
     def _page_fetcher(self) -> FetchPage:
         client = self.subject.client
@@ -375,7 +375,7 @@ class TreeView(View, RowsView, can_focus=True):
             self._query = query
             self._find(self.cursor, 1)
 
-        self.ask("names, types and values", self._query, search, "search:")
+        self.open_line("names, types and values", self._query, search, "search:")
 
     def action_find(self, step: int) -> None:
         self._find(self.cursor + step, step)
@@ -384,7 +384,7 @@ class TreeView(View, RowsView, can_focus=True):
         if self._query:
             root = self._tree.root.without_pages()
             find = partial(find_line, root, self._query, start, step, self._page_fetcher())
-            self.fetcher.ask("search", find, self.go_to, super().fail)
+            self.fetcher.run("search", find, self.go_to, super().fail)
 
     def action_unfold(self) -> None:
         line = self._line
@@ -428,4 +428,4 @@ class TreeView(View, RowsView, can_focus=True):
             self.refresh_view()
 
         evaluate = partial(self.subject.client.evaluate, branch.path, child.label)
-        self.fetcher.ask("property", evaluate, show, self.fail)
+        self.fetcher.run("property", evaluate, show, self.fail)

@@ -78,7 +78,7 @@ class BlockCache:
         self._drawing = True
         store = partial(self._store, picture)
         draw = partial(draw_blocks, picture)
-        self._fetcher.ask("half blocks", draw, store, lambda _: store([]))
+        self._fetcher.run("half blocks", draw, store, lambda _: store([]))
 
     def _store(self, picture: SizedPicture, rows: list[Strip]) -> None:
         self._drawing = False

@@ -319,7 +319,7 @@ class LongTextView(Widget, can_focus=True):
         except PartMissing as missing:
             self._pending_work.append(work)
             add_part = partial(self._add_part, missing.add)
-            self.fetcher.ask("text", missing.fetch, add_part, self._fail_to_load)
+            self.fetcher.run("text", missing.fetch, add_part, self._fail_to_load)
 
     def _add_part(self, add: Callable[[Any], None], part: Any) -> None:
         add(part)
@@ -411,7 +411,7 @@ class LongTextView(Widget, can_focus=True):
             start = hit_start if backwards else hit_end
         if self.search_text:
             find = partial(self.find, self.search_text, start, backwards=backwards)
-            self.fetcher.ask("find", find, self._set_hit, self.fail)
+            self.fetcher.run("find", find, self._set_hit, self.fail)
 
     def fail(self, sentence: str) -> None:
         self.app.notify(sentence)

@@ -55,7 +55,7 @@ class CheckScreen(ListScreen[None, "Comparison"]):
 
     def on_mount(self) -> None:
         self.set_interval(PROGRESS_INTERVAL_S, self._show_progress)
-        self._fetcher.ask("check", self._work, self._show_report, self._fail)
+        self._fetcher.run("check", self._work, self._show_report, self._fail)
 
     def on_unmount(self) -> None:
         """Wait for the check's end, so that the program leaves nothing behind."""

@@ -192,7 +192,7 @@ class FramesScreen(OutputScreen):
         self._variables.show(self._variables_subject())
         show_problem = partial(self._show_code, FrameCode("", None))
         read = partial(read_code, frame, self._codes)
-        self.fetcher.ask("code", read, self._show_code, show_problem)
+        self.fetcher.run("code", read, self._show_code, show_problem)
 
     def _show_code(self, code: FrameCode, problem: str = "") -> None:
         """Show the source of the chosen frame. problem: why there is none, as a sentence."""

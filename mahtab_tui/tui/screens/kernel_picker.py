@@ -33,7 +33,7 @@ class KernelPicker(ListScreen[KernelChoice | None, KernelChoice]):
     def on_mount(self) -> None:
         self.show_count("looking…")
         find = partial(other_kernels, self._info, self._recent)
-        Fetcher(self).ask("kernels", find, self._show, self._show_problem)
+        Fetcher(self).run("kernels", find, self._show, self._show_problem)
 
     def _show(self, choices: Iterable[KernelChoice]) -> None:
         current = self._current

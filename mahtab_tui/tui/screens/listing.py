@@ -276,7 +276,7 @@ class SearchScreen(ListScreen[ScreenResultType, Row], Generic[ScreenResultType, 
             self.show_count("")
             self.show_status(sentence)
 
-        self.fetcher.ask("rows", partial(self.search, self.typed), show, fail, pause=pause)
+        self.fetcher.run("rows", partial(self.search, self.typed), show, fail, pause=pause)
 
     def find_rows(self, typed: str) -> Sequence[Row]:
         return self.hits

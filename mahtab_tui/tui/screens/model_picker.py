@@ -57,7 +57,7 @@ class ModelPicker(ListScreen[str | None, ModelChoice]):
     def on_mount(self) -> None:
         self.show_count("looking…")
         find = partial(offered_models, self._configured, self._used_names, self._access)
-        self._fetcher.ask("offered models", find, self._show_offered_models, self._show_problem)
+        self._fetcher.run("offered models", find, self._show_offered_models, self._show_problem)
 
     def _show_offered_models(self, models: Sequence[ModelChoice]) -> None:
         """List the models that can be offered without network access, and ask for what takes
@@ -65,13 +65,13 @@ class ModelPicker(ListScreen[str | None, ModelChoice]):
         self._models += models
         self.show_count("asking servers on this machine…")
         self.fill()
-        self._fetcher.ask(
+        self._fetcher.run(
             "server models", server_models, self._add_server_models, self._show_problem
         )
         # The model that answers can say more about itself.
         if self._current_model and self._current_model == self._session.model:
             describe_loop = self._session.agent.describe_loop
-            self._fetcher.ask(
+            self._fetcher.run(
                 "loop", describe_loop, self._add_loop_description, self._show_loop_problem
             )
 

@@ -95,7 +95,7 @@ class SavingScreen(OutputScreen):
         def save_to(typed_path: str) -> None:
             path = self._folder / os.path.expanduser(typed_path)
             write = partial(write_new_file, path, content)
-            self.fetcher.ask("save", write, report, self.viewer.fail)
+            self.fetcher.run("save", write, report, self.viewer.fail)
 
         def report(path: Path) -> None:
             self.viewer.show_status(Content(plain(f"Saved to {path}")))
@@ -154,7 +154,7 @@ class PagerScreen(SavingScreen):
     def on_mount(self) -> None:
         self.set_title(self._title_text)
         self.viewer.show_status(Content.styled("…", "$muted"))
-        self.fetcher.ask("output", self._read_output, self._show, self.viewer.fail)
+        self.fetcher.run("output", self._read_output, self._show, self.viewer.fail)
 
     def _read_output(self) -> CountedText:
         """Return the text as it is shown. Called on a thread. Raises `KernelError` and `StoreError`."""

@@ -38,7 +38,7 @@ class ReportScreen(TextDialog):
             self.text.update(Content.styled(one_line(sentence), "$bad"))
 
         report = partial(self.report, self.text.size.width)
-        Fetcher(self).ask("report", report, self.text.update, fail)
+        Fetcher(self).run("report", report, self.text.update, fail)
 
 
 class UsageScreen(ReportScreen):

@@ -228,7 +228,7 @@ class RewindPreviewScreen(Dialog[bool]):
         self._rewind.disabled = True
         self._preview = None
         preview = partial(self._session.rewinding.preview, self._point, self._scope)
-        self._fetcher.ask("rewind", preview, self._show, self._fail)
+        self._fetcher.run("rewind", preview, self._show, self._fail)
 
     def _show(self, preview: RewindPreview) -> None:
         if self._is_first_preview:
@@ -293,7 +293,7 @@ class RewindPreviewScreen(Dialog[bool]):
             self._set_going_back(True)
             self._changes.update("Going back …")
             rewind = partial(self._session.rewinding.rewind, preview)
-            self._fetcher.ask("rewind", rewind, lambda _: self._finish(), self._fail)
+            self._fetcher.run("rewind", rewind, lambda _: self._finish(), self._fail)
 
     def action_leave(self) -> None:
         """Close, unless it is too late for leaving everything as it is."""

@@ -220,7 +220,7 @@ class SessionsScreen(SearchScreen[str | None, SessionHit, ListResult]):
         if self._previewed != (session.id, row.record):
             self._previewed = (session.id, row.record)
             read = partial(preview_records, self._database, session.id, row.record)
-            self.fetcher.ask(
+            self.fetcher.run(
                 "preview", read, self._preview.show, self.show_status, pause=SEARCH_DELAY_S
             )
 

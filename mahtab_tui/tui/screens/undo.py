@@ -39,7 +39,7 @@ class UndoScreen(Confirm):
             self._preview(self._cells)
         else:
             # On a thread, because a busy kernel answers late.
-            self._fetcher.ask("undo", self._find_cells, self._preview, self._nothing_to_undo)
+            self._fetcher.run("undo", self._find_cells, self._preview, self._nothing_to_undo)
 
     def _find_cells(self) -> Sequence[int]:
         undo = self._session.undo
@@ -53,7 +53,7 @@ class UndoScreen(Confirm):
         self._cells = cells
         self.query_one("#question", Static).update(undo_question(cells))
         preview = partial(self._session.kernel.preview_undo, cells[0])
-        self._fetcher.ask("undo", preview, self._ready, self._failed)
+        self._fetcher.run("undo", preview, self._ready, self._failed)
 
     def _ready(self, restoration: Restoration) -> None:
         lines = change_lines(restoration.changes, restoration.not_restored, restoration.files)
@@ -72,4 +72,4 @@ class UndoScreen(Confirm):
             self._yes.disabled = True
             self._changes.update("Undoing …")
             undo = partial(self._session.undo.undo, self._cells[0])
-            self._fetcher.ask("undo", undo, lambda result: self.action_leave(), self._failed)
+            self._fetcher.run("undo", undo, lambda result: self.action_leave(), self._failed)

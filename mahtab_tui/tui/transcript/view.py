@@ -171,7 +171,7 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
 
         self._waits_to_draw = True
         draw = partial(output.draw_display, display)
-        self._fetcher.ask("display", draw, show, lambda _: show(None))
+        self._fetcher.run("display", draw, show, lambda _: show(None))
 
     def _picture_space(self) -> PictureSpace:
         """Return what pictures may fill; a terminal with graphics draws figures as they are."""
