@@ -1,4 +1,13 @@
-"""Tells the model and agents which results no longer hold, because variables have changed since."""
+"""Tells the model and agents which results no longer hold, because variables have changed since.
+
+    In 1: df = load()
+    In 2: df.price.mean()
+    In 3: df = df.dropna()
+
+After In 3, In 2 is stale: it has used a value of `df` that has changed since, its input, and what it has
+printed no longer holds. The model is told "In 2 uses `df` from In 1, changed by In 3", once. If In 3 is
+undone, In 2 holds again, which the model is told, too.
+"""
 
 from __future__ import annotations
 
@@ -26,6 +35,7 @@ _MAX_GROUPS = 5
 """At most this many groups of cells are described at once. The cells of other groups are counted,
 and described later."""
 _WORD = re.compile(r"\w+")
+"""A word of a question that may be the name of a variable."""
 
 
 class StaleCell(NamedTuple):
@@ -34,7 +44,7 @@ class StaleCell(NamedTuple):
     number: int
     code: str
     reason: str
-    """Such as ``uses `df` from In 4, changed by In 9``."""
+    """Why they no longer hold, such as ``uses `df` from In 4, changed by In 9``."""
 
 
 class _StaleGroup(NamedTuple):
@@ -45,6 +55,7 @@ class _StaleGroup(NamedTuple):
     """The numbers of the cells, in ascending order."""
 
     def __str__(self) -> str:
+        """Return the line for the model, such as ``In 2 uses `df` from In 1, changed by In 3``."""
         verb = "uses" if len(self.cells) == 1 else "use"
         return f"In {format_cell_ranges(self.cells)} {describe_stale(self.inputs, verb)}"
 
@@ -63,16 +74,16 @@ class StaleOutputs(RecordHandler):
     def __init__(self, past: Iterable[Record] = ()) -> None:
         super().__init__()
         self._staleness = Staleness()
-        self._turns: dict[int, int] = {}
-        """The turn of the question for which the model has run a cell, by the cell."""
+        self._turn_by_cell: dict[int, int] = {}
+        """The turn of the question for which the model has run a cell. The user's cells have none."""
         self._stale_cells: set[int] = set()
         """The cells whose results are stale, and which have not run again."""
         self._told_inputs: defaultdict[int, set[VariableVersion]] = defaultdict(set)
-        """The changed inputs that the model was told about, by the cell."""
+        """The changed inputs of each cell that the model was told about."""
         self._doubted_cells: set[int] = set()
-        """The cells that the model was told about, and not yet that they hold again."""
+        """The cells that the model was told about as stale, and not yet as holding again."""
         self._past: Iterable[Record] = past
-        """Records that are not followed yet."""
+        """The records of the resumed session that are not followed yet."""
 
     def catch_up(self) -> None:
         """Follow the cells of the resumed session, which the other methods do first.
@@ -83,12 +94,13 @@ class StaleOutputs(RecordHandler):
             self._follow_past()
 
     def fold(self, record: Record) -> None:
+        """Follow a record of the session as it goes on."""
         with self._locked():
             self._follow_past()
             self._follow(record)
 
     def tell(self, question: str = "", hidden: HiddenEntries | None = None) -> str:
-        """Describe stale cells that the model has not been told about.
+        """Describe stale cells that the model has not been told about, and note that it knows them now.
 
         Args:
             question: The cells that this question asks about come first.
@@ -111,8 +123,12 @@ class StaleOutputs(RecordHandler):
         return "\n".join(lines)
 
     def tell_holding(self, hidden: HiddenEntries | None = None) -> str:
-        """Name the cells that hold again since the model was told that they may not. hidden: as for
-        `tell`, which comes first.
+        """Name the cells that hold again after the model was told that they do not, once.
+
+        Call this after `tell`.
+
+        Args:
+            hidden: Entries that the model does not get; None if it gets all.
 
         Returns:
             Such as ``In 2, 4 and 5``; empty if there are none.
@@ -171,29 +187,34 @@ class StaleOutputs(RecordHandler):
             self.release()
 
     def _follow_past(self) -> None:
+        """Follow the records of the resumed session, if this was not done yet."""
         past = self._past
         self._past = ()
         for record in past:
             self._follow(record)
 
     def _follow(self, record: Record) -> None:
+        """Note what a record says about cells and variables."""
         match record:
             case ReplIn(cell=int(cell), text=code):
                 if record.turn is not None:
-                    self._turns[cell] = record.turn
+                    self._turn_by_cell[cell] = record.turn
                 self._note_staleness(self._staleness.start(cell, code))
             case Namespace():
                 self._note_staleness(self._staleness.fold(record))
             case Replace():
-                # The model may no longer have what it was told.
+                # What was removed may include what the model was told.
                 self._told_inputs.clear()
                 self._doubted_cells.clear()
             case Undo(cells=cells, undone=undone):
                 self._note_staleness(self._staleness.undo(cells, undone=undone))
 
     def _note_staleness(self, cells: Iterable[int]) -> None:
-        """Note which of the cells are stale now, and that the model must be told again about inputs
-        that were as before in between."""
+        """Note which of some cells are stale now.
+
+        An input that is as before again is forgotten as told, so that the model is told again if it
+        changes once more.
+        """
         for cell in cells:
             has_run_again = self._staleness.rerun_of(cell) is not None
             inputs = () if has_run_again else self._staleness.inputs_of(cell)
@@ -274,10 +295,10 @@ class StaleOutputs(RecordHandler):
 
     def _changed_in_turn_of(self, cell: int, stale_input: StaleInput) -> bool:
         """Return whether the model has run a cell, and changed the cell's input, for one question."""
-        turn = self._turns.get(cell)
+        turn = self._turn_by_cell.get(cell)
         if turn is None or stale_input.changed_by is None:
             return False
-        return self._turns.get(stale_input.changed_by) == turn
+        return self._turn_by_cell.get(stale_input.changed_by) == turn
 
     def _choose_groups(self, groups: list[_StaleGroup], question: str) -> list[_StaleGroup]:
         """Return the groups to describe, in the order of their cells. If they are too many, the
