@@ -31,9 +31,9 @@ NARROW_HEADER_WIDTH = 100
 HELP_ID = "help"
 """The id of the command whose key is always shown."""
 TRANSCRIPT_TAB_TEXT = "transcript    "
-
+"""The first tab of a narrow screen, with the blanks that a click may also hit."""
 TIME_INTERVAL_S = 0.1
-"""Seconds between two drawings of the header while a time goes on."""
+"""The header is drawn again after this many seconds while it shows a time that goes on."""
 WINDOW_WARNING_SHARE = 0.8
 """The header warns when at least this share of the model's window is used."""
 
@@ -50,10 +50,12 @@ _APPROVAL_TEXTS = {
     "auto": "auto-run",
     "plan": "plans only",
 }
+"""How each approval mode is shown."""
 
 
 def short_number(number: float) -> str:
-    """Format ``980``, ``12.4k``, ``3.1M``."""
+    """Return a number in few characters: ``980``, ``12.4k`` or ``3.1M``."""
+    # From here on, thousands would be rounded to "1000.0k".
     if number >= 999_950:
         return f"{number / 1e6:,.1f}M"
     if number >= 1_000:
@@ -70,7 +72,12 @@ def environment_name(executable: str) -> str:
 
 
 def _shorten(names: Sequence[Content], excess_cells: int) -> list[Content]:
-    """Shorten the longest names, so that approval and costs stay visible."""
+    """Shorten the longest names, so that approval and costs stay visible.
+
+    Args:
+        names: The names of the session and of the model, or only that of the model.
+        excess_cells: How many cells are missing.
+    """
     widths = [name.cell_length for name in names]
     available_cells = max(0, sum(widths) - excess_cells)
     # If shortening the longest one is enough, the others keep their widths.
@@ -80,7 +87,7 @@ def _shorten(names: Sequence[Content], excess_cells: int) -> list[Content]:
 
 
 class HeaderFolds(NamedTuple):
-    """What the header knows from records, besides its own fields."""
+    """What the header learns from records by the folds of the transcript."""
 
     activities: Activities
     pending: PendingRequests
@@ -91,11 +98,14 @@ class HeaderActivity(NamedTuple):
 
     text: str
     since: float | None
-    """When it began, in seconds since the epoch, if its time is shown."""
+    """When it began, in seconds since the epoch; None if no time is shown."""
 
 
 class HeaderBar(Widget):
-    """Shows the model, approval, costs, and what the kernel and the model do."""
+    """Shows the model, approval, costs, and what the kernel and the model do.
+
+    Records are its only source: `fold` takes them, and a field that has changed draws the header again.
+    """
 
     session_name: reactive[str] = reactive("")
     model: reactive[str] = reactive("")
@@ -113,14 +123,20 @@ class HeaderBar(Widget):
     kernel: reactive[KernelRecord | None] = reactive(None, always_update=True)
 
     def __init__(self, langsmith: str = "", *, id: str | None = None) -> None:
-        """langsmith: the environment variable that sends everything to LangSmith; empty if none is
-        set."""
+        """
+        Args:
+            langsmith: The environment variable that sends everything to LangSmith; empty if none is
+                set.
+            id: The id of the widget.
+        """
         super().__init__(id=id)
         self._langsmith = langsmith
         self._busy_since = 0.0
         """When the kernel began what it does, in seconds since the epoch."""
         self._created = time.time()
         self._folds: HeaderFolds | None = None
+        """None before the first records, because importing the folds takes time that the first
+        picture would wait for."""
 
     def fold(self, records: Sequence[Record]) -> None:
         """Take records, and draw the header again if something in it has changed."""
@@ -227,6 +243,7 @@ class HeaderBar(Widget):
         if self.tokens and not is_narrow:
             usage.append(f"{short_number(self.tokens)} tok")
         if self.cost is not None:
+            # A plus says that calls without a price come on top.
             is_incomplete = self.unpriced and self.cost
             usage.append(f"${self.cost:,.2f}{'+' if is_incomplete else ''}")
         if usage:
@@ -278,7 +295,9 @@ class FooterKey(NamedTuple):
     description: str
     """What it does, in a word or two."""
     enabled: bool
+    """Whether it does something now. Otherwise it is drawn dim."""
     is_help: bool
+    """Whether it opens the help. This key is never left out."""
 
     @property
     def texts(self) -> tuple[str, str]:
@@ -292,8 +311,10 @@ class FooterKey(NamedTuple):
 
 
 class KeyLine(Widget):
-    """Shows the keys that do something now, like Textual's `Footer`, which creates a widget per key
-    again and again."""
+    """Shows the keys that do something now, and does what a clicked one does.
+
+    Textual's `Footer` shows the same, but creates a widget for each key at each change.
+    """
 
     ALLOW_SELECT = False
     COMPONENT_CLASSES: ClassVar[set[str]] = {"key-line--key", "key-line--description"}
@@ -328,11 +349,11 @@ class KeyLine(Widget):
         self.screen.bindings_updated_signal.subscribe(self, self._find_keys)
 
     def _find_keys(self, screen: Screen[object]) -> None:
-        """Find the keys that do something now, and draw them if they are others."""
-        # While the terminal is in the background, no widget has the focus; it comes back.
+        """Find the keys of the focused widget and those around it, and draw them if they are others."""
+        # While the terminal is in the background, no widget has the focus. The keys stay as they were.
         if not self.app.app_focus:
             return
-        # Of several keys of an action, the first is shown.
+        # If an action has several keys, the first is shown.
         first_by_action: dict[str, ActiveBinding] = {}
         for active in screen.active_bindings.values():
             if active.binding.show:
@@ -353,7 +374,7 @@ class KeyLine(Widget):
     def _fitting_keys(self) -> list[FooterKey]:
         """The keys that fit, from the left, and the key for help, which tells about the others."""
         keys = list(self.keys)
-        # The blank behind the last one may be cut off.
+        # The last key ends with a blank, which may be cut off.
         excess_cells = sum(key.width for key in keys) - 1 - self.size.width
         for key in reversed(self.keys):
             if excess_cells > 0 and not key.is_help:
@@ -434,11 +455,19 @@ class Splitter(Widget):
 
         splitter: Splitter
         x: int
+        """The column of the screen, from 0."""
         y: int
+        """The row of the screen, from 0."""
 
     def __init__(
         self, direction: Literal["vertical", "horizontal"], *, id: str | None = None
     ) -> None:
+        """
+        Args:
+            direction: The direction of its line, which parts what is left and right of it, or above
+                and below.
+            id: The id of the widget.
+        """
         super().__init__(id=id, classes=f"-{direction}")
         self._line = "│" if direction == "vertical" else "─"
 
