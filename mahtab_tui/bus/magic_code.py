@@ -227,23 +227,27 @@ def _read_magic(call: ast.Call) -> _MagicText:
     first_line, _line_break, body = text.partition("\n")
     if name == "capture":
         return _MagicText(code=body)
-    # The words of %%script name the program.
-    programs = {name, *map(basename, _QUOTE.sub("", first_line).split())}
     is_script = name == "script"
+    # The words of %%script name the program; those of other commands are only its text.
+    words = _QUOTE.sub("", first_line).split() if is_script else [name]
+    programs = set(map(basename, words))
     runs_python = name in _PYTHON_MAGICS or (
         is_script and any(program.startswith(_PYTHON_PROGRAMS) for program in programs)
     )
     runs_program = is_script or runs_python or name in SHELLS
+    # Only if Python is what starts, and no shell is named, the body surely holds no commands.
+    holds_commands = not (runs_python and _names_python(words[0]) and programs.isdisjoint(SHELLS))
+    program_input = f"\n{body}" if holds_commands else ""
     command = ""
     if runs_program and _COMMAND_OPTION.search(first_line):
         program = "" if is_script else f"{name} "
-        command = f"{program}{first_line}\n{body}"
+        command = f"{program}{first_line}{program_input}"
     elif not programs.isdisjoint(SHELLS - READ_SHELLS):
         command = f"{first_line if is_script else name}\n{body}"
     elif is_script and _VARIABLE.search(first_line):
         # The program may be a shell.
-        command = f"{first_line}\n{body}"
-    elif is_script and not programs.isdisjoint(READ_SHELLS):
+        command = f"{first_line}{program_input}"
+    elif not programs.isdisjoint(READ_SHELLS):
         command = body
     if runs_python:
         # Not every option with a `c` is followed by code, instead of which the body runs.
@@ -256,11 +260,14 @@ def _read_magic(call: ast.Call) -> _MagicText:
         return _MagicText(command=f"{name} {first_line}")
     if name == _CAPTURE_MAGIC:
         return _MagicText(command=first_line.partition("=")[2])
-    if not programs.isdisjoint(READ_SHELLS):
-        return _MagicText(command=body)
-    if name in TEXT_MAGICS or name in _HELP_MAGICS or name == _SEARCH_MAGIC:
+    if runs_program or name in TEXT_MAGICS or name in _HELP_MAGICS or name == _SEARCH_MAGIC:
         return _MagicText()
     return _MagicText(unread=f"it is not known what %{name[:MAX_NAME_CHARS]} runs")
+
+
+def _names_python(word: str) -> bool:
+    """Return whether a word of a command surely names a program that runs Python."""
+    return basename(word).startswith(_PYTHON_PROGRAMS) and not _VARIABLE.search(word)
 
 
 def _magic_words(call: ast.Call) -> tuple[str, str]:

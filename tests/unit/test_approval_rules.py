@@ -313,6 +313,8 @@ HIDDEN_CALLS = {
     "match os.system('x'): print": "ask",
     "%alias_magic t time": "ask",
     "%%t\nos.system('x')": "ask",
+    "%%t sh\nos.system('x')": "ask",
+    "%t bash": "ask",
     "x = %t os.system('x')": "ask",
     "%rerun 3": "ask",
     "%macro m 1-3": "ask",

@@ -13,7 +13,11 @@ from pathlib import Path
 import pytest
 
 from mahtab_tui.session import protected_names
-from mahtab_tui.session.protected_names import protected_candidates, unreadable_command_part
+from mahtab_tui.session.protected_names import (
+    protected_candidates,
+    shell_commands,
+    unreadable_command_part,
+)
 from mahtab_tui.worker.cells.attribution import CellAttribution
 from mahtab_tui.worker.guard import protected_commands, protected_places
 from mahtab_tui.worker.guard.protected import EVENTS, ProtectedFiles
@@ -117,6 +121,12 @@ MAY_CHANGE = [
     "get_ipython().run_cell_magic('writefile', '-a AGENTS.md', 'x')",
     "get_ipython().run_cell_magic('perl', '', 'open(F, \">AGENTS.md\")')",
     "get_ipython().magic('%cp a AGENTS.md')",
+    "%rm AGENTS.md fish",
+    "%mv AGENTS.md ~/nu",
+    "get_ipython().run_line_magic('rm', 'AGENTS.md nu')",
+    "%sx zsh -c 'rm AGENTS.md'",
+    "%sx rm AGENTS.md; echo zsh",
+    "%system fish -c 'rm AGENTS.md'",
     "get_ipython().run_cell('!cp a AGENTS.md')",
     "exec(\"open('AGENTS.md', 'w')\")",
     "exec('exec(\"open(\\'AGENTS.md\\', \\'w\\')\")')",
@@ -349,6 +359,19 @@ UNREADABLE = {
     "!ls\ntext = 'a! rm $x'": "",
     "%%script perl\nrm $x": "",
     "%%writefile notes.md\nrm $x": "",
+    "%%writefile nu\nrm $x": "",
+    "%%html fish\nrm $x": "",
+    "%%python zsh\nx = '$x'": "",
+    "%cd fish": "",
+    "%rm a ~/fish": "fish",
+    "%pip install fish": "fish",
+    # Python reads what follows
+    "%%script python3\nx = '$y'": "",
+    "%%script python3 $FLAGS\nx = '$y'": "$FLAGS",
+    "%%script python3 -Wonce\nprint >> $y": "",
+    "%%script $shell python3\nrm A*": "$shell",
+    "%%script $shell/python3\nrm A*": "$shell/python3",
+    "%%script python3 -mpty sh\nrm $x": "$x",
     "%pip install $x": "$x",
     "%timeit -n 1 f('$x')": "",
     "os.system('rm *.csv')": "",
@@ -475,6 +498,28 @@ def test_code_that_may_change_a_protected_file_is_found(code: str) -> None:
 @pytest.mark.parametrize("code", ONLY_READS)
 def test_code_that_only_reads_a_protected_file_is_not_asked_about(code: str) -> None:
     assert not any(map(is_protected, protected_candidates(code)))
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "%%writefile nu\nrm x",
+        "%%html fish\nrm x",
+        "%%python zsh\nrm = 1",
+        "%cd fish",
+        "%run nu",
+        "%edit nu",
+        "%foo sh",
+        "%%writefile sh\nrm x",
+    ],
+)
+def test_a_magic_command_that_only_mentions_a_shell_is_no_command_of_a_shell(code: str) -> None:
+    assert shell_commands(code) == []
+
+
+def test_code_for_python_is_not_read_as_commands_of_a_shell() -> None:
+    assert shell_commands("%%script python3 $FLAGS\nrm = 1") == ["python3 $FLAGS"]
+    assert shell_commands("%%python -Wonce\nrm = 1") == ["python -Wonce"]
 
 
 @pytest.mark.parametrize(("code", "part"), UNREADABLE.items())
