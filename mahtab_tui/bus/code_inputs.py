@@ -127,8 +127,8 @@ class _CellReader(ast.NodeVisitor):
         self._call_targets: set[str] = set()
         """Names that the calls of the current statement may change."""
         self._block_sources: set[str] | None = None
-        """Names from before the cell that the statements of the current class or `try` have read;
-        None outside."""
+        """Names from before the cell that the statements of the current class, `try` or
+        `with suppress(...)` have read; None outside."""
         self._remaining_names = _MAX_NAMES_READ
         """How many names may still be looked at."""
         self._names_read_by_methods: set[str] = set()
@@ -138,7 +138,7 @@ class _CellReader(ast.NodeVisitor):
         self._exit_sources: defaultdict[ast.stmt, set[str]] = defaultdict(set)
         """Names from before the cell that decide whether a round of a loop goes on, by the loop."""
         self._exit_source_count = 0
-        """How many these are for all loops together."""
+        """The number of names in `_exit_sources`, over all loops."""
         self._exit_flows: list[Flow] = []
         """What is known at each `break` and `continue` of the innermost loop."""
         self._magic_depth = 0
@@ -492,9 +492,12 @@ class _CellReader(ast.NodeVisitor):
             self.flow = self._copy_flow(flow_at_error)
             self.visit(handler)
             flows.append(self.flow)
-        self._statement_sources = outer_sources
+        handler_sources = self._statement_sources
         self.flow = self._join(flows)
+        # It runs whether there is an error or not.
+        self._statement_sources = outer_sources
         self._visit_all(node.finalbody)
+        self._statement_sources = outer_sources | handler_sources
 
     def _visit_interruptible(self, statements: Iterable[ast.stmt]) -> tuple[Flow, set[str]]:
         """Read statements of which any may end with an error after which the cell goes on.

@@ -257,7 +257,7 @@ class Staleness:
         self._last_makers: dict[str, int] = {}
         """The cell that has changed each variable last, also of earlier kernels."""
         self._deleters: dict[str, int] = {}
-        """The cell that has deleted each variable last."""
+        """The cell that has deleted each variable last, in this kernel."""
         self._first_makers: dict[tuple[str, int], int] = {}
         """The cell that had made a variable anew before another cell changed it, by the variable
         and the cell that changed it. Left out if both are the same cell."""
@@ -457,9 +457,13 @@ class Staleness:
         return self._stale_runs_before([cell])
 
     def undo(self, cells: Iterable[int], *, undone: bool) -> set[int]:
-        """Note that cells were undone, or redone. Return the stale cells that these had run again.
+        """Note that cells were undone, or redone.
 
-        Variables change by records of their own.
+        Variables change by records of their own, except those that the cells had made again with
+        equal values.
+
+        Returns:
+            The cells whose staleness, or its description, may have changed.
         """
         if undone:
             self.undone_cells.update(cells)
@@ -474,7 +478,12 @@ class Staleness:
         for cell in reversed(cells) if undone else cells:
             for name in self._names_made_equal.get(cell, ()):
                 maker_before = self._equal_before[name, cell]
-                old_maker, new_maker = (cell, maker_before) if undone else (maker_before, cell)
+                if undone:
+                    old_maker = cell
+                    new_maker = maker_before
+                else:
+                    old_maker = maker_before
+                    new_maker = cell
                 if makers.get(name, self._makers.get(name)) == old_maker:
                     makers[name] = new_maker
         return self._set_makers(makers)
@@ -695,6 +704,7 @@ class Staleness:
 
     def _restart(self, changes: Iterable[Change]) -> set[int]:
         """Note that a new kernel has only these variables, which no cell has made."""
+        self._deleters.clear()
         makers: dict[str, int | None] = dict.fromkeys(self._makers)
         makers |= {change.name: 0 for change in changes}
         return self._set_makers(makers)
@@ -781,14 +791,23 @@ class Staleness:
         if changed_by is None and now_made_by is not None and now_made_by > cell:
             # What an undo has brought back was made since the cell ran.
             changed_by = now_made_by
-        deleter = self._deleters.get(name, 0)
-        if now_made_by is None and deleter > cell and deleter not in self.undone_cells:
-            # What a redo has deleted again.
-            changed_by = changed_by or deleter
+        if changed_by is None and now_made_by is None:
+            changed_by = self._deleter_since(name, cell)
         stale_before = use.stale.get(name)
         if stale_before is not None and self._is_still_first(stale_before, changed_by, now_made_by):
             return stale_before
         return StaleInput(name, use.made_by[name], changed_by, now_made_by)
+
+    def _deleter_since(self, name: str, cell: int) -> int | None:
+        """Return the cell because of which a variable does not exist, after an undo or a redo: the last
+        one that has deleted it, if that was after another cell and it was not made since; otherwise
+        None."""
+        deleter = self._deleters.get(name, 0)
+        if deleter <= cell or deleter in self.undone_cells:
+            return None
+        last_maker = self._last_makers.get(name, 0)
+        was_made_since = last_maker > deleter and last_maker not in self.undone_cells
+        return None if was_made_since else deleter
 
     def _is_still_first(
         self, stale_before: StaleInput, changed_by: int | None, now_made_by: int | None

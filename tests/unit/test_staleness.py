@@ -218,6 +218,7 @@ def test_sources_of_a_value_are_the_names_that_reach_it(code: str, name: str, so
         ("class data: pass\ndata = k\nm = data.load(X)", "data", "X k"),
         ("m = issubclass(data, X)", "data", None),
         ("m = isinstance(fill(data), X)", "data", "isinstance fill data X"),
+        ("try: a = f()\nexcept find(data): pass", "data", "f find data"),
         ("try: import data\nexcept ImportError: data = None\nm = data.load(X)", "data", None),
         (
             "try: import data\nexcept ImportError: data = k\nm = data.load(X)",
@@ -243,6 +244,22 @@ def test_sources_of_calls_are_the_names_in_their_statements(
 def test_names_that_a_function_binds_are_mentioned_wherever_it_is_used() -> None:
     inputs = find_inputs("def bind(v): global y; y = v\nbind(1)\nbind(k)")
     assert "k" in inputs.mention_sources["y"]
+
+
+@pytest.mark.parametrize(
+    ("code", "name", "sources"),
+    [
+        ("try: a = f()\nexcept E: b = g()", "E", "f E"),
+        ("try: a = f()\nexcept (E := h): b = g()", "h", "f h"),
+        ("try: a = f()\nexcept E: pass\nexcept errors[k]: pass", "errors", "f E errors k"),
+        ("try: a = f()\nexcept E: b = g()\nfinally: c = k", "k", "k"),
+        ("try: a = f()\nexcept E: b = g()\nc = k", "k", "k"),
+    ],
+)
+def test_sources_of_a_mention_are_the_names_that_reach_its_statement(
+    code: str, name: str, sources: str
+) -> None:
+    assert find_inputs(code).mention_sources[name] == set(sources.split())
 
 
 def test_code_that_takes_quadratic_time_is_not_read() -> None:
@@ -528,6 +545,44 @@ def test_redo_names_the_cell_that_deletes_again(story: Story) -> None:
     story.fold(records.Undo("redone", cells=(3,), undone=False))
     story.fold(records.Namespace(cell=0, changes=described({"x": "deleted"}), restored=True))
     assert story.stale == {2: "uses `x` from In 1, deleted by In 3"}
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        records.Namespace(cell=0, fresh=True),
+        records.Namespace(cell=0, changes=described({"y": "absent"})),
+        records.Namespace(cell=0, changes=described({"y": "deleted"}), restored=True),
+    ],
+)
+def test_variable_that_was_made_again_after_its_deletion_is_not_lost_by_that(
+    story: Story, loss: Record
+) -> None:
+    story.cell("y = 1", {"y": "added"}, value_numbers={"y": 7})
+    story.cell("print(y)")
+    story.cell("del y", {"y": "deleted"})
+    story.cell("y = 1", {"y": "added"}, value_numbers={"y": 7})
+    assert story.stale == {}
+    story.fold(loss)
+    assert story.stale[4] == "uses `y` from In 3, which is gone"
+
+
+def test_variable_that_a_kernel_does_not_have_was_not_deleted_by_a_cell_of_an_earlier_one(
+    story: Story,
+) -> None:
+    story.cell("del x", {"x": "deleted"})
+    story.fold(records.Namespace(cell=0, fresh=True, changes=described({"x": "added"})))
+    story.fold(records.Namespace(cell=0, fresh=True))
+    assert story.stale == {2: "uses `x` from In 1, which is gone"}
+
+
+def test_undo_names_the_deletion_before_the_cell_that_made_an_equal_value(story: Story) -> None:
+    story.cell("y = 1", {"y": "added"}, value_numbers={"y": 7})
+    story.cell("print(y)")
+    story.cell("del y", {"y": "deleted"})
+    story.cell("y = 1", {"y": "added"}, value_numbers={"y": 7})
+    story.undo(6, y=0)
+    assert story.stale == {4: "uses `y` from In 3, deleted by In 5"}
 
 
 def test_redo_names_the_cell_that_made_an_equal_value_again(story: Story) -> None:
