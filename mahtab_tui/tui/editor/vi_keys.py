@@ -48,9 +48,11 @@ _DIGITS = frozenset("0123456789")
 _MAX_COUNT_DIGITS = 5
 """More digits of a count are ignored."""
 _REPEAT = "."
+"""The command that repeats the last change."""
 _REGISTER = '"'
+"""The prefix before the name of a register."""
 _NO_REGISTER = "_"
-"""What goes into this register is gone."""
+"""The name of the register that keeps nothing."""
 _PREFIXES = frozenset("\"q@m'`")
 """Keys that are followed by the name of a register or mark. Macros (q, @) would lack what is typed in
 insert mode, and marks (m, ', `) would have to move with the text, so they do nothing."""
@@ -61,11 +63,13 @@ _INSERT_COMMANDS = frozenset("iIaAoO")
 _ARGUMENT_COMMANDS = frozenset("fFtTr")
 """Commands that are followed by a character."""
 _PASTES = frozenset("pP")
+"""Commands that insert what a register has."""
 _SEARCHES = frozenset("nN*#")
 """Commands that search as often as their count says."""
 _CHANGE = re.compile(r"[0-9]*c[0-9]*")
+"""The operator `c` with its counts, before its motion."""
 _WORD_MOTIONS = {"w": "e", "W": "E"}
-"""In Vi, `cw` leaves the blanks behind the word."""
+"""The motions that replace others after `c`: in Vi, `cw` leaves the blanks after the word, as `ce` does."""
 
 
 class ViText(NamedTuple):
@@ -83,10 +87,11 @@ class Insertion(NamedTuple):
 
     text: str
     cursor: int
+    """In characters from the start."""
 
 
 class ViKeys:
-    """The keys of all modes but insert mode."""
+    """Carries out the keys of all modes but insert mode. Main thread only."""
 
     def __init__(self) -> None:
         self._buffer = Buffer(multiline=True)
@@ -107,14 +112,17 @@ class ViKeys:
         self._command_text = ""
         """The text when the first of them was pressed."""
         self._last_change: list[tuple[str, str | None]] = []
-        """The keys of the last command that has changed the text, with what they type."""
+        """The keys of the last command that has changed the text, each by its name in Textual, with the
+        character that it types; None if it types none."""
         self._typed_keys: list[tuple[str, str | None]] = []
-        """What is in `_command`, before motions were replaced."""
+        """The same keys as in `_command`, in the form of `_last_change`, but without the replacements
+        of `_WORD_MOTIONS`."""
         self._last_insertion = ""
         """What was typed in insert mode after the last change."""
         self._insertion: Insertion | None = None
-        """Set while the insert mode lasts that a command has begun."""
+        """The text when a command began insert mode; None in other modes, and if no command began it."""
         self._registers: dict[str, ClipboardData] = {}
+        """What the registers have, by their names. The unnamed one is prompt_toolkit's clipboard."""
         self._register = ""
         """The register of the command that is being entered; empty for the unnamed one."""
         self._prefix = ""
@@ -124,6 +132,7 @@ class ViKeys:
 
     @property
     def mode(self) -> ViMode:
+        """The mode, as the screen shows it."""
         vi = self._app.vi_state
         selection = self._buffer.selection_state
         if self._app.layout.is_searching:
@@ -180,8 +189,8 @@ class ViKeys:
         return self._state()
 
     def _insert_again(self) -> None:
-        """Insert what was typed as often as the count of the command says that has begun insert
-        mode."""
+        """Insert again what was typed after a command with a count: `3i` inserts it three times, of
+        which the user has typed the first."""
         command = "".join(character or "" for _, character in self._last_change)
         count = command[:-1]
         if not (count.isdecimal() and command[-1] in _INSERT_COMMANDS):
