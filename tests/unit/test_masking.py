@@ -7,7 +7,8 @@ import html
 import itertools
 import json
 import textwrap
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 from unittest.mock import Mock
 from urllib.parse import quote, urlencode
@@ -23,6 +24,7 @@ from mahtab_tui.bus.masking import MASK, Secrets, mask_secret
 from mahtab_tui.bus.private_texts import MIN_PRIVATE_CHARS, PrivateTexts
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.bus.secret_forms import MIN_SUBSTRING_CHARS
+from mahtab_tui.bus.secret_matching import SecretSpan
 from mahtab_tui.settings.model import load_settings
 from mahtab_tui.worker.guard import private_use as module
 from mahtab_tui.worker.guard.private_use import _contained, mentioned_names, private_use
@@ -434,6 +436,44 @@ def test_every_occurrence_of_a_private_line_is_masked(line: str, before: str, af
 
 def test_private_line_is_masked_after_a_false_start() -> None:
     assert redact_private(f"it is 00{REPETITIVE_KEY}.", REPETITIVE_KEY) == f"it is {MASK}."
+
+
+def test_private_texts_stay_hidden_while_others_become_public() -> None:
+    private = PrivateTexts()
+    private.add([SENTENCE, "Jane Miller"])
+    spans_seen_meanwhile: list[SecretSpan] = []
+
+    def remaining_texts() -> Iterator[str]:
+        search = threading.Thread(
+            target=lambda: spans_seen_meanwhile.extend(private.spans(SENTENCE))
+        )
+        search.start()
+        search.join()
+        yield SENTENCE
+
+    private.replace(remaining_texts())
+    assert spans_seen_meanwhile == private.spans(SENTENCE) == [SecretSpan(0, len(SENTENCE))]
+    assert private.spans("Jane Miller") == []
+
+
+def test_private_texts_are_found_while_another_thread_adds_some() -> None:
+    """Lines of other lengths that begin in the same way come in the middle of a comparison."""
+    private = PrivateTexts()
+    private.add(["Jane Miller", "Jane Miller, Rome"])
+    added_lines = iter(["Jane Miller, Berlin", "Jane Miller, Constantinople"])
+
+    class Text(str):
+        """A text during whose comparison another thread adds a line."""
+
+        def __getitem__(self, key: Any) -> str:
+            adding = threading.Thread(target=private.add, args=([next(added_lines, "")],))
+            adding.start()
+            adding.join()
+            return super().__getitem__(key)
+
+    assert private.spans(Text("it is Jane Miller."), words=False) == [SecretSpan(6, 17)]
+    added_lines = iter(["Jane Miller, Ur", "Jane Miller, Alexandria"])
+    assert private.spans(Text("Jane Miller")) == [SecretSpan(0, 11)]
 
 
 def test_single_words_are_no_private_texts() -> None:
