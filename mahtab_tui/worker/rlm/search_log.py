@@ -20,9 +20,14 @@ _COMPRESSION_LEVEL = 1
 
 
 class Span(tuple[int, int]):
-    """Start and end in characters; `context` names what they count in, if there are several."""
+    """A part of a text that was searched: its start and end in characters, end exclusive.
+
+    It equals the pair of its start and end, so that code for pairs works; but spans of different
+    texts differ.
+    """
 
     context: str
+    """The name of the text; empty if only one text was searched."""
 
     def __new__(cls, start: int, end: int, context: str = "") -> Span:
         span = super().__new__(cls, (start, end))
@@ -36,6 +41,16 @@ class Span(tuple[int, int]):
     @property
     def end(self) -> int:
         return self[1]
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Span) and self.context != other.context:
+            return False
+        return tuple.__eq__(self, other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other  # that of tuples ignores the context
+
+    __hash__ = tuple.__hash__
 
     def __repr__(self) -> str:
         context = f", {self.context!r}" if self.context else ""
@@ -216,9 +231,12 @@ class _TreeBuilder:
 
 
 def _add_to_turn(call: SearchCall, event: Mapping[str, Any]) -> None:
-    """Note the words, the code or the output of a turn."""
+    """Note the words, the code or the output of a turn. Events without a number of a turn, which
+    counts from 1, are left out."""
     attributes = event["attrs"]
     number = attributes.get("turn") or 0
+    if number < 1:
+        return
     while len(call.turns) < number:
         call.turns.append(CallTurn())
     turn = call.turns[number - 1]
