@@ -472,6 +472,44 @@ def test_terminal_programs_are_recognised(monkeypatch: pytest.MonkeyPatch) -> No
     assert [needs_terminal("ls"), needs_terminal("vi a")] == [False, True]
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "cd app && vim a.py",
+        "cd app;vim a.py",
+        "ls || vim a.py",
+        "(cd app; A=b vim a.py)",
+        "python3;ls",
+        "make 2>&1 && less log",
+        "/usr/bin/sudo -u bob /usr/bin/env A=b vim a.py",
+    ],
+)
+def test_programs_that_need_the_terminal_may_come_after_others(command: str) -> None:
+    assert needs_terminal(command)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git log | less",
+        "echo 1 | python3",
+        "echo select 1 |& psql && ls",
+        "ls > vim",
+        "ls 2>&1 vim",
+        "ls & echo vim",
+        "echo 'a && vim b'",
+        "&& | ;",
+        "",
+    ],
+)
+def test_programs_that_read_from_a_pipe_need_no_terminal(
+    command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("VISUAL", raising=False)
+    monkeypatch.setenv("EDITOR", "vi")
+    assert not needs_terminal(command)
+
+
 def test_an_interrupt_for_a_cell_that_has_not_begun_waits_for_it() -> None:
     interrupts = Interrupts()
     with interrupts.allowed(1):

@@ -28,15 +28,27 @@ _GIT_OPTIONS_WITH_VALUE = frozenset(
     ("-C", "-c", "--git-dir", "--work-tree", "--namespace", "--config-env")
 )
 
+_OPERATOR_CHARACTERS = frozenset("&|;()")
+"""Of these are the words that end a program's arguments, such as `&&`; redirections have others, too."""
+
 _COMMIT_MESSAGE = re.compile(r"-[a-zA-Z]*[mFC]|--(?:message|file|no-edit|fixup|reuse-message)\b")
 _TAG_MESSAGE = re.compile(r"-[a-zA-Z]*[mF]|--(?:message|file)\b")
 _ANNOTATED_TAG = re.compile(r"-[a-zA-Z]*[asu]|--(?:annotate|sign|local-user)\b")
 
 
 def needs_terminal(command: str) -> bool:
-    """Tell whether a shell command runs a program that needs the whole terminal, as far as its
-    words show."""
-    words = _skip_prefixes(_split_words(command))
+    """Return whether a shell command runs a program that needs the whole terminal.
+
+    Only the words of the command are read. Of `cd app && vim a.py; ls`, all three programs count. In a
+    pipeline, only the first does: the others read from it and not the keys, so that `git log | less`
+    prints everything. Programs in loops, aliases, functions and scripts are not seen.
+    """
+    return any(map(_program_needs_terminal, _split_programs(command)))
+
+
+def _program_needs_terminal(words: list[str]) -> bool:
+    """Return whether one program with its arguments needs the whole terminal."""
+    words = _skip_prefixes(words)
     if not words:
         return False
     program = os.path.basename(words[0])
@@ -62,11 +74,38 @@ def _split_words(command: str) -> list[str]:
         return []
 
 
+def _split_programs(command: str) -> list[list[str]]:
+    """Return the words of each program that a shell command runs, without those that read from a pipe;
+    empty if its quotes are unbalanced."""
+    lexer = late_import("shlex").shlex(command, posix=True, punctuation_chars=True)
+    lexer.whitespace_split = True
+    lexer.commenters = ""
+    try:
+        tokens: list[str] = list(lexer)
+    except ValueError:
+        return []
+
+    programs: list[list[str]] = []
+    words: list[str] = []
+    reads_pipe = False
+    for token in [*tokens, ";"]:
+        # A quoted operator cannot be told from one that the shell sees. This is rare, and one too
+        # many only means that the program has the whole terminal.
+        if not _OPERATOR_CHARACTERS.issuperset(token):
+            words.append(token)
+            continue
+        if words and not reads_pipe:
+            programs.append(words)
+        words = []
+        reads_pipe = token in ("|", "|&")
+    return programs
+
+
 def _skip_prefixes(words: list[str]) -> list[str]:
     """Return the words from the program on, without assignments, and without programs that only run
     it."""
     while words:
-        options_with_value = _PREFIXES.get(words[0])
+        options_with_value = _PREFIXES.get(os.path.basename(words[0]))
         if options_with_value is not None:
             words = _skip_options(words[1:], options_with_value)
         elif "=" in words[0]:
