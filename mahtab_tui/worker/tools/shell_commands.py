@@ -1,4 +1,8 @@
-"""Shell commands and the editor of cells: with the whole terminal, or with output that is shown."""
+"""Runs shell commands and the user's editor for cells.
+
+A program that needs the whole terminal gets it, and the screen is suspended until it ends. The output of
+all others becomes output of the cell.
+"""
 
 from __future__ import annotations
 
@@ -16,24 +20,31 @@ _FULL_SCREEN = frozenset(
 )
 """Programs that need the whole terminal."""
 _INTERPRETERS = frozenset("python bash sh zsh fish node irb".split())
-"""Programs that need it without arguments; Python's may end with a version."""
+"""Programs that need the whole terminal if they have no arguments; with one, they usually run a file. A
+version may follow the name, as in python3.12."""
 
 _PREFIXES = {
     "sudo": frozenset(("-u", "-g", "-h", "-p", "-C", "-D", "-R", "-T", "-U", "-r", "-t")),
     "env": frozenset(("-u", "-C")),
     "exec": frozenset(("-a",)),
 }
-"""Programs that run the program after their options, with the options whose value is the next word."""
+"""Programs that run the program after their options, each with those of its options whose value is the
+next word."""
 _GIT_OPTIONS_WITH_VALUE = frozenset(
     ("-C", "-c", "--git-dir", "--work-tree", "--namespace", "--config-env")
 )
+"""The options before Git's command whose value may be the next word."""
 
 _OPERATOR_CHARACTERS = frozenset("&|;()")
 """Of these are the words that end a program's arguments, such as `&&`; redirections have others, too."""
 
+# Options of Git, also with others in one word, such as the m in -am.
 _COMMIT_MESSAGE = re.compile(r"-[a-zA-Z]*[mFC]|--(?:message|file|no-edit|fixup|reuse-message)\b")
+"""With one of these, `git commit` opens no editor for the message."""
 _TAG_MESSAGE = re.compile(r"-[a-zA-Z]*[mF]|--(?:message|file)\b")
+"""With one of these, `git tag` opens no editor for the message."""
 _ANNOTATED_TAG = re.compile(r"-[a-zA-Z]*[asu]|--(?:annotate|sign|local-user)\b")
+"""With one of these, a tag has a message."""
 
 
 def needs_terminal(command: str) -> bool:
@@ -67,7 +78,7 @@ def _program_needs_terminal(words: list[str]) -> bool:
 
 
 def _split_words(command: str) -> list[str]:
-    """Split a command as a shell does; empty if its quotes are unbalanced."""
+    """Return the words of a command without quotes; empty if the quotes are unbalanced."""
     try:
         return list(late_import("shlex").split(command))
     except ValueError:
@@ -102,8 +113,8 @@ def _split_programs(command: str) -> list[list[str]]:
 
 
 def _skip_prefixes(words: list[str]) -> list[str]:
-    """Return the words from the program on, without assignments, and without programs that only run
-    it."""
+    """Return the words from the program on: without assignments of variables before it, and without
+    programs of `_PREFIXES`, which only run it."""
     while words:
         options_with_value = _PREFIXES.get(os.path.basename(words[0]))
         if options_with_value is not None:
@@ -116,7 +127,8 @@ def _skip_prefixes(words: list[str]) -> list[str]:
 
 
 def _skip_options(words: list[str], options_with_value: frozenset[str]) -> list[str]:
-    """Return the words after the options at the start."""
+    """Return the words after the options at the start. options_with_value: those whose value is the
+    next word."""
     index = 0
     while index < len(words) and words[index].startswith("-"):
         if words[index] in options_with_value:
@@ -131,7 +143,7 @@ def _editor() -> list[str]:
 
 
 def _git_needs_terminal(words: list[str]) -> bool:
-    """Tell whether Git opens an editor, or asks. words: what follows "git"."""
+    """Return whether Git opens an editor, or asks something. words: those after "git"."""
     words = _skip_options(words, _GIT_OPTIONS_WITH_VALUE)
     if not words:
         return False
@@ -151,12 +163,13 @@ def _git_needs_terminal(words: list[str]) -> bool:
 
 
 def run_command(command: str) -> None:
-    """Run a shell command whose output is shown."""
+    """Run a shell command until it ends. Its output becomes output of the cell, unless it needs the
+    whole terminal. Sets `_exit_code`."""
     if needs_terminal(command):
         shell = os.environ.get("SHELL") or "/bin/sh"
         if os.path.basename(shell) in ("sh", "dash", "ash"):
-            # Ctrl+C would kill these shells before the program. Child processes do not inherit
-            # traps.
+            # Ctrl+C would end these shells before their program has ended. Programs that they
+            # start do not inherit the trap.
             command = f"trap : INT QUIT; {command}"
         code = Host.call("terminal", {"argv": [shell, "-c", command], "cwd": os.getcwd()})
     else:
@@ -165,7 +178,8 @@ def run_command(command: str) -> None:
 
 
 def read_command(command: str) -> list[str]:
-    """Run a shell command, and return the lines of its output."""
+    """Run a shell command without input, and return the lines of its output without their ends. What
+    it writes to stderr becomes output of the cell. Sets `_exit_code`."""
     subprocess = late_import("subprocess")
     pipes = {"stdout": subprocess.PIPE, "stdin": subprocess.DEVNULL}
     completed = subprocess.run(command, shell=True, text=True, errors="replace", **pipes)
@@ -174,17 +188,19 @@ def read_command(command: str) -> list[str]:
 
 
 def run_shell_line(command: str) -> None:
-    """Run a `!` line of the calling code."""
+    """Run a `!` line of the calling code, whose variables take the places of `$name` and `{name}`."""
     run_command(expand_command(command, Names.of_caller()))
 
 
 def read_shell_line(command: str) -> list[str]:
-    """Run a command of the calling code, and return the lines of its output."""
+    """Run the command of a line such as `lines = !ls` of the calling code, as `run_shell_line` does, and
+    return the lines of its output."""
     return read_command(expand_command(command, Names.of_caller()))
 
 
 def report_exit(code: int) -> None:
-    """Set `_exit_code`, and tell a code that is not 0."""
+    """Make an exit code the variable `_exit_code` of all code, and print it if it is not 0. A negative
+    one is the number of the signal that ended the program."""
     builtins.__dict__["_exit_code"] = code
     if code:
         print(f"exit code {code}" if code > 0 else f"ended by signal {-code}")
@@ -198,11 +214,8 @@ def open_in_editor(path: str) -> None:
     """
     editor = _editor()
     if not editor:
-        editor = [
-            editor_path
-            for editor_path in map(late_import("shutil").which, ("vi", "nano"))
-            if editor_path
-        ][:1]
+        editor_paths = filter(None, map(late_import("shutil").which, ("vi", "nano")))
+        editor = list(editor_paths)[:1]
     if not editor:
         raise RuntimeError("No editor found; set EDITOR")
     code = Host.call("terminal", {"argv": [*editor, str(path)], "cwd": os.getcwd()})
