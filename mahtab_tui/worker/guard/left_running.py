@@ -17,7 +17,7 @@ from typing import Any, Callable, NamedTuple
 
 from ..cells.attribution import CellAttribution
 from ..cells.awaiting import EventLoop
-from ..undo.side_state import running_threads
+from ..undo.user_threads import running_threads
 from ..values.objects import address_of, class_module, get_if_loaded, name_of
 from .loop_work import LoopWork
 

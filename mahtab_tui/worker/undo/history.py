@@ -30,10 +30,11 @@ from .kinds import Kinds, is_of_library
 from .libraries import add_snapshots, take_library_snapshot, take_library_snapshots
 from .memory import DirtyPages, MemorySpan, UnreadableMemoryError
 from .memory_use import MemoryUse, private_bytes
+from .open_files import find_library_files
 from .plan import Plan
 from .process_state import ProcessState
 from .restoring import plan_undo
-from .side_state import SideState, find_library_files
+from .side_state import SideState
 from .step import Step
 
 MAX_RETAINED_OBJECTS = 3_000

@@ -162,7 +162,7 @@ class MutationDetector:
     def _compare_side_state(self, objects: _Objects) -> None:
         """Compare files, tables and tensors, whose state the graph does not show."""
         assert self._side_state is not None
-        too_large_tables = self._side_state.find_too_large(MAX_COMPARED_BYTES)
+        too_large_tables = self._side_state.find_tables_beyond(MAX_COMPARED_BYTES)
         for value, _ in self._side_state.find_differences(too_large_tables):
             objects.changed.add(address_of(value))
         objects.unknown.difference_update(self._side_state.addresses)

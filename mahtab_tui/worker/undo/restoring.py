@@ -20,9 +20,10 @@ from .graph import Graph
 from .kinds import Kinds
 from .libraries import AttributeChange, LibrarySnapshot, ReleasedObject
 from .memory import CheckpointMemory, MemorySpan
+from .open_files import file_label
 from .plan import RECREATE_TIMEOUT_S, MemoryCopy, Plan
 from .reduction import load_state
-from .side_state import SideState, file_label
+from .side_state import SideState
 from .step import Step
 
 _PLAIN_CONTAINERS = Classes(list, tuple, set, frozenset)

@@ -3,50 +3,43 @@ which it shares with the kernel."""
 
 from __future__ import annotations
 
-import os
-import sys
-import threading
-import types
 import weakref
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from functools import partial
 from itertools import accumulate
 from typing import Any, Callable, NamedTuple, Protocol
 
-from ..stdlib import belongs_to_worker
 from ..values.objects import (
     address_of,
     as_library_type,
     get_if_loaded,
     has_weak_references,
     is_subclass,
-    own_dict,
 )
 from .actions import Action, Unrestored
 from .connections import has_same_settings, is_connection, read_connection, unknown_reason
 from .opaque import file_class
-
-_KERNEL_PID = os.getpid()
-"""The process that imported this module; in a checkpoint, it is not that of `os.getpid`."""
+from .open_files import read_descriptor, read_file_state
+from .user_threads import running_threads
 
 
 class _Kind(Protocol):
-    """Reads, compares and restores the state of one kind of objects."""
+    """Reads, compares and restores the state of the objects of one kind."""
 
     def read(self, value: Any) -> Any:
-        """Return an object's state."""
+        """Return an object's state, which stays as it is when the object changes."""
 
     def is_same(self, old_state: object, new_state: object) -> bool:
         """Return whether an object has not changed between two states."""
 
     def restore_action(self, value: object, old_state: object, new_state: object) -> Action | None:
-        """Return what gives an object its old state, and reverts that; None if this is
-        impossible."""
+        """Return what gives an object its old state, and what gives it the new one again; None if an undo
+        cannot put this state back."""
 
 
 class _TableKind:
-    """Tables and series of polars. Their state is a clone, which shares the columns' memory."""
+    """Tables and series of polars. Their state is a clone. It shares the memory of the columns: polars
+    copies a column before it changes it, if anything else has it."""
 
     def read(self, value: Any) -> Any:
         return value.clone()
@@ -67,8 +60,8 @@ class _TableKind:
 
 
 class _TensorKind:
-    """Tensors of torch. Their state is an alias, which tells the memory that they refer to; the numbers
-    in this memory are compared by `mutations`."""
+    """Tensors of torch. Their state is another tensor that refers to the same memory in the same way. The
+    numbers in this memory are compared by `mutations`."""
 
     def read(self, value: Any) -> Any:
         return as_library_type(value).detach()
@@ -82,33 +75,11 @@ class _TensorKind:
 
 
 class _FileKind:
-    """Open files. Their state is their position, and the size of a file that may be written, which an
-    undo does not put back."""
+    """Open files. Their state is a `FileState`, or None if their position is unknown. To read it writes
+    the text that waits in a text file of the user's to disk; `open_files` says why."""
 
-    def read(self, value: Any) -> tuple[int, int] | None:
-        """Return how far a file is read or written, and its size. Both are -1 if it is closed, and
-        the size is -1 if it cannot be written or is unknown. None if the position is unknown, as
-        for pipes and for compressed files that are written."""
-        position = self._read_position(value)
-        if position is None:
-            return None
-        return position, _read_size(value)
-
-    def _read_position(self, value: Any) -> int | None:
-        """Return the position as `read` does."""
-        # Its methods are used, whatever a derived class says.
-        cls = file_class(type(value))
-        try:
-            if cls.closed.__get__(value):
-                return -1
-            if not cls.seekable(value):
-                return None
-            is_written_text = hasattr(cls, "buffer") and cls.writable(value)
-            if not is_written_text:
-                return int(cls.tell(value))
-            return _read_text_position(value, cls)
-        except (OSError, ValueError, AttributeError):
-            return None
+    def read(self, value: Any) -> Any:
+        return read_file_state(value)
 
     def is_same(self, old_state: object, new_state: object) -> bool:
         return bool(old_state == new_state)
@@ -118,10 +89,9 @@ class _FileKind:
 
 
 class _ConnectionKind:
-    """SQLite connections. Their state is what SQLite tells of their settings and schemas."""
+    """SQLite connections. Their state is what `read_connection` returns of their settings and schemas."""
 
     def read(self, value: object) -> object:
-        """Return the settings and the schema that `read_connection` reads."""
         return read_connection(value)
 
     def is_same(self, old_state: object, new_state: object) -> bool:
@@ -138,19 +108,21 @@ _FILE = _FileKind()
 
 
 class _Entry(NamedTuple):
-    """An object and its state at one time."""
+    """An object with the state that was noted."""
 
     reference: Callable[[], Any]
-    """Returns the object; None if it has ended."""
+    """Returns the object; None if it has been freed."""
     kind: _Kind
     state: Any
+    """What `kind.read` returned."""
 
 
 class SideState:
-    """The state of files, polars tables, tensors and threads at one time."""
+    """The state of files, polars tables, tensors and SQLite connections when this object was created, and
+    which threads of the user's ran then. Its methods compare it with the present."""
 
     def __init__(self, values: Iterable[Any]) -> None:
-        """Note the state of those of the values that have such a state."""
+        """Note the state of the values; those of other kinds are left out."""
         self._entries: list[_Entry] = []
         self._threads = set(running_threads())
         addresses: list[int] = []
@@ -164,12 +136,13 @@ class SideState:
                 self._entries.append(_Entry(_reference(value), kind, kind.read(value)))
                 addresses.append(address_of(value))
         self.addresses = frozenset(addresses)
-        """Addresses of the objects whose state is noted."""
+        """The addresses of the objects whose state was noted."""
         self._earlier_descriptors = self._read_descriptors()
 
-    def find_too_large(self, max_bytes: int) -> frozenset[int]:
-        """Return the addresses of the largest tables, without which all others have at most
-        `max_bytes` together."""
+    def find_tables_beyond(self, max_bytes: int) -> frozenset[int]:
+        """Return the addresses of the tables that are too large to be compared. The smallest are compared
+        as long as they have at most `max_bytes` together: of tables of 1, 2 and 9 GB, the last is too
+        large for 10 GB."""
         tables = sorted(
             (old_state.estimated_size(), address_of(table))
             for reference, kind, old_state in self._entries
@@ -181,13 +154,17 @@ class SideState:
         )
 
     def find_differences(
-        self, without: frozenset[int] = frozenset()
+        self, skipped_addresses: frozenset[int] = frozenset()
     ) -> Iterator[tuple[object, Action | None]]:
-        """Yield the changed objects, and how to put them back, if possible. without: addresses of
-        tables."""
+        """Yield the objects whose state differs now, each with what gives it the noted state; None if this
+        state cannot be put back. Objects that have been freed are left out.
+
+        Args:
+            skipped_addresses: The addresses of objects that are not compared.
+        """
         for reference, kind, old_state in self._entries:
             value = reference()
-            if value is None or address_of(value) in without:
+            if value is None or address_of(value) in skipped_addresses:
                 continue
             new_state = kind.read(value)
             if kind.is_same(old_state, new_state):
@@ -195,61 +172,42 @@ class SideState:
             yield value, kind.restore_action(value, old_state, new_state)
 
     def file_descriptors(self) -> set[int]:
-        """Return the descriptors that the files compared here have, and had then."""
+        """Return the descriptors that the noted files have now, and those that they had when their state
+        was noted."""
         return self._earlier_descriptors | self._read_descriptors()
 
     def _read_descriptors(self) -> set[int]:
+        """Return the descriptors that the noted files have now."""
         descriptors: set[int] = set()
         for reference, kind, _ in self._entries:
-            if kind is _FILE and (value := reference()) is not None:
-                # Closed, or in memory; a closed compressed file has no attribute to ask.
-                with suppress(OSError, ValueError, AttributeError):
-                    descriptors.add(file_class(type(value)).fileno(value))
+            if kind is _FILE and (file := reference()) is not None:
+                descriptor = read_descriptor(file)
+                if descriptor is not None:
+                    descriptors.add(descriptor)
         return descriptors
 
     def find_unknown_files(self) -> Iterator[object]:
-        """Yield the open files that do not tell how far they are read or written."""
-        for reference, kind, position in self._entries:
-            if kind is _FILE and position is None and (value := reference()) is not None:
-                yield value
+        """Yield the files whose position was unknown when it was noted."""
+        for reference, kind, old_state in self._entries:
+            if kind is _FILE and old_state is None and (file := reference()) is not None:
+                yield file
 
     def find_unknown_connections(self) -> Iterator[tuple[Any, str]]:
-        """Yield the connections whose settings were not compared, with the reason."""
+        """Yield the connections of which not everything was or can be read, each with the reason as a
+        clause."""
         for reference, kind, old_state in self._entries:
-            if kind is _CONNECTION and (value := reference()) is not None:
-                reason = unknown_reason(old_state) or unknown_reason(kind.read(value))
+            if kind is _CONNECTION and (connection := reference()) is not None:
+                reason = unknown_reason(old_state) or unknown_reason(kind.read(connection))
                 if reason:
-                    yield value, reason
+                    yield connection, reason
 
     def find_started_threads(self) -> list[Unrestored]:
-        """Name the user's threads that run now and did not run then."""
+        """Return the user's threads that were started after the state was noted and still run."""
         return [
             Unrestored(thread.name, "this thread was started and is still running")
             for number, thread in running_threads().items()
             if number not in self._threads
         ]
-
-
-def find_library_files(holders: Iterable[object]) -> list[Any]:
-    """Return the open files of libraries: those of log handlers, and those that are attributes.
-
-    holders: The modules, classes and objects with these attributes.
-    """
-    values = [value for holder in holders for value in list(own_dict(holder).values())]
-    handlers = own_dict(sys.modules.get("logging")).get("_handlerList")
-    if type(handlers) is list:
-        references = [item for item in handlers if type(item) is weakref.ref]
-        values += [own_dict(reference()).get("stream") for reference in references]
-    return [value for value in values if file_class(type(value)) is not None]
-
-
-def file_label(file: Any) -> str:
-    """Return what an open file is called that no variable leads to."""
-    try:
-        path = os.readlink(f"/proc/self/fd/{file_class(type(file)).fileno(file)}")
-    except (OSError, ValueError, AttributeError):  # closed
-        return "a file"
-    return os.path.basename(path)
 
 
 def _reference(value: object) -> Callable[[], object]:
@@ -260,6 +218,7 @@ def _reference(value: object) -> Callable[[], object]:
 
 
 def _find_kind(cls: type) -> _Kind | None:
+    """Return the kind of the objects of a class; None if they have no such state."""
     if any(cls is get_if_loaded("polars", name) for name in ("DataFrame", "Series")):
         return _TABLE
     if is_subclass(cls, get_if_loaded("torch", "Tensor")):
@@ -271,65 +230,22 @@ def _find_kind(cls: type) -> _Kind | None:
     return None
 
 
-def running_threads() -> dict[int, Any]:
-    """Return the running threads of the user's code and of libraries, by their number."""
-    return {
-        thread.ident: thread
-        for thread in threading.enumerate()
-        if thread.ident is not None and not _is_ours(thread)
-    }
-
-
-def _is_ours(thread: object) -> bool:
-    """Return whether a thread is the worker's own, by the function that it runs."""
-    target = own_dict(thread).get("_target")
-    function = target
-    if type(target) is types.MethodType:
-        function = target.__func__
-    if type(function) is not types.FunctionType:
-        return False
-    return belongs_to_worker(function.__globals__.get("__package__"))
-
-
 def _to_frame(table: object) -> Any:
-    """Return a table; for a series, a table of this one column."""
+    """Return a table of polars; of a series, a table with this one column."""
     if hasattr(table, "to_frame"):
         return table.to_frame()
     return table
 
 
-def _write_table(table: Any, state: Any) -> None:
+def _write_table(table: Any, clone: Any) -> None:
+    """Let a table or series of polars contain what a clone of it contains."""
     # polars has no public way to replace what an object contains: a DataFrame keeps it in `_df`, a
     # Series in `_s`.
     field = "_df" if hasattr(table, "_df") else "_s"
-    setattr(table, field, getattr(state.clone(), field))
+    setattr(table, field, getattr(clone.clone(), field))
 
 
 def _tensor_layout(tensor: Any) -> tuple[object, ...]:
-    """Return what differs if a tensor refers to other memory, or to the same in another way."""
+    """Return the memory that a tensor refers to, and in which way. Two tensors with the same layout are
+    the same numbers."""
     return tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype
-
-
-def _read_size(file: Any) -> int:
-    """Return the bytes of a file that may be written; -1 for others."""
-    cls = file_class(type(file))
-    try:
-        if cls.writable(file):
-            return os.fstat(cls.fileno(file)).st_size
-    except (OSError, ValueError, AttributeError):  # closed, or in memory
-        pass
-    return -1
-
-
-def _read_text_position(file: Any, cls: Any) -> int | None:
-    """Return how far a text file is written, in bytes; None if this is unknown. cls: its class of
-    `io`."""
-    buffer = cls.buffer.__get__(file)
-    buffer_class = file_class(type(buffer))
-    if buffer_class is None:
-        return None
-    # Nothing tells how much text waits in the file, so it is written; in a fork of the kernel it would
-    # be written twice.
-    if os.getpid() == _KERNEL_PID:
-        cls.flush(file)
-    return int(buffer_class.tell(buffer))
