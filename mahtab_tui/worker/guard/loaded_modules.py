@@ -1,4 +1,4 @@
-"""Tells which modules code loads, as soon as each of them has been loaded."""
+"""Tells when an import has loaded modules, and which one a cell has imported."""
 
 from __future__ import annotations
 
@@ -10,31 +10,37 @@ from typing import Any, Callable
 from ..cells.tracebacks import CELL
 
 _IMPORT_FILE = "<frozen importlib._bootstrap>"
-"""Python leaves the frames of this file out of the tracebacks of imports."""
-
+"""The file that Python names for its import system. It leaves the frames of this file out of the
+tracebacks of imports that fail."""
 
 _MAIN = "__main__"
 """The name of the module of cells."""
 
 _IMPORTING_MODULES = ("importlib", "importlib._bootstrap", "_frozen_importlib")
+"""The modules whose frames stand between the code that imports and the function that loads."""
 
 
 class _Depth(threading.local):
-    """How many imports a thread is in."""
+    """How many imports a thread is in: 2 while a module that is being imported imports another one."""
 
     imports = 0
 
 
 def watch_imports(on_loaded: Callable[[str], object]) -> None:
-    """Call a function after each import that loads modules and is not part of another import.
+    """Call a function after each import that is not part of another one and may have loaded modules.
 
-    It lasts as long as the process, and covers all threads. The user's own import hooks run as always,
-    inside the import. After an import that fails, the function is not called. When it is called, its
-    thread holds no lock of a module, so other threads can go on importing.
+    If a cell imports `a`, and `a` imports `b`, the function is called once, when both are loaded. It is
+    not called after an import that fails, nor by an `import` of modules that are all loaded already; but
+    `importlib.import_module` of such a module does call it.
+
+    This lasts as long as the process, and covers all threads. The user's own import hooks run as always,
+    inside the import. When the function is called, its thread holds no lock of a module, so other threads
+    can go on importing. On interpreters other than CPython, it is never called.
 
     Args:
-        on_loaded: Gets the name of the module if a cell's own code has imported it, or code that it
-            has given to `exec`; otherwise an empty text. Called on the thread that imports it.
+        on_loaded: Gets the full name of the module if a cell's own code has imported it, or code that
+            the cell has given to `exec`; otherwise an empty text. Called on the thread that imports. What
+            it raises, the import raises.
     """
     importlib: Any = sys.modules["_frozen_importlib"]
     original: Any = getattr(importlib, "_find_and_load", None)
@@ -52,13 +58,15 @@ def watch_imports(on_loaded: Callable[[str], object]) -> None:
         finally:
             depth.imports -= 1
 
-    # Replaced, so that tracebacks of failed imports look as always.
+    # The function gets the file name of Python's own, so that its frame is left out of the tracebacks of
+    # failed imports, and these look as always.
     find_and_load.__code__ = find_and_load.__code__.replace(co_filename=_IMPORT_FILE)
     importlib._find_and_load = find_and_load
 
 
 def _is_cell(frame: FrameType | None) -> bool:
-    """Return whether an import in a frame is a cell's, also by `importlib.import_module`."""
+    """Return whether the code of a cell imports, also by `importlib.import_module`. frame: the caller of
+    the function that loads; None if there is none."""
     while frame is not None and frame.f_globals.get("__name__") in _IMPORTING_MODULES:
         frame = frame.f_back
     if frame is None:
