@@ -310,7 +310,7 @@ class Executor:
         self._environment.leave(streams_before, nested=self.depth > 1)
         self.attribution.end()
         if Reloading.reloader is not None:
-            Reloading.reloader.note()
+            Reloading.reloader.remember_new_modules()
         changes = self._end()
         self._fork_names.difference_update(change["name"] for change in changes)
         forget_short_texts()

@@ -19,24 +19,41 @@ _STANDARD_LIBRARY = os.path.join(os.path.dirname(os.__file__), "")
 
 
 class Reloader:
-    """Reloads modules of the user whose files have changed."""
+    """Reloads modules of the user whose files have changed.
+
+    A module of the user is one with a Python file that belongs neither to the standard library nor to
+    `site-packages` nor to this program. It is reloaded if its file has changed since the end of the cell
+    that imported it, or since it was reloaded.
+    """
 
     def __init__(self, *, automatic: bool = True) -> None:
-        """automatic: whether modules are reloaded before each cell."""
+        """
+        Args:
+            automatic: Whether changed modules are reloaded before each cell.
+        """
         self._modified_ns: dict[str, int] = {}
-        """When the files of modules were modified, in nanoseconds, by the module's name."""
+        """When the files of the remembered modules were modified, in nanoseconds, by the name of the
+        module; 0 if there was no file."""
         self.automatic = automatic
+        """Whether the caller of `reload` calls it before each cell."""
         self.excluded: set[str] = set()
-        """The names of modules that `%aimport -NAME` excludes."""
+        """The names of the modules that `%aimport -NAME` excludes."""
 
-    def note(self) -> None:
-        """Remember the modules that have been imported since the last call."""
+    def remember_new_modules(self) -> None:
+        """Remember the modules that have been imported since the last call, and when their files were
+        modified. It is called after each cell, so that later changes of the files are noticed."""
         for name, _, path in self._modules():
             if name not in self._modified_ns:
                 self._modified_ns[name] = _modification_ns(path)
 
     def reload(self, namespace: dict[str, object]) -> None:
-        """Reload the remembered modules that have changed."""
+        """Reload the remembered modules whose files have changed, and print which. A module whose code
+        raises an error is not tried again until its file changes once more.
+
+        Args:
+            namespace: That of the cells. Functions and classes that were imported from a reloaded module
+                are replaced in it.
+        """
         for name, module, path in self._modules():
             if name in self.excluded:
                 continue
@@ -52,7 +69,7 @@ class Reloader:
                     print(f"{name} has changed and was reloaded")
 
     def _modules(self) -> Iterator[tuple[str, ModuleType, str]]:
-        """Yield the names, modules and files of the user's modules."""
+        """Yield the user's modules, each with its name and the path of its file."""
         for name, module in list(sys.modules.items()):
             if name == "__main__" or not is_module(module):
                 continue
@@ -72,29 +89,37 @@ def _modification_ns(path: str) -> int:
 
 
 def _reload(module: ModuleType, path: str, namespace: dict[str, object]) -> None:
-    """Load a module again, and give the names that cells imported from it what it has now."""
-    # Otherwise bytecode would count as current after a change within the same second.
+    """Run the code of a module again, and replace the functions and classes that cells have imported from
+    it: after `from tools import clean as c`, `c` becomes the new `tools.clean`.
+
+    Args:
+        path: The file of the module.
+        namespace: That of the cells.
+    """
+    # Python takes its compiled code for current if the file's size and the second of its change are the
+    # same as before.
     with suppress(OSError, NotImplementedError):
         os.unlink(cache_from_source(path))
     old_attributes = dict(own_dict(module))
     new_attributes = own_dict(importlib.reload(module))
 
-    # Names that a cell has imported from the module get its new functions and classes.
     for name, value in list(namespace.items()):
         if variable_kind(value) not in ("function", "class"):
             continue
-        # Of several attributes, that of the same name counts.
-        attributes = list(old_attributes)
-        if old_attributes.get(name) is value:
-            attributes.insert(0, name)
-        for attribute in attributes:
-            if old_attributes[attribute] is value and attribute in new_attributes:
-                namespace[name] = new_attributes[attribute]
-                break
+        old_names = [
+            attribute
+            for attribute, old_value in old_attributes.items()
+            if old_value is value and attribute in new_attributes
+        ]
+        if old_names:
+            # The module may have had one object under several names, which are now different objects.
+            attribute = name if name in old_names else old_names[0]
+            namespace[name] = new_attributes[attribute]
 
 
 def set_reloading(text: str, caller: MagicContext) -> None:
-    """`%autoreload`: reload now, or before each cell, or not any more."""
+    """`%autoreload`: reload changed modules now (no argument), before each cell (1, 2 or 3), or not any
+    more (0). Raises ValueError for other arguments."""
     mode = text.strip()
     if Reloading.reloader is None:
         Reloading.reloader = Reloader(automatic=False)
@@ -108,8 +133,8 @@ def set_reloading(text: str, caller: MagicContext) -> None:
 
 
 def import_and_reload(text: str, caller: MagicContext) -> None:
-    """`%aimport`: import modules, and reload them when their files change; do not reload those with a
-    minus sign any more."""
+    """`%aimport NAME, …`: import modules, and reload them when their files change. A module with a minus
+    sign before its name is not reloaded any more. Raises what an import raises."""
     if Reloading.reloader is None:
         Reloading.reloader = Reloader()
     excluded = Reloading.reloader.excluded
