@@ -1,4 +1,4 @@
-"""The variables of the frames of a cell's error, while Python still has it."""
+"""The variables of the frames of a cell's error, as long as `sys.last_value` is this error."""
 
 from __future__ import annotations
 
@@ -11,41 +11,52 @@ from ..cells.tracebacks import CELL, cell_filename
 from .limits import InspectionError
 
 _MAX_ERRORS = 100
-"""Errors of a chain that are read."""
+"""How many errors of a chain are read, the one that was raised last first."""
 
-# Read by the descriptors of `BaseException`, because a class may have properties of these names.
+# An error's class may have properties of these names, which are the user's code. These descriptors of
+# `BaseException` read the attributes without them: `_CAUSE.__get__(error)`.
 _CAUSE = BaseException.__dict__["__cause__"]
 _CONTEXT = BaseException.__dict__["__context__"]
 _SUPPRESSED = BaseException.__dict__["__suppress_context__"]
 
 
 class FramePlace(NamedTuple):
-    """Which frame of a cell's error is meant."""
+    """Says which frame of a cell's error is meant.
+
+    If a function calls itself, many frames are at the same line of it: `position` is then the number of
+    the frame among them, in the order in which the error and its causes are printed.
+    """
 
     cell: int
     """The number of the cell that failed."""
     file: str
     """The file of the frame, as the traceback names it."""
     line: int
-    """Its line in the file, from 1."""
+    """The line of the frame in the file, from 1."""
     function: str
-    """Its function."""
+    """The name of the function that the frame runs; `<module>` for code outside functions."""
     position: int
-    """Which it is among the frames at this line of this function, from 0."""
+    """The number of the frame among those at this line of this function, from 0."""
     frame_count: int
-    """How many these are."""
+    """How many frames are at this line of this function. If the kernel counts others, it is not certain
+    which frame is meant."""
 
     def matches(self, frame: FailedFrame) -> bool:
-        """Return whether a frame is at this line of this function."""
+        """Return whether a frame is at this line of this function, whatever its `position` is."""
         code = frame.frame.f_code
         if frame.line != self.line or code.co_name != self.function:
             return False
+        # Tracebacks name files by their whole paths; code may have been compiled with a relative one.
         return self.file in (code.co_filename, os.path.abspath(code.co_filename))
 
 
 def frame_variables(place: FramePlace) -> dict[str, object]:
-    """Return the variables of a frame of the last error. Raises `InspectionError` if the error is gone,
-    or the frame is not certain; the message is a sentence."""
+    """Return the local variables of a frame of the last error, by their names.
+
+    Raises:
+        InspectionError: The error is not the last one any more, the frame has no variables of its own, or
+            it is not certain which frame is meant. The message is a sentence for the user.
+    """
     errors: list[BaseException] = []
     last_error = getattr(sys, "last_value", None)
     if isinstance(last_error, BaseException):
@@ -68,7 +79,8 @@ def frame_variables(place: FramePlace) -> dict[str, object]:
 
 
 def _failed_file(error: BaseException) -> str:
-    """Return the name of the cell in which an error was raised; empty if it was in none."""
+    """Return the file name of the first cell in an error's traceback, as `cell_filename` makes it; empty if
+    there is none."""
     for frame in iter_frames(error):
         file = frame.frame.f_code.co_filename
         if file.startswith(CELL):
@@ -77,7 +89,8 @@ def _failed_file(error: BaseException) -> str:
 
 
 def _exception_chain(error: BaseException) -> list[BaseException]:
-    """Return the errors that a traceback of this one shows, this one last."""
+    """Return the errors that Python prints for an error, in their order: its causes and contexts, then
+    the error itself. At most `_MAX_ERRORS`."""
     chain: list[BaseException] = []
     next_error: BaseException | None = error
     while next_error is not None and len(chain) < _MAX_ERRORS:
@@ -90,5 +103,6 @@ def _exception_chain(error: BaseException) -> list[BaseException]:
             next_error = cause
         else:
             next_error = _CONTEXT.__get__(next_error)
+    # Python prints what happened first at the top.
     chain.reverse()
     return chain
