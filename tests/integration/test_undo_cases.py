@@ -30,6 +30,7 @@ zipped: not compared | import gzip; zipped = gzip.open('text.gz', 'wt') | zipped
 child: not compared: what was read | import subprocess; child = subprocess.Popen(['echo', 'hello'], stdout=subprocess.PIPE) | child.stdout.read(2)
 o, p, r: an open file cannot be restored | o = open('o.txt', 'w'); o.write('a'); o.flush(); open('in.txt', 'w').write('abc'); p = open('in.txt'); r = open('in.txt') | o.write('b'); o.flush(); p.close(); r.read()
 true: program | import subprocess | subprocess.run(['true'])
+/bin/true: program | import os | os.waitpid(os.posix_spawn('/bin/true', ['true'], {}), 0)
 mode.txt: permiss | open('mode.txt', 'w').close() | os.chmod('mode.txt', 0)
 link.txt: link | import os | os.symlink('link.txt', 'new.txt')
 gc, umask, signal handlers, atexit: this setting cannot be restored | import atexit, gc, signal; x = gc.enable(), os.umask(0o22) | gc.disable(); os.umask(0o77); signal.signal(10, signal.SIG_IGN); atexit.register(print)
@@ -369,6 +370,8 @@ def test_unsupported_types_are_named(cells: Cells) -> None:
     assert {(entry.name, entry.reason.partition(":")[0]) for entry in done.not_restored} == {
         (name, "not compared") for name in "qziathcre"
     }
+
+
 
 
 def test_thread_of_the_program_is_not_named(cells: Cells) -> None:

@@ -139,7 +139,7 @@ _EFFECTS: dict[str, _EffectKind] = {
     "os.system": _EffectKind(_first_argument, "start", STARTED_PROGRAM),
     "subprocess.Popen": _EffectKind(_command, "start", STARTED_PROGRAM),
     "os.exec": _EffectKind(_first_argument, "start"),
-    "os.posix_spawn": _EffectKind(_first_argument, "start"),
+    "os.posix_spawn": _EffectKind(_first_argument, "start", STARTED_PROGRAM),
     "socket.connect": _EffectKind(
         _address, "connect to", "what was sent over this connection cannot be undone"
     ),
