@@ -372,6 +372,21 @@ def test_unsupported_types_are_named(cells: Cells) -> None:
     }
 
 
+def test_started_thread_is_named_although_it_has_the_number_of_one_that_ended(
+    cells: Cells,
+) -> None:
+    """The second of two threads usually gets the number of the first, which has ended."""
+    cells.text(
+        "import threading; go_on = threading.Event(); old = threading.Thread(target=go_on.wait); old.start()"
+    )
+    cells.text("v = [1]")
+    start = "threading.Thread(target=threading.Event().wait, daemon=True, name=f'new {n}')"
+    cells.text(f"v.append(2); go_on.set(); old.join()\nfor n in range(3):\n    {start}.start()")
+    running = cells.text("any(t.ident == old.ident for t in threading.enumerate())")
+    if running != "True\n":
+        pytest.skip("no thread got the number of the one that ended")
+    names = {entry.name for entry in cells.kernel.undo(cells.number - 1).not_restored}
+    assert {"new 0", "new 1", "new 2"} <= names
 
 
 def test_thread_of_the_program_is_not_named(cells: Cells) -> None:

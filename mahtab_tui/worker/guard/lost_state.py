@@ -15,7 +15,7 @@ from ..magic.syntax import parse_python
 from ..undo.libraries import LibrarySnapshot, add_snapshots, take_library_snapshots
 from ..undo.opaque import file_class
 from ..undo.process_state import ProcessState
-from ..undo.side_state import SideState
+from ..undo.user_threads import ThreadSnapshot
 from ..values.objects import MISSING, address_of, class_module, get_if_loaded, is_class
 from .loaded_modules import watch_imports
 
@@ -63,7 +63,7 @@ class StateRecorder:
         self._mentioned: tuple[str, ...] = ()
         """The names in the code."""
         self._process: ProcessState | None = None
-        self._threads: SideState | None = None
+        self._threads: ThreadSnapshot | None = None
         self._finalizers: tuple[Any, ...] = ()
         """The `weakref.finalize` objects that wait for the end of another object. They are kept alive,
         so that a new one gets another address."""
@@ -80,7 +80,7 @@ class StateRecorder:
         self._mentioned = mentioned = (*mentioned, *self._quoted_modules)
         self._libraries = take_library_snapshots(mentioned, self._namespace, _is_of_cells)
         self._process = ProcessState(mentioned)
-        self._threads = SideState(())
+        self._threads = ThreadSnapshot()
         self._finalizers = _read_finalizers()
         self._plot_settings = _read_plot_settings()
         watch_imports(self._note_loaded_module)

@@ -20,7 +20,7 @@ from .actions import Action, Unrestored
 from .connections import has_same_settings, is_connection, read_connection, unknown_reason
 from .opaque import file_class
 from .open_files import read_descriptor, read_file_state
-from .user_threads import running_threads
+from .user_threads import ThreadSnapshot
 
 
 class _Kind(Protocol):
@@ -124,7 +124,7 @@ class SideState:
     def __init__(self, values: Iterable[Any]) -> None:
         """Note the state of the values; those of other kinds are left out."""
         self._entries: list[_Entry] = []
-        self._threads = set(running_threads())
+        self._threads = ThreadSnapshot()
         addresses: list[int] = []
         kinds_by_type: dict[int, _Kind | None] = {}
         for value in values:
@@ -205,8 +205,7 @@ class SideState:
         """Return the user's threads that were started after the state was noted and still run."""
         return [
             Unrestored(thread.name, "this thread was started and is still running")
-            for number, thread in running_threads().items()
-            if number not in self._threads
+            for thread in self._threads.find_started_threads()
         ]
 
 
