@@ -1,4 +1,8 @@
-"""Effects of code outside its process, read from the interpreter's audit events."""
+"""Reads what code does outside its process from the interpreter's audit events.
+
+Python raises an audit event before the call, which may fail afterwards. Undo names the effects that it
+does not take back; a locked fork, where the calls fail, says what the code wanted to do.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +17,13 @@ _SYSTEM_FOLDERS = ("/dev/", "/proc/", "/sys/")
 _CACHES = ("__pycache__", "/.cache/", "/.config/matplotlib", "/.matplotlib")
 """Parts of the paths of caches, which libraries write by themselves."""
 _MAX_COMMAND_CHARS = 80
+"""Longer commands are cut."""
 
 STARTED_PROGRAM = "this program was started; what it has done stays"
 STARTED_WATCHED_PROGRAM = (
     "this program was started; what it has done stays, except to watched files"
 )
+"""What takes the place of `STARTED_PROGRAM` where files are watched, which an undo restores."""
 
 Args = tuple[Any, ...]
 """The arguments of an audit event."""
@@ -37,11 +43,11 @@ class SideEffect(NamedTuple):
     """Something that code does outside its process."""
 
     verb: str
-    """Follows "wanted to"."""
+    """What it does, such as "write". It follows "wanted to", and the target follows it."""
     target: str
-    """What it does it to; may be empty."""
+    """The file, the program, the address or the process to which it is done; may be empty."""
     remains: str
-    """A sentence about what an undo does not take back; empty if nothing stays."""
+    """A clause about what an undo does not take back; empty if there is nothing to say."""
 
 
 class _EffectKind(NamedTuple):
@@ -51,15 +57,18 @@ class _EffectKind(NamedTuple):
     """Returns the target; None if this event has no effect. May raise anything for arguments of the
     user's classes."""
     verb: str
+    """As in `SideEffect`, like `remains`."""
     remains: str = ""
 
 
 def _first_argument(args: Args) -> str:
+    """Return the first argument; empty if there is none."""
     return to_text(args[0]) if args else ""
 
 
 def _path(args: Args) -> str | None:
-    """Return the path of an event; None for a descriptor, and for paths that are ignored."""
+    """Return the path that is an event's first argument; None if this is the descriptor of an open file,
+    whose opening was an event of its own, and for paths that are ignored."""
     if type(args[0]) is int:
         return None
     path = to_text(args[0])
@@ -67,7 +76,9 @@ def _path(args: Args) -> str | None:
 
 
 def _path_or_descriptor(args: Args) -> str | None:
-    """Return the path of an event that may also be about an open file."""
+    """Return the path that is an event's first argument, or the path of the open file whose descriptor this
+    is. None for paths that are ignored, and for descriptors of something else, such as a pipe. Raises
+    OSError for descriptors that are not open."""
     if type(args[0]) is not int:
         return _path(args)
     path = os.readlink(f"/proc/self/fd/{args[0]}")
@@ -75,7 +86,8 @@ def _path_or_descriptor(args: Args) -> str | None:
 
 
 def _written_path(args: Args) -> str | None:
-    """Return the path of a file that is opened for writing."""
+    """Return the path of a file that is opened for writing; None if it is opened for reading. The event has a
+    mode such as "w" from `open`, and None with flags from `os.open`."""
     _, mode, flags = args
     if type(mode) is str:
         is_written = any(letter in mode for letter in _WRITE_MODES)
@@ -85,6 +97,7 @@ def _written_path(args: Args) -> str | None:
 
 
 def _address(args: Args) -> str:
+    """Return the address to which a socket is connected: host and port, or the path of a socket."""
     address = args[1]
     if type(address) is tuple:
         return ":".join(map(str, address[:2]))
@@ -99,7 +112,8 @@ def _command(args: Args) -> str:
 
 
 def _signalled_process(args: Args) -> str | None:
-    """Return which processes get a signal; None if there is none, which only tells whether they run."""
+    """Return the number of the process or group that gets a signal; None for signal 0, which is none and
+    only tells whether there is such a process."""
     return None if args[1] == 0 else _first_argument(args)
 
 
@@ -149,7 +163,9 @@ _EFFECTS: dict[str, _EffectKind] = {
     "os.fork": _EffectKind(_first_argument, "make a process"),
     "os.forkpty": _EffectKind(_first_argument, "make a process"),
 }
-"""Effects by the names of audit events."""
+"""How audit events are read, by their names. After some, an undo has nothing to say: the working folder is
+restored, after `os.exec` there is no kernel left, and what follows the look-up of an address is a connection,
+which has its own event."""
 EVENTS = frozenset(_EFFECTS)
 """The audit events for `read_side_effect`."""
 _CHANGED_PATHS = {
@@ -179,7 +195,7 @@ def read_side_effect(event: str, args: Args) -> SideEffect | None:
         args: Its arguments.
 
     Returns:
-        None if it has no effect. Does little and never raises.
+        Its effect; None if it has none. Does little and never raises, because it runs within the call.
     """
     kind = _EFFECTS.get(event)
     if kind is None:
