@@ -11,13 +11,17 @@ from typing import NamedTuple
 from mahtab_tui.bus.sanitize import plain
 
 MAX_SPAN = 1_000
+"""Columns or lines that a cell may span; HTML has the same limit for columns."""
 MAX_TABLE_CELLS = 20_000
+"""Cells that are read, with those that others span; a note says that the rest is left out."""
 MAX_HTML_TOKENS = 80_000
 """Tags and texts of a table that are read."""
 MAX_NUMBER_CHARS = 40
+"""Longer texts are not taken for numbers."""
 
 # `html.parser` raises on some broken markup, and takes minutes for other. This looks at each
-# character once.
+# character once. Of its branches, comments, styles, scripts and declarations have no named group but
+# `raw`, so that they are skipped.
 _HTML_TOKEN = re.compile(
     r"<!--.*?(?:-->|\Z)"
     r"|<(?P<raw>style|script)\b.*?(?:</(?P=raw)\s*>|\Z)"
@@ -28,7 +32,7 @@ _HTML_TOKEN = re.compile(
 )
 _SPAN_ATTRIBUTE = re.compile(r"\b(colspan|rowspan)\s*=\s*[\"']?(\d{1,9})\b", re.IGNORECASE)
 _LARGE_REFERENCE = re.compile(r"&#(?:\d{8,}|x[0-9a-f]{7,});?", re.IGNORECASE)
-"""No characters; `html.unescape` raises on very long ones."""
+"""References to characters that do not exist; `html.unescape` raises on very long ones."""
 _LONG_COUNT = re.compile(r"(?<!\d)[1-9]\d{3,14}(?= (?:rows|columns)\b)", re.ASCII)
 """A long number in a note of pandas below a table."""
 _NUMBER = re.compile(
@@ -40,14 +44,16 @@ class TableCell(NamedTuple):
     """A cell of a table on one line."""
 
     text: str
+    """Without markup and control characters; empty where another cell extends to here."""
     heading: bool
+    """Whether it is a `th`, not a `td`."""
 
 
 class HtmlTable(NamedTuple):
     """A table, line by line."""
 
     header: list[list[TableCell]]
-    """Lines of headings only."""
+    """The lines at the top that consist of headings only."""
     body: list[list[TableCell]]
     notes: list[str]
     """The texts after the table begins, such as `1,000 rows × 5 columns`."""
@@ -118,6 +124,7 @@ class _OpenTable:
 
 
 def _with_separators(count: re.Match[str]) -> str:
+    """Return a count as the rest of the program writes it: 1,000."""
     return f"{int(count[0]):,}"
 
 
@@ -133,8 +140,10 @@ class _TableReader:
         self._cell: _OpenCell | None = None
         self._table = _OpenTable()
         self._outer_tables: list[_OpenTable] = []
+        """The tables that contain the present one, the outermost first."""
 
     def read(self, source: str) -> None:
+        """Read the HTML, as far as the limits allow. It is called once."""
         for number, token in enumerate(_HTML_TOKEN.finditer(source)):
             tag = (token["tag"] or "").lower()
             if token["text"]:
@@ -223,5 +232,7 @@ class _TableReader:
 
 
 def _one_line(text: str) -> str:
+    """Return a text between tags as it is drawn: on one line, with the characters that references name,
+    without control characters."""
     text = html.unescape(_LARGE_REFERENCE.sub("\ufffd", text))
     return " ".join(plain(text).split())
