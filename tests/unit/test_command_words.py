@@ -149,6 +149,33 @@ x=-v; printf "$x" 'b[$(cd .g*; rm c*)]' 1
 x=-v; printf $x HOME 5; cd; rm config
 printf $'-v' HOME 5; cd; rm config
 x='-p HOME'; wait -n $x; cd; rm config
+x='-va[$(cd .g*; rm c*)]'; printf "$x" 1
+x='va[$(cd .g*; rm c*)]'; printf "-$x" 1
+x='va[$(cd .g*; rm c*)]'; printf -"$x" 1
+x='a[$(cd .g*; rm c*)]'; printf -v"$x" 1
+x='-va[$(cd .g*; rm c*)]'; printf -v y "$x" 1
+x=-va; y='[$(cd .g*; rm c*)]'; printf "$x$y" 1
+x='-va[$(cd .g*; rm c*)'; y=']'; printf "$x: $y" 1
+x='-va[$(cd .g*; rm c*)'; printf "$x: 1]" 1
+printf "$(echo '-va[$(cd .g*; rm c*)]')" 1
+printf "`cat x`" 1
+x='-va[$(cd .g*; rm c*)]'; builtin printf "$x" 1
+y=(-v 'a[$(cd .g*; rm c*)]' 1); printf "${y[@]}"
+y=(-v 'a[$(cd .g*; rm c*)]' 1); printf "${y[@]}\\n"
+f() { printf "$@"; }; f -v 'a[$(cd .g*; rm c*)]' 1
+printf $'\\x2dvHOME' .git; cd; rm config
+printf $'\\055vHOME' .git; cd; rm config
+printf -$'\\x76HOME' .git; cd; rm config
+x='-vHOME'; printf "$x" /tmp/x; rm ~/.bashrc
+printf -v x -v HOME .git; cd; rm config
+y=(-v 'a[$(cd .g*; rm c*)]'); test "${y[@]}"
+y=(-v 'a[$(cd .g*; rm c*)]'); [ "${y[@]}" ]
+f() { [ "$@" ]; }; f -v 'a[$(cd .g*; rm c*)]'
+x='-pa[$(cd .g*; rm c*)]'; wait -n "$x"
+x='pa[$(cd .g*; rm c*)]'; wait -n"$x"
+x=-p; y='a[$(cd .g*; rm c*)]'; wait "$x" "$y"
+y=(-p 'a[$(cd .g*; rm c*)]'); wait "${y[@]}"
+wait -np HOME; cd; rm config
 z="$(nproc) + a[\\$(cd .g*; rm c*)]"; echo $((z))
 z=$(cat x; ls | wc -l); echo $((z))
 z=$(cat x || ls | wc -l); echo $((z))
@@ -332,6 +359,16 @@ mapfile -t lines < notes.md; echo ${#lines[@]}
 set -euo pipefail; ls
 printf "$x\\n"; printf "$HOME: %s\\n" a; printf $'a\\tb\\n'
 printf '%s\\n' $x "$y"
+printf "%s\\n" "$x" "${y[@]}"
+printf '%d' $n
+printf -v x "%s" "$y"
+printf "$x: $y\\n"; printf "$x, %s\\n" "$@"
+printf "$(nproc)"; printf "$((1+2))"
+printf $'\\n'; printf $'\\x1b[1m%s' "$x"
+printf -- "$x\\n"
+[ "${#x[@]}" -gt 0 ] && echo some
+wait $!; wait "$pid"; wait -n "$pid"
+make & pid=$!; wait "$pid" $!
 x=notes.md; [ -f $x ] && echo yes
 [ "$x" = "$y" ] || [ -z $x ]
 sleep 1 & pid=$!; wait $pid

@@ -9,7 +9,14 @@ from itertools import chain
 from typing import NamedTuple
 
 from .command_folders import FOLDER_COMMANDS, value_forms
-from .shell_variables import VARIABLES_OF_SHELLS, is_unquoted, may_be_option, named_variables
+from .shell_variables import (
+    VARIABLES_OF_SHELLS,
+    is_unquoted,
+    makes_several_words,
+    may_be_option,
+    named_variables,
+    possible_options,
+)
 from .shell_words import COMPUTING_COMMAND, NUMBER, PRINTED_NUMBER, Word
 from .simple_commands import SimpleCommand, assigned_name
 
@@ -149,8 +156,9 @@ def _expressions(command: SimpleCommand) -> Iterator[str]:
             is_variable_test = operator.text == _VARIABLE_TEST or may_be_option(operator)
             if is_variable_test and (word.is_expanded or "[" in word.text):
                 yield word.text
-    if command.program == "wait":
-        yield from (word.text for word in command.arguments if is_unquoted(word))
+        yield from (word.text for word in command.arguments if makes_several_words(word))
+    # The name of a variable that an option sets may be that of an item.
+    yield from (word.text for word in possible_options(command))
 
 
 def _indexes(text: str) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from .command_folders import value_forms
 from .shell_words import NUMBER, Word
@@ -26,10 +27,13 @@ _SETTING_COMMANDS = frozenset(
     " readonly select set setenv strftime sysread typeset unset vared zparseopts".split()
 )
 """Commands that set, declare or remove variables whose names are among their arguments."""
-_SETTING_OPTIONS = {"printf": "-v", "print": "-v", "wait": "-p"}
-"""The option with which a command sets a variable, by the names of such commands."""
-_FORMATTING_COMMANDS = frozenset(("printf", "print"))
-"""Those of them whose option can only come first."""
+_SETTING_OPTIONS = {
+    "printf": re.compile(r"-v"),
+    "print": re.compile(r"-[A-Za-z]*v"),
+    "wait": re.compile(r"-[A-Za-z]*p"),
+}
+"""The option with which a command sets a variable, by the names of such commands. The name may be in
+the same word."""
 _SPLITTING_COMMANDS = frozenset(("export", "local", "readonly"))
 """Setting commands for which some shells make several words of what they expand, so that a value may set
 further variables."""
@@ -48,9 +52,13 @@ _REFERRING_COMMANDS = frozenset(("declare", "local", "typeset"))
 """Commands with an option, `-n`, by which a name stands for another variable from then on."""
 _REFERRING_OPTION = re.compile(r"-[A-Za-z]*n")
 _NAME = re.compile(r"[A-Za-z_]\w*")
-_NOT_IN_OPTION = re.compile(r"[\\%\s:,./=]")
-"""What no option with the name of a variable has in it."""
 _EXPANSION = re.compile(r"[$`{]")
+_OPTION_START = re.compile(r"(?:-[A-Za-z]*)?[$`{]")
+"""How a word begins that may be an option because of what a shell puts in it."""
+_OPTION_END = re.compile(r"(?:\$\w*|\$[@*#?!$-]|[})`])\w*\Z|\]\Z")
+"""How such a word ends if the name of a variable, or of an item, may be in it."""
+_WRITTEN_OPTION = re.compile(r"-[A-Za-z]*\$|\$-|\$\\(?:x2d|0?55|u0*2d)", re.IGNORECASE)
+"""How a word may begin that has the sign of an option itself: ``-$x``, ``$'-v'``, ``$'\\x2dv'``."""
 _SHELL_NAMES = "|".join(sorted(VARIABLES_OF_SHELLS))
 _INNER_ASSIGNMENT = re.compile(
     rf"(?<![\w$])(?:{_SHELL_NAMES})(?:\[[^\]]{{0,100}}\])?\s{{0,20}}"
@@ -107,7 +115,7 @@ def _may_be_split(word: Word) -> bool:
     if not name:
         return False
     # Not all shells expand `$=y`.
-    if _SEVERAL_WORDS.search(word.text):
+    if makes_several_words(word):
         return True
     if not word.is_expanded:
         return False
@@ -129,23 +137,42 @@ def named_variables(command: SimpleCommand) -> list[Word]:
         return arguments[:1]
     if command.program in _SETTING_COMMANDS:
         return arguments
-    option = _SETTING_OPTIONS.get(command.program, "")
-    if not option:
+    option = _SETTING_OPTIONS.get(command.program)
+    if option is None:
         return []
+    names = []
     for index, word in enumerate(arguments):
-        if word.text.startswith(option):
-            return arguments[index : index + 2]
-    if command.program in _FORMATTING_COMMANDS and any(map(may_be_option, arguments[:1])):
-        # Without quotes, the name may be in it, too.
-        return arguments[is_unquoted(arguments[0]) ^ 1 : 2]
-    return []
+        if option.match(word.text):
+            names += arguments[index : index + 2]
+    return names
+
+
+def possible_options(command: SimpleCommand) -> Iterator[Word]:
+    """Yield the arguments of a command that may be options with names of variables because of what a
+    shell puts in them."""
+    if command.program not in _SETTING_OPTIONS:
+        return
+    names = named_variables(command)
+    for word in command.arguments:
+        if may_be_option(word):
+            yield word
+        elif not word.redirection and not word.text.startswith("-") and word not in names:
+            return
 
 
 def may_be_option(word: Word) -> bool:
-    """Return whether a word may be an option because of what a shell puts in it."""
-    begins_with_expansion = _EXPANSION.match(word.text.removeprefix("-")) is not None
-    may_be_name = is_unquoted(word) or _NOT_IN_OPTION.search(word.text) is None
-    return word.is_expanded and begins_with_expansion and may_be_name
+    """Return whether a word may be an option, with a name in it or without one, because of what a shell
+    puts in it."""
+    if not word.is_expanded or _OPTION_START.match(word.text) is None:
+        return False
+    patterns = (_WRITTEN_OPTION.match, _OPTION_END.search)
+    is_option = any(find(word.text) is not None for find in patterns)
+    return is_option or is_unquoted(word) or makes_several_words(word)
+
+
+def makes_several_words(word: Word) -> bool:
+    """Return whether a shell may make several words of what it puts in a word, also in quotes."""
+    return _SEVERAL_WORDS.search(word.text) is not None
 
 
 def is_unquoted(word: Word) -> bool:
