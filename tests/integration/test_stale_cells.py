@@ -318,6 +318,12 @@ def test_object_that_a_variable_gets_again_is_known_to_be_the_same(cells: Cells)
     assert followed.run("del w\nv = None\nv = V()")["v"] == ("rebound", False)
 
 
+def test_module_is_not_said_to_be_the_same(cells: Cells) -> None:
+    followed = FollowedCells(cells)
+    followed.run("import types; v = types.ModuleType('v'); v.x = [1]")
+    assert followed.run("v.x.append(2); v = v") == {"v": ("rebound", False)}
+
+
 @pytest.mark.parametrize("change", ["v['a'] = 2", "w.append(2)"])
 def test_value_before_an_undo_is_not_taken_for_the_one_after_it(cells: Cells, change: str) -> None:
     followed = FollowedCells(cells)

@@ -8,7 +8,7 @@ from collections.abc import Sequence, Set
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..stdlib import own_module
-from ..values.objects import Classes, address_of
+from ..values.objects import Classes, address_of, is_subclass
 from ..values.summaries import safe_length, summary
 from ..values.variables import HIDDEN_NAMES, describe_variable
 from .compiling import bound_names, can_change_objects
@@ -131,8 +131,10 @@ class NamespaceTracker:
                 change = "added"
             elif not snapshot.is_same_object(old_snapshot) or name in bound:
                 change = "rebound"
-                # An address is not an identity: the object may be a new one.
-                if snapshot == old_snapshot and not mutations.may_include(name):
+                # An address is not an identity: the object may be a new one. What is in a module is
+                # not compared unless it is the user's own.
+                is_module = is_subclass(snapshot.cls, types.ModuleType)
+                if snapshot == old_snapshot and not is_module and not mutations.may_include(name):
                     unchanged_names.add(name)
             elif snapshot != old_snapshot or name in mutations.changed:
                 change = "changed"
