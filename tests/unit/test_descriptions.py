@@ -692,8 +692,31 @@ def test_an_interval_is_written_as_pandas_does_without_running_its_time_zone() -
     assert cell_text(zoned) == "[Timestamp 0 ns, Timestamp 1 ns)"
 
     days = (pd.Timestamp("2026-01-01"), pd.Timestamp("2026-01-02"))
-    for interval in (pd.Interval(0.1, 2), pd.Interval(*days), pd.Interval(*days, closed="both")):
-        assert cell_text(interval) == str(interval)
+    spans = (pd.Timedelta(1), pd.Timedelta(2, "D"))
+    for ends in ((0.1, 2), (np.float64(0.1), np.int64(2)), (-np.inf, 1.5), days, spans):
+        for closed in ("left", "right", "both", "neither"):
+            interval = pd.Interval(*ends, closed=closed)
+            assert cell_text(interval) == str(interval)
+
+
+def test_an_interval_is_written_without_running_the_classes_of_its_ends() -> None:
+    class Celsius(float):
+        def __format__(self, spec: str) -> str:
+            raise AssertionError
+
+        __str__ = __repr__ = __format__  # type: ignore[assignment]
+
+    assert cell_text(pd.Interval(Celsius(1), Celsius(2))) == "(Celsius, Celsius]"
+    assert cell_text(pd.Interval(1, Celsius(2))) == "(1, Celsius]"
+    # Python refuses to write such a number.
+    assert cell_text(pd.Interval(0, 10**5_000)) == "(0, 16,610 bits]"
+
+
+def test_an_interval_of_moments_is_described_with_both_of_them() -> None:
+    days = pd.Interval(pd.Timestamp("2026-01-01"), pd.Timestamp("2026-01-02"))
+    frame = pd.DataFrame({"during": pd.Series([days], dtype=object)})
+    description = describe({"frame": frame}, ["frame"], LIMIT)["frame"]
+    assert "(2026-01-01 00:00:00, 2026-01-02 00:" in description
 
 
 def test_describing_changes_nothing() -> None:

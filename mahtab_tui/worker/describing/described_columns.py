@@ -24,6 +24,8 @@ MAX_COLUMNS = 60
 MAX_CELL_CHARS = 40
 """Maximum characters of a value or a label."""
 
+_PANDAS_SCALARS = ("Timestamp", "Timedelta", "Period", "Interval")
+"""Classes of pandas whose values have texts that say more than their types."""
 _UNREAD_VALUE = "…"
 """Stands for each value of a column that only the user's code could read."""
 _READ_AS_CONSTANT = re.compile(r"[-+]?[\d_.]+(?:[eE][-+]?\d+)?|True|False|None|nan|NaN|NaT|")
@@ -131,10 +133,7 @@ def _long_value_text(value: Any) -> str:
 
 def _is_told_by_text(value: Any) -> bool:
     """Return whether the text of a value in a table says more than its type."""
-    if is_one_of(value, "pandas", "Interval"):
-        # Two moments in one text are cut before the second one.
-        return not is_one_of(value.left, "pandas", "Timestamp")
-    if type(value) in SCALARS or is_one_of(value, "pandas", "Timestamp", "Timedelta", "Period"):
+    if type(value) in SCALARS or is_one_of(value, "pandas", *_PANDAS_SCALARS):
         return True
     # The summary of a value with a length says only how long it is.
     return bool(summary(value)) and safe_length(value) is None

@@ -55,14 +55,11 @@ def _timestamp_text(timestamp: Any) -> str:
 
 
 def _interval_text(interval: Any) -> str:
-    """Return an interval of pandas as it is written, without running the time zone of its ends."""
-    if not is_one_of(interval.left, "pandas", "Timestamp"):
-        return str(interval)
+    """Return an interval of pandas as it is written, without running the user's code: the types of
+    ends stand for ends of the user's own types."""
     opening = "[" if interval.closed_left else "("
     closing = "]" if interval.closed_right else ")"
-    left_end = _timestamp_text(interval.left)
-    right_end = _timestamp_text(interval.right)
-    return f"{opening}{left_end}, {right_end}{closing}"
+    return f"{opening}{cell_text(interval.left)}, {cell_text(interval.right)}{closing}"
 
 
 def is_safe_zone(zone: object) -> bool:
