@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import itertools
 import json
 import math
 import os
@@ -12,7 +13,7 @@ import re
 import signal
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -616,6 +617,57 @@ def test_plain_data_is_copied_to_plain_types() -> None:
     assert type(copy["a"][0]) is str
     with pytest.raises(NotPlainError):
         plain_data(["x" * 400_000] * 3, "It")
+
+
+def test_plain_data_is_counted_and_copied_without_the_methods_of_its_own_classes() -> None:
+    class Word(str):
+        def __len__(self) -> int:
+            return 0
+
+    class Degrees(float):
+        def __float__(self) -> float:
+            return math.inf
+
+    class Count(int):
+        def __int__(self) -> int:
+            return 7
+
+        def bit_length(self) -> int:
+            return 0
+
+    with pytest.raises(NotPlainError, match="more than 1,000,000 characters"):
+        plain_data(Word("x" * 1_000_001), "It")
+    with pytest.raises(NotPlainError, match="a number in it that is too long"):
+        plain_data(Count(1 << 5_000), "It")
+    numbers = plain_data([Degrees(1.5), Count(3)], "It")
+    assert numbers == [1.5, 3]
+    assert [type(number) for number in numbers] == [float, int]
+
+
+def test_keys_of_a_mapping_are_checked_and_counted_as_they_are_copied() -> None:
+    class Items(Mapping[Any, Any]):
+        def __init__(self, keys: Sequence[Any], items: Iterator[tuple[Any, Any]]) -> None:
+            self._keys = keys
+            self._items = items
+
+        def __getitem__(self, key: Any) -> Any:
+            raise AssertionError
+
+        def __len__(self) -> int:
+            return len(self._keys)
+
+        def __iter__(self) -> Iterator[Any]:
+            return iter(self._keys)
+
+        def items(self) -> Any:
+            return self._items
+
+    with pytest.raises(NotPlainError, match="a key that is not a string, but of type int"):
+        plain_data(Items(["a"], iter([(5, 1)])), "It")
+    endless_items = ((str(number), None) for number in itertools.count())
+    with pytest.raises(NotPlainError, match="more than 1,000 characters"):
+        plain_data(Items(["a"], endless_items), "It", max_chars=1_000)
+    assert plain_data(Items([5], iter([("a", 1)])), "It") == {"a": 1}
 
 
 def test_call_after_the_end_does_not_run() -> None:

@@ -47,7 +47,7 @@ class _PlainCopier:
         """Return a copy of a value, which is nested so many levels deep. Raises `NotPlainError`."""
         if depth > _MAX_DATA_DEPTH:
             raise self._error(f"is nested more than {_MAX_DATA_DEPTH} levels deep")
-        text_chars = len(value) if isinstance(value, str) else 0
+        text_chars = str.__len__(value) if isinstance(value, str) else 0
         # Each value costs one more, so that their number is limited too.
         self._remaining_chars -= 1 + text_chars
         if self._remaining_chars < 0:
@@ -58,9 +58,10 @@ class _PlainCopier:
         if isinstance(value, str):
             return str.__str__(value)
         if isinstance(value, float):
-            if not math.isfinite(value):
-                raise self._error(f"has {float(value)} in it, which is not a finite number")
-            return float(value)
+            plain_float = float.__float__(value)
+            if not math.isfinite(plain_float):
+                raise self._error(f"has {plain_float} in it, which is not a finite number")
+            return plain_float
         if isinstance(value, (list, tuple, set, frozenset)):
             return [self.copy(item, depth + 1) for item in value]
         if isinstance(value, Mapping):
@@ -69,21 +70,24 @@ class _PlainCopier:
         if hasattr(type(value), "tolist"):
             return self.copy(value.tolist(), depth + 1)
         if hasattr(type(value), "__index__"):
-            number = operator.index(value)
+            number = int.__index__(operator.index(value))
             if number.bit_length() > _MAX_NUMBER_BITS:
                 raise self._error("has a number in it that is too long")
-            return int(number)
+            return number
         raise self._error(
             f"has a {type(value).__name__} in it. Only plain data passes: numbers, text, true, false, None, lists, and dicts by text"
         )
 
     def _copy_mapping(self, mapping: Mapping[Any, Any], depth: int) -> dict[str, Any]:
-        for key in mapping:
+        copies: dict[str, Any] = {}
+        for key, item in mapping.items():
             if not isinstance(key, str):
                 raise self._error(
                     f"has a dict in it with a key that is not a string, but of type {type(key).__name__}"
                 )
-        return {self.copy(key, depth): self.copy(item, depth + 1) for key, item in mapping.items()}
+            copied_key = self.copy(key, depth)
+            copies[copied_key] = self.copy(item, depth + 1)
+        return copies
 
     def _error(self, problem: str) -> NotPlainError:
         return NotPlainError(f"{self._subject} {problem}.")
