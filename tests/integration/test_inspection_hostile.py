@@ -311,6 +311,24 @@ def test_only_numbers_are_plotted(odd: Looking, value: str, drawn: bool) -> None
             odd.look.plot(named("numbers"), "line", 20, 20)
 
 
+@pytest.mark.parametrize("numbers", ["[5e17] * 2", "[5e17, 5e17 + 64]", "[1.0, 1.0 + 2.3e-16]"])
+def test_numbers_too_close_for_a_histogram_are_told(odd: Looking, numbers: str) -> None:
+    odd.run(f"numbers = np.array({numbers})")
+    with pytest.raises(KernelError, match="too close to each other for a histogram"):
+        odd.look.plot(named("numbers"), "histogram", 20, 20)
+    assert len(odd.look.plot(named("numbers"), "line", 20, 20).ys) == 2
+
+
+def test_numbers_with_an_infinite_distance_are_not_plotted(odd: Looking) -> None:
+    odd.run("numbers = np.array([-1.7e308, 2, 1.7e308, np.inf, np.nan]); many = numbers.repeat(40)")
+    assert odd.look.plot(named("numbers"), "line", 20, 20).ys == (2,)
+    assert odd.look.plot(named("many"), "line", 20, 20).ys.count(2) > 1
+    assert set(odd.look.plot(named("many"), "line", 20, 20).ys) == {2}
+    assert sum(odd.look.plot(named("many"), "histogram", 20, 20).ys) == 40
+    odd.run("grid = numbers.reshape(1, 5)")
+    assert odd.look.plot(named("grid"), "line", 20, 20).grid == ((None, 2, None, None, None),)
+
+
 def test_all_numbers_of_a_large_array_in_columns_are_counted(odd: Looking) -> None:
     odd.run("tall = np.zeros((5_001, 10_001), dtype='i1', order='F'); tall[5_000, :] = 7")
     assert odd.figures("tall").max == "7"

@@ -21,7 +21,8 @@ MAX_DISTINCT_VALUES = 100_000
 _MAX_VALUE_CHARS = 24
 _MAX_STATISTIC = 1e9
 MAX_AVERAGED = 1e300
-"""Larger numbers are left out of means and histograms, which would become infinite."""
+"""Larger numbers are left out of means, histograms and plots, because the sum of two of them, or the
+distance between them, may be infinite."""
 
 
 def number_text(value: float) -> str:
