@@ -27,8 +27,8 @@ def make_request(state: AgentState) -> ApprovalRequest:
 
 
 def describe_obstacle(result: ExecutionResult, decision: Decision) -> str:
-    """Return why the blocks after a block do not run, as what has become of that block: it "was
-    undone", "was refused", or "failed".
+    """Return what has happened to a block that keeps the later ones from running: it "was undone",
+    "was refused", or "failed".
 
     Args:
         result: The result of the block.
@@ -83,7 +83,8 @@ def find_last_run(results: Sequence[ExecutionResult]) -> ExecutionResult | None:
 
 
 def is_same_code(code: str, other_code: str) -> bool:
-    """Return whether two codes differ at most in comments, blank lines and spacing."""
+    """Return whether two codes differ at most in comments, blank lines and spacing; of code
+    that Python cannot parse, only in blank lines and spaces at the ends of lines."""
     return _comparable_form(code) == _comparable_form(other_code)
 
 

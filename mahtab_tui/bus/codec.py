@@ -125,8 +125,7 @@ def _make_reader(hint: Any) -> _Reader:
     origin = typing.get_origin(hint) or hint
     inner_hints = typing.get_args(hint)
     if origin in _PLAIN_TYPES:
-        plain_type = _PLAIN_TYPES[origin]
-        return partial(_read_plain, plain_type.accepts, plain_type.problem)
+        return partial(_read_plain, _PLAIN_TYPES[origin])
     if origin in (typing.Union, types.UnionType):
         return partial(_read_union, tuple(map(_make_reader, inner_hints)))
     has_any_length = inner_hints[1:] == (...,)
@@ -152,10 +151,10 @@ def _field_readers(kind: Any) -> Mapping[str, _Reader]:
     return {name: _make_reader(hint) for name, hint in records.hints(kind).items()}
 
 
-def _read_plain(accepts: Callable[[object], bool], problem: str, value: object) -> Any:
-    """Return a value as it is. The parameters before it are the fields of a `_PlainType`."""
-    if not accepts(value):
-        raise InvalidRecord(problem)
+def _read_plain(plain_type: _PlainType, value: object) -> Any:
+    """Return a value as it is. Raises `InvalidRecord` if it is of another type."""
+    if not plain_type.accepts(value):
+        raise InvalidRecord(plain_type.problem)
     return value
 
 

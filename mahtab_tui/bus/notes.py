@@ -10,7 +10,7 @@ from mahtab_tui.bus.entries import Note
 from mahtab_tui.bus.records import Record
 
 
-def _make_notice(record: records.Notice) -> Note:
+def _make_notice_note(record: records.Notice) -> Note:
     """Return the note of a message to the user, which has its level."""
     return Note(level=record.level, text=record.text)
 
@@ -30,12 +30,12 @@ def _make_skill_note(record: records.SkillRecord) -> Note:
 
 
 def _make_quiet_note(record: Record) -> Note:
-    """Return a note with the text of a record, which not every view shows."""
+    """Return a note, not shown in every view, with the text of a record."""
     return Note(level="quiet", text=record.text)
 
 
 NOTE_MAKERS: Mapping[type[Record], Callable[[Any], Note]] = {
-    records.Notice: _make_notice,
+    records.Notice: _make_notice_note,
     records.KernelRecord: _make_kernel_note,
     records.SkillRecord: _make_skill_note,
     records.Undo: _make_quiet_note,

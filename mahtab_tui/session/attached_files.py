@@ -39,8 +39,8 @@ class ResolvedPath(NamedTuple):
     target: Path
     """The absolute path without links."""
     link_target: str
-    """The target's path relative to the folder that its links must not leave; empty if the path has
-    no link."""
+    """The target's path relative to the folder that its links must not leave; empty if no
+    link below that folder is followed."""
 
 
 def resolve_links(path: Path, projects: Iterable[Path]) -> ResolvedPath:

@@ -59,7 +59,7 @@ def stop_surplus_kernels() -> None:
 
 
 def stop_detached_kernel(session: str) -> str:
-    """Stop this machine's waiting kernel of a session, and wait until it has ended.
+    """Stop this machine's waiting kernel of a session, and wait a short while for its end.
 
     Returns:
         A sentence for the user that says what has become of the kernel.

@@ -9,8 +9,8 @@ from mahtab_tui.bus.file_sizes import format_size
 from mahtab_tui.kernel.values import FolderEntry, FolderListing
 
 _DIGITS = re.compile(r"[0-9]+")
-_MIN_GROUP_FILES = 4
-"""Fewer files whose names differ only in digits are named one by one."""
+_MIN_GROUP_SIZE = 4
+"""Fewer files, or folders, whose names differ only in digits are named one by one."""
 
 
 def render_folder(listing: FolderListing, max_items: int) -> str:
@@ -30,8 +30,8 @@ def render_folder(listing: FolderListing, max_items: int) -> str:
 
 
 def _group_entries(entries: Iterable[FolderEntry]) -> list[list[FolderEntry]]:
-    """Put the files, and the folders, together whose names differ only in digits, if they are many.
-    All others form groups of one."""
+    """Group the files whose names differ only in digits, and the folders too, if there are at least
+    `_MIN_GROUP_SIZE`. All others form groups of one."""
     entries_by_form: dict[tuple[str, bool], list[FolderEntry]] = {}
     for entry in entries:
         form = _DIGITS.sub("0", entry.name)
@@ -40,7 +40,7 @@ def _group_entries(entries: Iterable[FolderEntry]) -> list[list[FolderEntry]]:
 
     groups: list[list[FolderEntry]] = []
     for alike_entries in entries_by_form.values():
-        if len(alike_entries) >= _MIN_GROUP_FILES:
+        if len(alike_entries) >= _MIN_GROUP_SIZE:
             groups.append(alike_entries)
         else:
             groups.extend([entry] for entry in alike_entries)

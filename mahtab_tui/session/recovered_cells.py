@@ -21,7 +21,8 @@ def add_recovered_output(
 
     Args:
         store: The resumed session's store, which gets the new records.
-        past: The session's records; the last one lists the variables that were restored.
+        past: The session's records; the last one is the notice that the conversation was
+            restored.
         secrets: Masks the output.
 
     Returns:
@@ -41,7 +42,7 @@ def add_recovered_output(
             store.cells_continue = True
             store.append(cell_end)
             store.append(end_notice)
-            # The record of the restored variables stays the last one.
+            # The notice that the conversation was restored stays the last one.
             records = [*other_records[:-1], cell_end, end_notice, *other_records[-1:]]
         recovered.path.unlink(missing_ok=True)
     return records

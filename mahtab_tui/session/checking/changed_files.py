@@ -1,4 +1,4 @@
-"""Names the files that have changed since a cell of a session read or wrote them."""
+"""Names the files that have changed since a cell ran whose code names them."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 from mahtab_tui.bus import StoreError
 from mahtab_tui.bus.masking import Secrets
@@ -22,7 +22,7 @@ from mahtab_tui.session.checking.comparison import (
     Verdict,
     compare_outcomes,
     differing_lines,
-    unfinished_origin,
+    rests_on_unfinished,
 )
 from mahtab_tui.session.checking.fresh_run import CheckKernel, CheckStopped, FreshRun, run_cells
 from mahtab_tui.session.checking.project_copy import CheckError, ProjectCopy
@@ -54,7 +54,7 @@ FIRST_RUN_COLUMNS = 80
 SECOND_RUN_COLUMNS = 200
 """The widths of the screens of the two runs. They differ so that an output that depends on the width
 differs between the runs, and counts as one that cannot be compared."""
-VERDICTS: tuple[Verdict, ...] = ("same", "different", "failed", "not comparable")
+VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 """The verdicts in the order in which a report counts them."""
 
 _NO_CELL_RAN = "No cell could run, so it is not known whether the results hold."
@@ -273,7 +273,7 @@ class Check:
             run.modified_at = copy.modified_at
             return run
         except KernelError as error:
-            raise self._stopped_or(CheckError(str(error))) from None
+            raise self._error_to_raise(CheckError(str(error))) from None
         finally:
             self._end_kernel(copy)
 
@@ -310,11 +310,11 @@ class Check:
             sentence = (
                 f"Variables were not compared: {target.folder} cannot be copied: {description}."
             )
-            raise self._stopped_or(VariablesNotCompared(sentence)) from None
+            raise self._error_to_raise(VariablesNotCompared(sentence)) from None
         except KernelError as error:
             reason = str(error).replace(copied_folder, target.folder)
             sentence = f"Variables were not compared: {reason}"
-            raise self._stopped_or(VariablesNotCompared(sentence)) from None
+            raise self._error_to_raise(VariablesNotCompared(sentence)) from None
         finally:
             self._end_kernel(copy)
 
@@ -356,7 +356,7 @@ class Check:
             kernel.close()
         copy.remove()
 
-    def _stopped_or(self, error: Exception) -> Exception:
+    def _error_to_raise(self, error: Exception) -> Exception:
         """Return the error to raise after a failure: once `stop` was called, a kernel fails only
         because it was closed."""
         return CheckStopped() if self._stopped.is_set() else error
@@ -422,7 +422,7 @@ class Check:
         comparison = compare_variable(variable, saved.fingerprints.get(name), runs, maker_name)
         origin_name = origin_names.get(last_change.cell)
         if comparison.verdict == "different" and origin_name is not None:
-            return unfinished_origin(name, origin_name)
+            return rests_on_unfinished(name, origin_name)
         if name in self._recording.private_names:
             return comparison._replace(before="", now="")
         return comparison
@@ -495,7 +495,7 @@ def _compare_cell(
     if verdict not in ("different", "failed"):
         return Comparison(cell.name, verdict, judgement.reason)
     if origin_name is not None:
-        return unfinished_origin(cell.name, origin_name)
+        return rests_on_unfinished(cell.name, origin_name)
     if cell.is_private:
         return Comparison(cell.name, verdict, _PRIVATE_REASON)
     recorded_lines, fresh_lines = differing_lines(cell.outcome.text, fresh_outcomes[0].text)

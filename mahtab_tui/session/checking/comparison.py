@@ -54,7 +54,7 @@ class Comparison(NamedTuple):
         return self.verdict in ("different", "failed")
 
 
-def unfinished_origin(name: str, origin_name: str) -> Comparison:
+def rests_on_unfinished(name: str, origin_name: str) -> Comparison:
     """Return the comparison of a cell or a variable that cannot be compared, because it uses what
     another cell has made that did not run in full.
 

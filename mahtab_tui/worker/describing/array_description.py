@@ -13,8 +13,8 @@ from .table_lines import FIRST_ITEMS, MAX_ROW_CHARS, first_values_lines
 
 _MAX_RANGED_ITEMS = 10_000_000
 """Maximum items of an array whose smallest and largest item are looked for."""
-_MOMENT_KINDS = "mM"
-_ORDERED_KINDS = f"iuf{_MOMENT_KINDS}"
+_TIME_KINDS = "mM"
+_ORDERED_KINDS = f"iuf{_TIME_KINDS}"
 """The kinds of numpy's types with an order: whole numbers, floats, and moments and spans of time."""
 
 
@@ -41,7 +41,8 @@ def array_lines(name: str, kind: str, array: Any) -> list[str]:
 
 def _describe_range(array: Any) -> str:
     """Return the smallest and the largest item, and how many are missing, such as ", min 1, max 9, 2
-    missing"; an empty string for an array of other items, and for a very large one."""
+    missing", or ", all missing"; an empty string for an array of other items, and for a very large
+    one."""
     kind = array.dtype.kind
     if kind not in _ORDERED_KINDS or not 0 < array.size <= _MAX_RANGED_ITEMS:
         return ""
@@ -53,7 +54,7 @@ def _describe_range(array: Any) -> str:
     numpy = sys.modules["numpy"]
     smallest = numpy.fmin.reduce(array, axis=None)
     largest = numpy.fmax.reduce(array, axis=None)
-    if kind in _MOMENT_KINDS:
+    if kind in _TIME_KINDS:
         text = f", min {one_line(str(smallest))}, max {one_line(str(largest))}"
     else:
         text = f", min {number_text(smallest)}, max {number_text(largest)}"

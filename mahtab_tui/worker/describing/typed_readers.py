@@ -60,11 +60,11 @@ class _TextCounts(NamedTuple):
     counts: dict[str, int]
     """How often each text occurs."""
     mean_bytes: float
-    """The mean length of a text."""
+    """About the mean length of a text."""
 
 
 class _Range(NamedTuple):
-    """The ends of the values of a block; None if it has only missing values and NaN."""
+    """The ends of the values of a block; None or NaN if it has only missing values and NaN."""
 
     low: object
     high: object
@@ -122,7 +122,7 @@ class _TypedReader(ColumnReader):
 
     @abstractmethod
     def _count_texts(self, block: Any) -> _TextCounts:
-        """Return the texts, which are not all missing."""
+        """Return how often each text of a block occurs; at least one is not missing."""
 
     @abstractmethod
     def _find_range(self, block: Any) -> _Range:

@@ -15,7 +15,7 @@ MAX_COPIED_VALUES = 50_000_000
 """Maximum values that are copied at once."""
 _ARRAY_KINDS = "biufcmM"
 """The kinds of numpy's types for truth values, numbers, and moments and spans of time."""
-_DRAWN_KINDS = "biuf"
+DRAWN_KINDS = "biuf"
 """The kinds of numpy's types that a plot can show."""
 
 
@@ -32,7 +32,7 @@ def can_be_drawn(value: Any) -> bool:
         return False
     if _is_tensor(value):
         return not (value.is_complex() or value.is_meta)
-    return bool(value.dtype.kind in _DRAWN_KINDS)
+    return bool(value.dtype.kind in DRAWN_KINDS)
 
 
 def describe_array(value: Any) -> dict[str, object]:

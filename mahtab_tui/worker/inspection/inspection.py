@@ -247,7 +247,7 @@ class Inspection:
         else:
             column = _plottable_column(_table_at(at))
             values = None if column is None else column.numbers()
-        if values is None or values.dtype.kind not in "biuf":
+        if values is None or values.dtype.kind not in arrays.DRAWN_KINDS:
             raise InspectionError("There are no numbers to plot.")
         if request["kind"] == "histogram":
             return plots.histogram(values, deadline)

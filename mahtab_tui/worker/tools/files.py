@@ -29,8 +29,8 @@ class _DecodedFile(NamedTuple):
 
     text: str
     encoding: str
-    """The encoding with which the text becomes the same bytes again, except for bytes that are
-    invalid in it: they are surrogates in the text (see the error handler ``surrogateescape``)."""
+    """The encoding with which the text becomes the same bytes again; invalid bytes are
+    surrogates in it (see the error handler ``surrogateescape``)."""
 
 
 class _Replacement(NamedTuple):
