@@ -134,6 +134,11 @@ x='$(cd .g*; rm c*)'; echo "${x@P}"
 : <<< "${x@P}"
 PS4='$(cd .g*; rm c*)'; set -x; ls
 compgen -C 'cd .g*; rm c*'
+nu -c 'cd .g*; rm c*'
+sudo -u bob nu -c 'cd .g*; rm c*'
+timeout 5 ysh -c 'cd .g*; rm c*'
+ls | nice -n 5 osh
+env -u x fc -s
 mapfile -C 'cd .g*; rm c*;' -c 1 x < notes.md
 readarray -tC 'cd .g*; rm c*;' x < notes.md
 history -s 'cd .g*; rm c*'; fc -s
@@ -202,10 +207,17 @@ fish -c 'rm (echo AGENTS).md'
 read PATH < x; cd .git; cat config
 export PA""TH=$HOME/x; cd .git; cat config
 let PA""TH=7; cd .git; cat config
+printf -vPATH x; cd .git; cat config
+for PATH in x; do cd .git; cat config; done
+((PATH++)); cd .git; cat config
+: ${PATH:=x}; cd .git; cat config
+true {PATH}< x; cd .git; cat config
+test -v "x[PATH=5]"; cd .git; cat config
 alias ls=rm; cd .git; ls config
 ls() { rm "$@"; }; cd .git; ls config
 ls() (command rm config); cd .git; ls
 PATH=.; cd .git; cat config
+PATH=. ls PATH=.; cd .git; cat config
 nice -n 5 xargs rm
 timeout 5 xargs rm
 coproc xargs rm
@@ -392,6 +404,18 @@ sed -i s/a/b/ notes.md
 tar czf x.tgz --exclude=.git .
 tar czf x.tgz --exclude .git .
 cd src && ls
+python train.py --layer fc
+python job.py --status complete
+python train.py --loss nu
+npm run fc
+make complete
+pip install nu xonsh
+cp a.csv data/nu
+echo "PATH: $PATH"; ls $x
+which python; echo "PATH is $PATH"
+printf "PATH: %s\\n" "$PATH"; ls $x
+printenv PATH; ls $x
+env | grep PATH; echo "PATH=$PATH"; cat $x
 cd src && python -m pytest -q
 cd src; make; cd ..
 . venv/bin/activate && pytest

@@ -19,9 +19,11 @@ MAX_INNER_PROGRAMS = 8
 """Words of a simple command that may be the program which another one starts (`nice xargs rm`)."""
 READ_SHELLS = frozenset("ash bash dash sh".split())
 """Shells whose commands are read here."""
-SHELLS = READ_SHELLS | frozenset(
-    "csh elvish fish ksh ksh93 loksh mksh nu oksh osh pdksh posh pwsh rbash tcsh xonsh yash ysh zsh".split()
+_COMMON_SHELLS = READ_SHELLS | frozenset("csh fish ksh mksh tcsh zsh".split())
+_RARE_SHELLS = frozenset(
+    "elvish ksh93 loksh nu oksh osh pdksh posh pwsh rbash xonsh yash ysh".split()
 )
+SHELLS = _COMMON_SHELLS | _RARE_SHELLS
 """Programs that run a text as a command, many of them in languages of their own."""
 WORDS_AS_CODE = frozenset("compgen complete eval fc xargs parallel".split())
 """Programs that make commands of words and of their input."""
@@ -46,7 +48,17 @@ _HARMLESS = frozenset(
 """Commands that change no file that an argument names, and operators that begin a part of ``[[…]]``."""
 _COMMAND_TAKERS = frozenset("flock script su watch tmux screen xterm setpriv runuser entr".split())
 """Programs that run a text among their arguments as a command of a shell."""
-_INNER_PROGRAMS = frozenset((*SHELLS, *WORDS_AS_CODE, *_COMMAND_TAKERS, "find", "env", "git"))
+_INNER_PROGRAMS = frozenset(
+    (*_COMMON_SHELLS, *_COMMAND_TAKERS, *"env eval find git parallel xargs".split())
+)
+"""Programs that count as started wherever their name is an argument."""
+_STARTERS = frozenset(
+    "env sudo doas nohup setsid time exec command builtin coproc nice ionice stdbuf timeout chroot"
+    " busybox unshare nsenter strace taskset chrt prlimit".split()
+)
+"""Programs that start the one which their arguments name."""
+_STARTED_PROGRAMS = _RARE_SHELLS | WORDS_AS_CODE
+"""Programs that count as started after one of these only: their names mean other things, too."""
 _ASSIGNMENT = re.compile(r"\A([A-Za-z_]\w*)(?:\[[^\]]{0,100}\])?\+?=")
 _CODE_OPTION = re.compile(r"[-+][A-Zabd-z]*c[A-Za-z]*")
 """The option of a shell before its command."""
@@ -58,8 +70,13 @@ _COMMAND_SIGN = re.compile(r"[\s;&|<>`$()]")
 """What a text has that is more than one word for a shell."""
 _REDEFINING = re.compile(r"\(\s*\)|\b(?:function|alias|hash|enable)\b")
 """What gives the name of a command another meaning."""
-_SEARCH_PATH = re.compile(r"(?<!\$)(?<!\$\{)\bPATH\b")
-"""The variable that does so, if it is not only read."""
+_SETS_SEARCH_PATH = re.compile(
+    r"\A(?:-\w*|\{)?PATH\}?\Z"
+    r"|(?<![\w$])PATH\s{0,20}(?:\[|:?[-+*/%&|^<>]{0,2}=|\+\+|--)|(?:\+\+|--)\s{0,20}PATH\b"
+)
+"""A word that sets the variable which does so, after the name of a command that sets variables."""
+_HARMLESS_SETTERS = frozenset("export for let printf read test unset wait [".split())
+"""Harmless commands with arguments that may set variables."""
 
 
 class SimpleCommand(NamedTuple):
@@ -118,7 +135,11 @@ def read_simple_commands(text: str) -> ReadCommand:
 
 
 def _may_set_search_path(command: SimpleCommand) -> bool:
-    return any(_SEARCH_PATH.search(word.text) is not None for word in command.words)
+    words = command.words
+    if command.is_harmless and command.program not in _HARMLESS_SETTERS:
+        descriptor_words = [word for word in command.arguments if word.text.startswith("{")]
+        words = [*words[: len(words) - len(command.arguments)], *descriptor_words]
+    return any(_SETS_SEARCH_PATH.search(word.text) is not None for word in words)
 
 
 class _Reader:
@@ -157,7 +178,8 @@ class _Reader:
             return
         inner_count = 0
         for index, word in enumerate(command.arguments):
-            if os.path.basename(word.text) in _INNER_PROGRAMS and not word.redirection:
+            words_before = words[: len(words) - len(command.arguments) + index]
+            if _starts_program(word, words_before):
                 inner_count += 1
                 if inner_count > MAX_INNER_PROGRAMS:
                     self._note_unread(word.text, is_certain)
@@ -186,6 +208,19 @@ class _Reader:
         for word in command.words:
             if word.text not in nested_texts and _COMMAND_SIGN.search(word.text):
                 self.read(word.text, depth=depth + 1, is_certain=False)
+
+
+def _starts_program(word: Word, words_before: Sequence[Word]) -> bool:
+    """Return whether an argument may be the program that a simple command starts. words_before: those
+    before it in the command."""
+    if word.redirection:
+        return False
+    program = os.path.basename(word.text)
+    if program in _INNER_PROGRAMS:
+        return True
+    return program in _STARTED_PROGRAMS and any(
+        os.path.basename(word.text) in _STARTERS for word in words_before
+    )
 
 
 def nested_commands(command: SimpleCommand) -> Iterator[Word]:
