@@ -31,7 +31,9 @@ REJOIN_HINT = "Call mode with private to continue in a session of your own, or w
 class _PendingCall:
     """An open call."""
 
-    def __init__(self, code_log: CodeLog, author: str) -> None:
+    def __init__(self, code_log: CodeLog, author: str, accepted: asyncio.Event | None) -> None:
+        """accepted: Set when the session first reports progress."""
+        self._accepted = accepted
         self._code_log = code_log
         self._author = author
         self.answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
@@ -41,6 +43,8 @@ class _PendingCall:
     def on_frame(self, frame: Frame) -> None:
         if frame["op"] == "progress":
             self._progress = str(frame["text"])
+            if self._accepted is not None:
+                self._accepted.set()
         elif frame["op"] == "begun":
             self._progress = "runs"
             self._code_log.write_code(frame["cell"], self._author, str(frame["code"]))
@@ -79,6 +83,8 @@ class SessionConnection:
         """Id of the process that the session runs in."""
         self.name = ""
         """The agent's name in the session."""
+        self._known_calls: frozenset[str] = frozenset()
+        """The calls that the session says it knows; sessions of older versions name none."""
         self.was_dismissed = False
         """Whether the session itself has ended the connection."""
 
@@ -136,6 +142,7 @@ class SessionConnection:
         connection.session = str(welcome["name"])
         connection.name = str(welcome["you"])
         connection.pid = int(welcome["pid"])
+        connection._known_calls = frozenset(map(str, welcome.get("calls", ())))
         return connection
 
     async def evaluate(self, code: str, timeout: float | None, report: Report) -> Evaluation:
@@ -147,8 +154,18 @@ class SessionConnection:
                 self._code_log.write_output(text)
         return evaluation
 
+    def knows(self, method: str) -> bool:
+        """Return whether the session says that it knows a method of `AgentCalls`."""
+        return method in self._known_calls
+
     async def call(
-        self, method: str, result: type[T], report: Report | None = None, **args: object
+        self,
+        method: str,
+        result: type[T],
+        report: Report | None = None,
+        *,
+        accepted: asyncio.Event | None = None,
+        **args: object,
     ) -> T:
         """Call a method of `AgentCalls`.
 
@@ -157,12 +174,13 @@ class SessionConnection:
             result: type of its result, which is checked.
             report: called about once a second while the call is open, with its seconds and a
                 sentence.
+            accepted: set when the session first reports progress of the call.
             args: arguments of the method.
         """
         if self._end_reason:
             raise McpToolError(self._end_reason)
 
-        call = _PendingCall(self._code_log, self.name)
+        call = _PendingCall(self._code_log, self.name, accepted)
         call_id = next(self._numbers)
         start_time = time.monotonic()
         self._open_calls[call_id] = call

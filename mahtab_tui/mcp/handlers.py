@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -40,7 +41,8 @@ from mahtab_tui.worker.cells.capture import shorten
 if TYPE_CHECKING:
     from mahtab_tui.settings.model import Settings
 
-T = TypeVar("T")
+_Result = TypeVar("_Result")
+
 _SESSION_ENDED = (
     "Your session has ended, and its variables are gone. The next call starts a new one."
 )
@@ -260,7 +262,7 @@ class ToolHandlers:
         await session.call("permit", object, report, action=action)
 
         output = CommandOutput(report, self.secrets)
-        exit_code = await _run_until_stopped(session, run_plan(plan, output.add))
+        exit_code = await _run_until_stopped(session, partial(run_plan, plan, output.add))
         await session.call("invalidate_caches", object)
 
         sections = [
@@ -291,11 +293,29 @@ class ToolHandlers:
         return await SessionConnection.join(session, self._folder, self.agent, self._code_log)
 
 
-async def _run_until_stopped(session: SessionConnection, work: Coroutine[Any, Any, T]) -> T:
+async def _run_until_stopped(
+    session: SessionConnection, work: Callable[[], Awaitable[_Result]]
+) -> _Result:
     """Do work outside of the session, and return its result; end it when the session stops the call.
-    Raises `McpToolError`."""
-    working = asyncio.create_task(work)
-    stopping = asyncio.create_task(session.call("await_stop", object))
+
+    Args:
+        session: The session. Nothing is done before it has accepted the call; one of an older version
+            that does not know this call cannot stop the work.
+        work: Does the work.
+
+    Raises:
+        McpToolError: The session does not accept the call, or has stopped it.
+    """
+    if not session.knows("await_stop"):
+        return await work()
+    accepted = asyncio.Event()
+
+    async def work_once_accepted() -> _Result:
+        await accepted.wait()
+        return await work()
+
+    working = asyncio.create_task(work_once_accepted())
+    stopping = asyncio.create_task(session.call("await_stop", object, accepted=accepted))
     try:
         await asyncio.wait((working, stopping), return_when=asyncio.FIRST_COMPLETED)
         if not working.done():
@@ -305,7 +325,7 @@ async def _run_until_stopped(session: SessionConnection, work: Coroutine[Any, An
         working.cancel()
         stopping.cancel()
         with anyio.CancelScope(shield=True):
-            await asyncio.wait((working, stopping))
+            await asyncio.gather(working, stopping, return_exceptions=True)
 
 
 def _sentence(text: str) -> ToolAnswer:

@@ -86,6 +86,11 @@ class AgentCalls:
             "inspect": self._inspect,
         }
 
+    @property
+    def names(self) -> list[str]:
+        """What agents can call."""
+        return list(self._functions)
+
     def serve(self, call: AgentCall, name: str, args: Mapping[str, Any]) -> Any:
         """Answer a call, on a thread of its own.
 
@@ -246,9 +251,11 @@ class AgentCalls:
 
     def _await_stop(self, call: AgentCall) -> None:
         """Wait until the call is stopped: by the agent's server, when such an action has ended, or by
-        the session, when the server must end it. Raises `AgentCallRefused`."""
+        the session, when the server must end it. The server begins once progress is reported. Raises
+        `AgentCallRefused`."""
         stopped = threading.Event()
         with call.stoppable(stopped.set):
+            call.report("can be stopped")
             stopped.wait()
         raise AgentCallRefused("The call was cancelled.")
 

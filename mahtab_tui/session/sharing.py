@@ -300,7 +300,9 @@ class _Peer(ABC):
             owns_session=self._owns_session,
             is_model=bool(model_name),
         )
-        self._send({**self._service.describe(), "you": self._agent.name})
+        description = self._service.describe()
+        calls = self._service.calls.names
+        self._send({**description, "you": self._agent.name, "calls": calls})
 
     def _watch(self) -> None:
         """Send the session's records to the peer, on a thread."""
