@@ -226,18 +226,23 @@ def both(first_code: str, second_code: str, timeout_s: float | None = None) -> s
 def test_a_command_that_has_ended_does_not_disturb_a_cell_inside_another_one(
     answering: OpenAnswering, project: Path
 ) -> None:
-    (project / "pytest.py").write_text("open('ended', 'w').close()")
+    waiting = "import os, time\nwhile not os.path.exists({!r}): time.sleep(0.01)\n"
+    command = "open('begun', 'w').close()\n" + waiting.format("finish")
+    (project / "pytest.py").write_text(command)
     it = answering(approval="auto")
-    code = (
-        "import os, time; open('first', 'w').close()\n"
-        "while not os.path.exists('ended'): time.sleep(0.01)\n"
-        "time.sleep(1); print('one')"
-    )
+    code = f"open('first', 'w').close()\n{waiting.format('go')}print('one')"
     arguments = json.dumps({"code": code})
     question = f'both eval {arguments} | pkg {{"action": "test"}}'
     cell = start_thread("cell", it.run, f"words = ask({question!r})")
     it.wait_approval()
     it.decide("run")
+    wait_for((project / "begun").exists)
+    (agent,) = it.session.joined_agents._agents
+    calls_meanwhile = set(agent.calls)
+    (project / "finish").touch()
+    # The server lets the kernel look for modules anew.
+    wait_for(lambda: agent.calls - calls_meanwhile)
+    (project / "go").touch()
     cell.join()
     assert it.answer(1).startswith("one")
 
