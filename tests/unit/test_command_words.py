@@ -119,6 +119,19 @@ while read -r z; do echo $((z)); done < x
 for z in $(cat x); do echo $((z)); done
 f() { echo $(($1)); }; f "$x"
 wc() { base64 -d < x; }; z=$(ls | wc -l); ((z))
+git() { base64 -d < x; }; z=$(git rev-list --count HEAD); ((z))
+z=$(grep -c x *); ((z))
+z=$(grep -c -H x); ((z))
+z=$(git rev-list --count --branches); ((z))
+z=$(date +%N); ((z))
+z=$(date +%s%s%N); ((z))
+z=$(stat -c %n x); ((z))
+z=$(stat -c %s x y); ((z))
+echo $(( $(cd .git; rm config | wc -l) / 2 ))
+echo $(( $(rm .git/config | wc -l) / 2 ))
+echo $(( $(cat x | sh | wc -l) / 2 ))
+while read -r a b; do echo $((a+b)); done < x
+x=${1:-5}; echo $((x*2))
 nproc() { base64 -d < x; }; echo $(($(nproc)))
 : 'a[$(cd .g*; rm c*)]'; echo $((_))
 [[ 'a[$(cd .g*; rm c*)]' =~ .* ]]; echo $((BASH_REMATCH))
@@ -354,6 +367,16 @@ n=$(wc -l < notes.md); echo $((n+1))
 n=$(ls | wc -l); [[ $n -gt 3 ]] && echo many
 [[ $(ls | wc -l) -gt 3 ]] && echo many
 [ $(ls | wc -l) -gt 3 ] && echo many
+if [[ $(id -u) -eq 0 ]]; then echo root; fi
+[[ $(git rev-list --count HEAD) -gt 5 ]] && echo many
+n=$(git rev-list --count HEAD~5..HEAD); echo $((n+1))
+size=$(stat -c %s f); echo $((size/1024))
+n=$(grep -c foo f); echo $((n*2))
+n=$(cat f | grep -ci foo); echo $((n*2))
+n=$(nproc --all); echo $((n / 2))
+echo $(( $(date +%s%N) / 1000000 )) $(( $(date +%Y) + 1 ))
+lines=$(wc -l < "my file.txt"); echo $((lines / 2))
+echo $(( $(cat f | wc -l) / 2 ))
 [ "$x" -eq 1 ] && echo one
 if [[ $# -eq 0 ]]; then echo none; fi
 [[ -v HOME && -n "$x" ]] && echo set

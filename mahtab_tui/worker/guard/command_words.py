@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from . import git_commands
 from .command_folders import CommandFolders, find_folders, repeats_parts, value_forms
-from .shell_arithmetic import unknown_computation
+from .shell_arithmetic import describe_unknown_computation
 from .shell_variables import deciding_assignment, makes_references, sets_home
 from .shell_words import Word, split_commands
 from .simple_commands import (
@@ -162,7 +162,7 @@ def unreadable_part(text: str, folder: str = "") -> str:
     reason = (
         next(unreadable_words, "")
         or read.unread_part
-        or unknown_computation(commands, keeps_names=read.keeps_names)
+        or describe_unknown_computation(commands, keeps_names=read.keeps_names)
     )
     if reason:
         return reason

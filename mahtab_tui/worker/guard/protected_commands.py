@@ -160,8 +160,8 @@ def check_command(command: str, folder: str, environment: Mapping[str, str] | No
         value = variables.get(name, "")
         if _INTEGER.fullmatch(value) is None:
             raise PermissionError(
-                f"The command may change protected files: it computes {name}, which is set to a text"
-                " that may set variables or contain commands"
+                f"The command may change protected files: {name} is set to a text, and the command may"
+                " run it as code"
             )
     path = _changed_file(command, folder, time.monotonic() + _MAX_MATCHING_S)
     if path:

@@ -4,7 +4,7 @@ variables, too, which may set others (``HOME=5``) or contain commands (``a[$(rm 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from itertools import chain
 from typing import NamedTuple
 
@@ -63,7 +63,14 @@ def computed_names(commands: Iterable[SimpleCommand]) -> Iterable[str]:
     return _read_expressions(commands, keeps_names=True).names
 
 
-def unknown_computation(commands: Iterable[SimpleCommand], *, keeps_names: bool) -> str:
+def describe_unknown_computation(commands: Sequence[SimpleCommand], *, keeps_names: bool) -> str:
+    """Return words for what commands compute although it may be anything; empty if there is nothing.
+    The arguments are those of `_unknown_computation`."""
+    part = _unknown_computation(commands, keeps_names=keeps_names).strip()
+    return f"`{part}`, which may be any text and may run as code," if part else ""
+
+
+def _unknown_computation(commands: Sequence[SimpleCommand], *, keeps_names: bool) -> str:
     """Return what commands compute although it may be anything; empty if they compute only numbers, and
     variables that they set to numbers. Variables that they do not set count as numbers if nothing
     depends on what their values may set.
@@ -72,7 +79,6 @@ def unknown_computation(commands: Iterable[SimpleCommand], *, keeps_names: bool)
         commands: All commands.
         keeps_names: Whether the names of programs surely mean what they say.
     """
-    commands = list(commands)
     certain_commands = [command for command in commands if command.is_certain]
     expressions = _read_expressions(certain_commands, keeps_names=keeps_names)
     if expressions.unknown_part:

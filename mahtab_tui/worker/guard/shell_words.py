@@ -30,13 +30,23 @@ _ARITHMETIC = re.compile(
 _PLAIN_ARITHMETIC = re.compile(r"[\d\s+*/%<>=!&|^~?:;,()-]*")
 """Arithmetic without variables. The value of a variable would be computed, too, and may set others, or
 contain commands."""
-_COUNTING = r"nproc|date \+%s|seq(?: -?\d{1,20}){1,3}|wc -[clmw] ?< ?[\w./-]{1,200}"
-"""A command that prints numbers, and has no other in it."""
-_INNER_NUMBER = re.compile(rf"\$\((?:{_COUNTING})\)")
-_PRINTED_NUMBER = re.compile(
-    rf"\((?:{_COUNTING}|(?:[^()`'\"\\\n;&|#]{{1,200}}\|){{1,20}} ?wc -[clmw])\)"
+_PLAIN_WORD = r"(?!-)(?:[\w./-]{1,200}|\"[\w ./-]{1,200}\"|'[\w ./-]{1,200}')"
+_GREP_COUNT = rf"grep -[EFivw]{{0,4}}c[EFivw]{{0,4}} {_PLAIN_WORD}"
+_COUNTING = "|".join(
+    (
+        r"nproc(?: --all)?|id -[ug]|seq(?: -?\d{1,20}){1,3}",
+        r"date(?: -u)? \+%(?:s(?:%N)?|[YymdHMSju])",
+        rf"wc -[clmw] ?< ?{_PLAIN_WORD}|wc -[clmw] {_PLAIN_WORD}",
+        rf"{_GREP_COUNT} {_PLAIN_WORD}|stat -c %[sXYZ] {_PLAIN_WORD}",
+        r"git rev-list --count [\w./~^][\w./~^-]{0,200}",
+    )
 )
+"""A command that prints numbers, and has no other in it."""
+_COUNTING_PIPE = rf"(?:[^()`'\"\\\n;&|#]{{1,200}}\|){{1,20}} ?(?:wc -[clmw]|{_GREP_COUNT})"
+"""Commands of which the last one counts what the others print."""
+_PRINTED_NUMBER = re.compile(rf"\((?:{_COUNTING}|{_COUNTING_PIPE})\)")
 """What stands after the dollar sign of commands that print numbers."""
+_INNER_NUMBER = re.compile(rf"\$\((?:{_COUNTING}|(?P<pipe>{_COUNTING_PIPE}))\)")
 _LAST_WORD_END = re.compile(r"[ \t]*(?:[\n;&|)]|\Z)")
 """What follows the last word of a command."""
 COMPUTING_COMMAND = "let"
@@ -303,6 +313,8 @@ class _Splitter:
 
     def _insert_computation(self, expression: str) -> None:
         """Insert a command for arithmetic in which there are variables."""
+        for number in _INNER_NUMBER.finditer(expression):
+            self._inserted_commands += split_commands(number["pipe"] or "")
         expression = _INNER_NUMBER.sub(PRINTED_NUMBER, expression)
         if _PLAIN_ARITHMETIC.fullmatch(expression) is None:
             self._inserted_commands.append([Word(COMPUTING_COMMAND), Word(expression)])
