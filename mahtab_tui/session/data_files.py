@@ -9,7 +9,6 @@ import stat
 import unicodedata
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from lzma import LZMAError
 from pathlib import Path
 
 from mahtab_tui.bus.sanitize import one_line
@@ -17,6 +16,7 @@ from mahtab_tui.knowledge.confined_folder import decode
 from mahtab_tui.session.file_formats import (
     COMPRESSIONS,
     HEAD_BYTES,
+    READING_ERRORS,
     Packing,
     damage,
     inspect_packing,
@@ -151,8 +151,8 @@ def _inspect(path: Path, name: str) -> DataFile:
         return _inspect_content(path, name, status.st_size)
     except FileNotFoundError:
         raise CannotLoad(f"There is no file {displayed_path}.") from None
-    except (OSError, EOFError, ValueError, LZMAError, RuntimeError) as error:
-        reason = str(error)
+    except READING_ERRORS as error:
+        reason = one_line(str(error)) or "it is damaged"
         if isinstance(error, OSError) and error.strerror:
             reason = error.strerror
         raise CannotLoad(f"{displayed_path} cannot be read: {reason}.") from None
@@ -167,7 +167,7 @@ def _inspect_content(path: Path, name: str, size: int) -> DataFile:
         size: The size of the file in bytes.
 
     Raises:
-        Exception: Whatever the libraries raise that read such a file.
+        READING_ERRORS: It cannot be read.
     """
     packing = inspect_packing(path)
     suffix = _content_suffix(path, packing)

@@ -10,6 +10,7 @@ import zipfile
 import zlib
 from collections.abc import Sequence
 from importlib import import_module
+from lzma import LZMAError
 from pathlib import Path
 from typing import IO, NamedTuple
 
@@ -45,6 +46,18 @@ _FORMAT_NAMES = {
     ".feather": "a Feather file",
 }
 _MAX_TESTED_BYTES = 20_000_000
+READING_ERRORS = (
+    OSError,
+    EOFError,
+    LookupError,
+    RuntimeError,
+    ValueError,
+    LZMAError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+"""What the standard library raises if a file cannot be read, or if an archive or a compressed file
+is damaged, encrypted, or packed in an unknown way."""
 
 
 class Packing(NamedTuple):
@@ -57,17 +70,22 @@ class Packing(NamedTuple):
 
 
 def inspect_packing(path: Path) -> Packing:
-    """Return how a file is compressed, by its suffix. Raises `OSError`, `ValueError`."""
+    """Return how a file is compressed, by its suffix. Raises `READING_ERRORS`."""
     suffix = path.suffix.lower()
     if suffix == ".zip" and zipfile.is_zipfile(path):
         with zipfile.ZipFile(path) as archive:
-            members = tuple(info.filename for info in archive.infolist() if not info.is_dir())
+            members = tuple(
+                info.filename for info in archive.infolist() if not info.filename.endswith("/")
+            )
         return Packing("zipfile", members) if members else Packing()
     return Packing(COMPRESSIONS.get(suffix, ""))
 
 
 def open_packed(path: Path, packing: Packing) -> IO[bytes]:
-    """Open the content of a file, uncompressed; of an archive, the content of its only file."""
+    """Open the content of a file, uncompressed; of an archive, the content of its only file.
+
+    This and reading it raise `READING_ERRORS`.
+    """
     if packing.module == "zipfile":
         return zipfile.ZipFile(path).open(packing.members[0])
     if packing.module:
@@ -85,7 +103,7 @@ def sheet_names(path: Path) -> Sequence[str]:
     try:
         with zipfile.ZipFile(path) as archive, archive.open(member) as file:
             text = file.read(_MAX_SHEET_LIST_BYTES).decode("utf-8", "replace")
-    except (OSError, KeyError, ValueError, RuntimeError, EOFError, zipfile.BadZipFile):
+    except READING_ERRORS:
         return ()
     return [html.unescape(name) for name in sheet_name.findall(text)]
 
@@ -126,5 +144,5 @@ def _has_damaged_member(path: Path) -> bool:
     try:
         with zipfile.ZipFile(path) as archive:
             return archive.testzip() is not None
-    except (ValueError, RuntimeError, EOFError, zipfile.BadZipFile, zlib.error):
+    except READING_ERRORS:
         return True

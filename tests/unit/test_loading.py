@@ -7,6 +7,7 @@ import gzip
 import io
 import lzma
 import os
+import re
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -315,6 +316,50 @@ def test_unloadable_file_gives_one_sentence(folder: Path) -> None:
         with pytest.raises(CannotLoad) as error:
             inspect_files([Path(path)])
         assert str(error.value) == sentence
+
+
+def damaged_archive() -> bytes:
+    """Return an archive of which one byte of the content has changed."""
+    return zipped(data_csv=b"name;n\nann;1\n").replace(b"ann", b"bob", 1)
+
+
+PACKED = gzip.compress(b"name;n\n" + bytes(range(256)) * 9, mtime=0)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "reason"),
+    [
+        ("deflated.gz", PACKED[:15] + b"\xff" * 20 + PACKED[35:], "Error -3 while decompressing"),
+        ("cut.gz", PACKED[:-9], "Compressed file ended before"),
+        ("plain.gz", b"words", "Not a gzipped file"),
+        ("checked.zip", damaged_archive(), "Bad CRC-32"),
+        ("plain.bz2", b"words", "Invalid data stream"),
+        ("cut.bz2", bz2.compress(b"words" * 9)[:-9], "Compressed file ended before"),
+        ("plain.xz", b"words", "Input format not supported"),
+        ("cut.xz", lzma.compress(b"words")[:-9], "Compressed file ended before"),
+    ],
+)
+def test_damaged_compressed_file_gives_one_sentence(name: str, content: bytes, reason: str) -> None:
+    Path(name).write_bytes(content)
+    with pytest.raises(CannotLoad, match=f"^{name} cannot be read: {reason}"):
+        inspect_files([Path(name)])
+
+
+def test_any_byte_of_an_archive_may_be_damaged() -> None:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("data.csv", "name;n\nann;1\n" * 5)
+    whole = packed.getvalue()
+    sentences: list[str] = []
+    for name in ("a.zip", "a.xlsx"):
+        for offset, byte in enumerate(whole):
+            Path(name).write_bytes(whole[:offset] + bytes([255 - byte]) + whole[offset + 1 :])
+            try:
+                inspect_files([Path(name)])
+            except CannotLoad as error:
+                sentences.append(str(error))
+    assert len(sentences) > len(whole) / 4
+    assert all(re.match(r"a\.zip cannot be read: \w", sentence) for sentence in sentences)
 
 
 @pytest.mark.parametrize(
