@@ -297,6 +297,27 @@ def test_hostile_words_are_drawn_as_text(source: str) -> None:
 
 @pytest.mark.parametrize("count", [51, 900, 5_000])
 def test_long_output_folds_to_its_ends(count: int) -> None:
+@pytest.mark.parametrize("mark", ["- ", "> ", "1. ", "> - ", "- > "])
+@pytest.mark.parametrize("depth", [9, 10, 19, 60])
+def test_what_is_nested_deeply_is_drawn(mark: str, depth: int) -> None:
+    words = words_rows(f"{mark * depth}deepest\n\nend")
+    assert "deepest" in "\n".join(lines(words))
+    assert lines(words)[-1] == "end"
+
+
+def test_items_of_a_deeply_nested_list_are_all_drawn() -> None:
+    source = "".join(f"{'  ' * depth}- item{depth}\n" for depth in range(60))
+    text = "\n".join(lines(words_rows(source, 100)))
+    assert re.findall(r"item\d+", text) == [f"item{depth}" for depth in range(60)]
+
+
+def test_titles_of_links_and_pictures_are_drawn() -> None:
+    words = words_rows('[a](http://b "Read\nthis") and ![c](http://d "too") and [e](http://f)', 100)
+    assert lines(words) == [
+        'Claude  a (http://b "Read this") and c (http://d "too") and e (http://f)'
+    ]
+
+
     rows = lines(output_rows("".join(f"{number}\n" for number in range(count))))
     assert rows[:20] == [str(number) for number in range(20)]
     assert rows[20] == f"… {count - 30:,} lines (Enter shows all)"

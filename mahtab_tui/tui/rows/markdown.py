@@ -282,7 +282,7 @@ def inline_spans(node: SyntaxTreeNode, style: Style, palette: Palette) -> Iterat
             # Models use single line breaks for lists.
             yield "\n", style
         case "link":
-            address = plain(str(node.attrs.get("href", "")))
+            address = _address(node, "href")
             spans: list[Span] = []
             for child in node.children:
                 spans += inline_spans(child, style + UNDERLINE, palette)
@@ -290,8 +290,7 @@ def inline_spans(node: SyntaxTreeNode, style: Style, palette: Palette) -> Iterat
             if address and "".join(text for text, _ in spans) != address:
                 yield f" ({address})", style + palette.muted
         case "image":
-            address = plain(str(node.attrs.get("src", "")))
-            yield f"{plain(node.content)} ({address})", style + palette.muted
+            yield f"{plain(node.content)} ({_address(node, 'src')})", style + palette.muted
         case "text":
             # Entities were resolved only after the text was sanitised.
             yield plain(node.content).replace("\n", " "), style
@@ -299,6 +298,13 @@ def inline_spans(node: SyntaxTreeNode, style: Style, palette: Palette) -> Iterat
             inner_style = style + _INLINE_STYLES.get(kind, Style.null())
             for child in node.children:
                 yield from inline_spans(child, inner_style, palette)
+
+
+def _address(node: SyntaxTreeNode, attribute: str) -> str:
+    """Return the address of a link or picture, with its title if it has one."""
+    address = str(node.attrs.get(attribute, ""))
+    title = str(node.attrs.get("title", "")).replace("\n", " ")
+    return plain(f'{address} "{title}"' if title else address)
 
 
 def split_lines(spans: Iterable[Span]) -> list[list[Span]]:

@@ -1,14 +1,22 @@
-"""Parses Markdown of answers, in linear time and without losing a word."""
+"""Parses Markdown of answers, in linear time."""
 
 from __future__ import annotations
 
 from markdown_it import MarkdownIt
+from markdown_it.parser_block import RuleFuncBlockType
 from markdown_it.parser_inline import RuleFuncInlineType
+from markdown_it.rules_block import StateBlock, blockquote, list_block
 from markdown_it.rules_inline import StateInline, image, link
 from markdown_it.tree import SyntaxTreeNode
 
 _MAX_NESTING = 20
-"""Lists and quotes within each other; deeper ones are not parsed."""
+"""The parser drops blocks that are nested this deep. Each list counts twice, for itself and for its
+item, and each quote once. Lists and quotes whose content would be so deep stay text, with their
+marks."""
+_LIST_LEVELS = 2
+_BLOCKS_ENDED_BY_LIST = ("paragraph", "reference", "blockquote")
+"""The parser's own table: the blocks that end where a list begins, without an empty line."""
+_BLOCKS_ENDED_BY_QUOTE = (*_BLOCKS_ENDED_BY_LIST, "list")
 _LINK_MIDDLE = "]("
 """What stands in the middle of each link and picture."""
 
@@ -16,29 +24,30 @@ Block = SyntaxTreeNode
 """A block of a text, such as a paragraph or a list, with its parts."""
 
 
-def parse_document(source: str) -> SyntaxTreeNode:
-    """Return the tree of a Markdown text."""
-    return SyntaxTreeNode(_PARSER.parse(source))
-
-
-def parse(source: str) -> list[Block]:
-    """Return the blocks of a Markdown text."""
-    return parse_document(source).children
-
-
-def first_line(block: Block) -> int:
-    """Return the index of the line of its text with which a block begins."""
-    return block.map[0] if block.map else 0
-
-
 def _make_parser() -> MarkdownIt:
     parser = MarkdownIt("commonmark", {"html": False, "maxNesting": _MAX_NESTING})
     parser.enable(["table", "strikethrough"])
-    # HTML and link definitions are shown as text, so that nothing in an answer disappears.
+    # Definitions of links stay text, as HTML does, because they would not be drawn. Indented text is
+    # no code: models fence their code, and indent what continues a list.
     parser.disable(["code", "reference"])
+    parser.block.ruler.at(
+        "blockquote", _limit_nesting(blockquote), {"alt": list(_BLOCKS_ENDED_BY_QUOTE)}
+    )
+    parser.block.ruler.at("list", _limit_nesting(list_block), {"alt": list(_BLOCKS_ENDED_BY_LIST)})
     parser.inline.ruler.at("link", _skip_hopeless_brackets(link))
     parser.inline.ruler.at("image", _skip_hopeless_brackets(image))
     return parser
+
+
+def _limit_nesting(rule: RuleFuncBlockType) -> RuleFuncBlockType:
+    """Return a rule for lists or quotes that fails where their content would be too deep."""
+
+    def limited_rule(state: StateBlock, start_line: int, end_line: int, silent: bool) -> bool:
+        if state.level + _LIST_LEVELS >= _MAX_NESTING:
+            return False
+        return rule(state, start_line, end_line, silent)
+
+    return limited_rule
 
 
 def _skip_hopeless_brackets(rule: RuleFuncInlineType) -> RuleFuncInlineType:
@@ -61,3 +70,18 @@ def _skip_hopeless_brackets(rule: RuleFuncInlineType) -> RuleFuncInlineType:
 
 
 _PARSER = _make_parser()
+
+
+def parse_document(source: str) -> SyntaxTreeNode:
+    """Return the tree of a Markdown text."""
+    return SyntaxTreeNode(_PARSER.parse(source))
+
+
+def parse(source: str) -> list[Block]:
+    """Return the blocks of a Markdown text."""
+    return parse_document(source).children
+
+
+def first_line(block: Block) -> int:
+    """Return the index of the line of its text with which a block begins."""
+    return block.map[0] if block.map else 0
