@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given
@@ -27,10 +28,11 @@ from mahtab_tui.tui.rows.row import (
     cut_spans,
     hard_cuts,
     mark_strip,
+    style_ranges,
     token_cuts,
     word_cuts,
 )
-from mahtab_tui.tui.theme import MAHTAB
+from mahtab_tui.tui.theme import BOLD, MAHTAB
 from mahtab_tui.tui.transcript.cell_rows import CellRows
 from mahtab_tui.tui.transcript.layout import (
     MAX_ARGUMENTS_CHARS,
@@ -40,7 +42,7 @@ from mahtab_tui.tui.transcript.layout import (
     tool_rows,
 )
 from mahtab_tui.tui.transcript.output import OutputRows
-from mahtab_tui.tui.transcript.output_lines import expand_tabs
+from mahtab_tui.tui.transcript.output_lines import expand_tabs, value_spans
 from mahtab_tui.tui.transcript.words_rows import WordsRows
 from tests.unit.transcripts import palette_of
 
@@ -295,8 +297,6 @@ def test_hostile_words_are_drawn_as_text(source: str) -> None:
         assert source in text
 
 
-@pytest.mark.parametrize("count", [51, 900, 5_000])
-def test_long_output_folds_to_its_ends(count: int) -> None:
 @pytest.mark.parametrize("mark", ["- ", "> ", "1. ", "> - ", "- > "])
 @pytest.mark.parametrize("depth", [9, 10, 19, 60])
 def test_what_is_nested_deeply_is_drawn(mark: str, depth: int) -> None:
@@ -318,6 +318,8 @@ def test_titles_of_links_and_pictures_are_drawn() -> None:
     ]
 
 
+@pytest.mark.parametrize("count", [51, 900, 5_000])
+def test_long_output_folds_to_its_ends(count: int) -> None:
     rows = lines(output_rows("".join(f"{number}\n" for number in range(count))))
     assert rows[:20] == [str(number) for number in range(20)]
     assert rows[20] == f"… {count - 30:,} lines (Enter shows all)"
@@ -332,6 +334,32 @@ def test_long_value_folds_to_its_head() -> None:
     text = ",\n ".join(f"'item {number}'" for number in range(300))
     rows = lines(output_rows(f"[{text}]\n", kind="value"))
     assert (len(rows), rows[0], rows[-1]) == (21, "['item 0',", "… 280 more (Enter shows all)")
+
+
+def test_numbers_of_omitted_entries_are_muted_in_one_pass(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    add = Mock(side_effect=Style.__add__)
+    monkeypatch.setattr(Style, "__add__", lambda style, other: add(style, other))
+    spans = value_spans("[1, … 2,345 more]," * 300, PALETTE)
+    muted = "".join(text for text, style in spans if style.color == PALETTE.muted.color)
+    assert muted.count("… 2,345 more") == 300
+    assert "".join(text for text, _ in spans) == "[1, … 2,345 more]," * 300
+    assert add.call_count < 300 * 10  # once for each token, and not once for each two of them
+
+
+@given(
+    st.lists(st.text("ab", max_size=5), max_size=8),
+    st.lists(st.integers(-3, 40), max_size=8, unique=True).map(sorted),
+)
+def test_style_is_added_to_each_range(texts: list[str], offsets: list[int]) -> None:
+    ranges = list(zip(offsets[::2], offsets[1::2], strict=False))
+    spans = style_ranges([(text, Style.null()) for text in texts], ranges, BOLD)
+    characters = [(character, style) for text, style in spans for character in text]
+    assert characters == [
+        (character, BOLD if any(start <= offset < end for start, end in ranges) else Style.null())
+        for offset, character in enumerate("".join(texts))
+    ]
 
 
 @pytest.mark.parametrize(

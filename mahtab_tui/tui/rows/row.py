@@ -7,6 +7,7 @@ and offsets in characters.
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import zip_longest
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol
@@ -219,18 +220,36 @@ def cut_spans(spans: Iterable[Span], cuts: Sequence[int]) -> Iterator[list[Span]
         row = []
 
 
-def style_range(spans: Iterable[Span], start: int, end: int, added: Style) -> list[Span]:
-    """Return spans in which a style is added to the characters between two offsets."""
+def style_ranges(
+    spans: Iterable[Span], ranges: Iterable[tuple[int, int]], added: Style
+) -> list[Span]:
+    """Return spans in which a style is added to the characters in some ranges.
+
+    Args:
+        spans: The spans.
+        ranges: The offsets at which each range starts and ends. The ranges are in order and do not
+            overlap.
+        added: The style.
+    """
     styled: list[Span] = []
+    remaining_ranges = deque(ranges)
     offset = 0
     for text, style in spans:
-        # The part of this span that is between the offsets.
-        inner_start = min(max(start - offset, 0), len(text))
-        inner_end = min(max(end - offset, inner_start), len(text))
-        styled.append((text[:inner_start], style))
-        styled.append((text[inner_start:inner_end], style + added))
-        styled.append((text[inner_end:], style))
-        offset += len(text)
+        text_end = offset + len(text)
+        styled_chars = 0
+        while remaining_ranges and remaining_ranges[0][0] < text_end:
+            start, end = remaining_ranges[0]
+            inner_start = max(start - offset, styled_chars)
+            inner_end = min(max(end - offset, inner_start), len(text))
+            styled.append((text[styled_chars:inner_start], style))
+            styled.append((text[inner_start:inner_end], style + added))
+            styled_chars = inner_end
+            # The range goes on in the next span.
+            if end > text_end:
+                break
+            remaining_ranges.popleft()
+        styled.append((text[styled_chars:], style))
+        offset = text_end
     return [(text, style) for text, style in styled if text]
 
 
@@ -353,7 +372,7 @@ def mark_selection(widget: Widget, spans: Sequence[Span], y: int) -> Sequence[Sp
     # The text keeps its colour, because that of the style for selections is transparent.
     background = widget.screen.get_component_rich_style("screen--selection").bgcolor
     selected = Style(color=widget.visual_style.rich_style.color, bgcolor=background)
-    return style_range(spans, start, end, selected)
+    return style_ranges(spans, [(start, end)], selected)
 
 
 def selected_rows_text(rows: Iterable[tuple[int, Row]], selection: Selection) -> str:
@@ -380,9 +399,8 @@ def selected_rows_text(rows: Iterable[tuple[int, Row]], selection: Selection) ->
 
 def highlight_matches(row: Row, pattern: re.Pattern[str], style: Style) -> Row:
     """Return a row in which a style is added to all that matches a pattern."""
-    for match in pattern.finditer(row.text):
-        row = row._replace(spans=style_range(row.spans, *match.span(), style))
-    return row
+    ranges = [match.span() for match in pattern.finditer(row.text)]
+    return row._replace(spans=style_ranges(row.spans, ranges, style))
 
 
 def mark_strip(strip: Strip, style: Style) -> Strip:

@@ -18,7 +18,7 @@ from textual.widget import Widget
 from mahtab_tui.bus.hidden_characters import hidden_characters
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.sandbox.searched_text import TextSpan
-from mahtab_tui.tui.rows.row import Span, hard_cuts, mark_selection, selection_origin, style_range
+from mahtab_tui.tui.rows.row import Span, hard_cuts, mark_selection, selection_origin, style_ranges
 from mahtab_tui.tui.theme import REVERSE, get_palette
 from mahtab_tui.tui.workers import Fetcher
 
@@ -279,7 +279,7 @@ class LongTextView(Widget, can_focus=True):
         spans: Sequence[Span] = [(row.text, base + palette.text)]
         for start, end, style in self.part_styles(row):
             if start < row.end and end > row.start:
-                spans = style_range(spans, start - row.start, end - row.start, style)
+                spans = style_ranges(spans, [(start - row.start, end - row.start)], style)
         spans = mark_selection(self, spans, row.start)
         segments: list[Segment] = []
         offset = 0

@@ -14,7 +14,7 @@ from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.bus.sgr import styled
 from mahtab_tui.tui.rows.code import PYTHON, highlight
 from mahtab_tui.tui.rows.markdown import MarkdownRenderer
-from mahtab_tui.tui.rows.row import Row, Span, cut_spans, style_range, token_cuts, word_cuts
+from mahtab_tui.tui.rows.row import Row, Span, cut_spans, style_ranges, token_cuts, word_cuts
 from mahtab_tui.tui.theme import Palette
 from mahtab_tui.tui.transcript.picture_rows import DEFAULT_SPACE, PictureSpace, picture_rows
 from mahtab_tui.tui.transcript.tables import grid_rows, shown_table
@@ -171,9 +171,8 @@ def remark(text: str, palette: Palette) -> Row:
 def value_spans(text: str, palette: Palette) -> list[Span]:
     """Colour a line of a value as code, and mute the number of its entries that are left out."""
     (spans,) = highlight(PYTHON, text, palette)
-    for match in _MORE_ENTRIES.finditer(text):
-        spans = style_range(spans, *match.span(), palette.muted)
-    return spans
+    ranges = [match.span() for match in _MORE_ENTRIES.finditer(text)]
+    return style_ranges(spans, ranges, palette.muted)
 
 
 def expand_tabs(text: str) -> str:
