@@ -259,7 +259,8 @@ class Kernel(ABC):
 
     def files_changed_by_commands(self, commands: Sequence[str]) -> list[str]:
         """Return, for each shell command, the protected file that it may change, as far as the files
-        show it to which its words lead; empty if there is none."""
+        show it to which its words lead; empty if there is none, and ``a protected file`` if there are
+        too many to look at."""
         return self._ask(Operations.files_changed_by_commands, commands=list(commands))
 
     def fingerprints(self, names: Sequence[str]) -> dict[str, Fingerprint]:

@@ -26,6 +26,7 @@ from mahtab_tui.session.protected_names import (
 )
 from mahtab_tui.session.user_requests import Permission
 from mahtab_tui.settings.approval_rules import READ_ONLY, Paths, Rule, parse_rule, texts_to_resolve
+from mahtab_tui.worker.guard.protected_commands import UNKNOWN_FILE, command_only_reads
 from mahtab_tui.worker.guard.protected_places import is_protected
 
 
@@ -268,15 +269,15 @@ class CodeRules:
     def _file_changed_by_commands(self, code: str) -> str:
         """Return the protected file that a shell command in code changes by a pattern or a folder.
 
-        It is empty if there is none, or if the kernel does not answer.
+        It is empty if there is none, and words for any such file if the kernel does not answer.
         """
-        commands = shell_commands(code)
+        commands = [command for command in shell_commands(code) if not command_only_reads(command)]
         if not commands:
             return ""
         try:
             return next(filter(None, self._kernel.files_changed_by_commands(commands)), "")
         except KernelError:
-            return ""
+            return UNKNOWN_FILE
 
     def _unreadable_command(self, code: str) -> str:
         """Return the part of a shell command that hides which files the command changes.

@@ -3,6 +3,7 @@ kernel."""
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import signal
@@ -17,6 +18,9 @@ import pytest
 from mahtab_tui.bus.values import describe_files
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.values import CellResult, FileWatching, Lock
+from mahtab_tui.session.code_rules import CodeRules
+from mahtab_tui.session.info import SessionInfo
+from mahtab_tui.settings.model import Settings
 from tests.integration.kernels import Cells, running
 from tests.waiting import wait_for
 
@@ -344,3 +348,13 @@ def test_a_cell_has_its_own_rights_again_after_a_nested_one(
     run(cells, "input()\nc.creat(FILE, 0o600)", outer)
     assert (folder / "sub" / "AGENTS.md").read_text() == ("mine" if inner else "")
     assert (folder / "AGENTS.md").read_text() == ("mine" if outer else "")
+
+
+def test_a_command_counts_as_changing_a_file_if_the_kernel_cannot_look(tmp_path: Path) -> None:
+    info = SessionInfo(logging.getLogger(__name__), Settings(), "test", "")
+    kernel = ProcessKernel(cwd=str(tmp_path))
+    rules = CodeRules(info, kernel, lambda name: True)
+    with running(kernel):
+        assert rules.protected_file("!touch *.txt") == ""
+    assert rules.protected_file("!touch *.txt") == "a protected file"
+    assert rules.protected_file("!ls *.txt") == ""

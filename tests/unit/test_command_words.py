@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -574,9 +575,61 @@ def test_a_command_is_refused_if_code_has_set_what_shells_heed(
     with pytest.raises(PermissionError, match=f"code has set {variable}"):
         files.check("subprocess.Popen", (*program, {**os.environ, variable: ".git"}))
     monkeypatch.setenv(variable, ".git")
-    for command in ("rm notes.md", "bash -c ls"):
+    with pytest.raises(PermissionError, match=f"code has set {variable}"):
+        files.check("os.system", ("rm notes.md",))
+
+
+@pytest.mark.parametrize(
+    "variable", ["BASH_ENV", "BASHOPTS", "SHELLOPTS", "LD_PRELOAD", "LD_AUDIT", "BASH_FUNC_ls%%"]
+)
+def test_a_reading_command_is_refused_if_code_has_set_what_runs_with_it(
+    files: ProtectedFiles, monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    monkeypatch.setenv(variable, ".git")
+    for command in ("ls", "bash -c ls"):
         with pytest.raises(PermissionError, match=f"code has set {variable}"):
             files.check("os.system", (command,))
+
+
+@pytest.mark.parametrize("variable", ["ENV", "PS1", "CDPATH", "LD_LIBRARY_PATH"])
+def test_a_reading_command_starts_whatever_else_code_has_set(
+    files: ProtectedFiles, monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    monkeypatch.setenv(variable, "dev")
+    files.check("os.system", ("ls",))
+    files.check("subprocess.Popen", ("bash", ("bash", "-c", "cat AGENTS.md"), None, None))
+    with pytest.raises(PermissionError, match=f"code has set {variable}"):
+        files.check("os.system", ("rm notes.md",))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "is_refused"),
+    [
+        ("*.md", True),
+        ("./A*", True),
+        ("su[b]/?GENTS.*", True),
+        ("~/*/AGENTS.md", True),
+        ("{project}/*/../AG*", True),
+        ("{project}//sub//*", True),
+        (".g*/conf*", True),
+        ("src/*", False),
+        ("*/hooks/*", False),
+        ("src/[", False),
+        ("*/missing/*", False),
+        ("src/main.py/*", False),
+    ],
+)
+def test_patterns_are_read_as_shells_read_them(
+    files: ProtectedFiles,
+    project: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    pattern: str,
+    *,
+    is_refused: bool,
+) -> None:
+    monkeypatch.setenv("HOME", str(project))
+    with pytest.raises(PermissionError, match="is protected") if is_refused else nullcontext():
+        files.check("os.system", (f"touch {pattern.format(project=project)}",))
 
 
 @pytest.mark.parametrize(

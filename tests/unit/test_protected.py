@@ -619,6 +619,13 @@ def test_a_pattern_for_very_many_files_is_refused_in_time(
         files.check("os.system", (f"rm {pattern.format(project=project)}",))
 
 
+def test_the_deadline_counts_also_while_no_file_matches(project: Path) -> None:
+    (project / "a.txt").touch()
+    paths = protected_commands._matching_paths(str(project), ["*.md"], deadline=0.0)
+    with pytest.raises(PermissionError, match="names too many to look at"):
+        list(paths)
+
+
 def test_a_long_command_in_a_nested_shell_counts_as_unreadable() -> None:
     command = f"sh -c 'cat a{' ' * 20_000}; rm AGENTS.md'"
     assert unreadable_part_of_command(command) == "more than 20,000 characters"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 
 from ..stdlib import late_import
 from .command_words import (
@@ -35,6 +35,13 @@ _READING_COMMANDS = frozenset("cat diff file grep head less ls more rg stat tail
 _WRITING_WITH_OPTIONS = frozenset("file less more rg".split())
 """Reading commands with options that write a file or start a program."""
 _INTEGER = re.compile(r"[-+]?\d{0,100}")
+_VARIABLES_OF_READING_COMMANDS = frozenset(
+    "BASHOPTS BASH_ENV LD_AUDIT LD_PRELOAD SHELLOPTS ZDOTDIR".split()
+)
+"""Those that make even a command which only reads do more: by them, a shell runs something before each
+command, or a program loads code by its path. Where programs and libraries are looked for
+(`LD_LIBRARY_PATH`, as `PATH`) does not count: many packages set it, and code can start its own files
+directly."""
 _EXPORTED_FUNCTION = "BASH_FUNC_"
 """Beginning of the variables in which Bash hands functions to other shells."""
 _FIRST_VARIABLES = dict(os.environ)
@@ -48,7 +55,8 @@ _TOO_MANY_FILES = (
     "The command may change protected files: it names too many to look at."
     " Name the files in the command, and the user will be asked"
 )
-_UNKNOWN_FILE = "a protected file"
+UNKNOWN_FILE = "a protected file"
+"""What stands for the path of a file if there are too many to look at."""
 _MAX_MATCHING_S = 5.0
 """Seconds for which files are looked for that patterns in a command stand for."""
 
@@ -85,7 +93,6 @@ def leads_to_open_folder(text: str) -> bool:
 def _files_of(words: Iterable[Word], deadline: float) -> Iterator[str]:
     """Yield the paths that words stand for, and the files that patterns match. Raises
     `PermissionError` after the deadline, by `time.monotonic`."""
-    glob = late_import("glob")
     for word in words:
         if time.monotonic() > deadline:
             raise PermissionError(_TOO_MANY_FILES)
@@ -95,10 +102,42 @@ def _files_of(words: Iterable[Word], deadline: float) -> Iterator[str]:
         pattern = "/".join(map(_without_brackets, word.text.split("/")))
         if sum(map(_has_wildcard, pattern.split("/"))) > _MAX_PATTERN_LEVELS:
             raise PermissionError(_TOO_MANY_FILES)
-        for path in glob.iglob(os.path.expanduser(pattern)):
-            if time.monotonic() > deadline:
-                raise PermissionError(_TOO_MANY_FILES)
-            yield path
+        folder, *parts = os.path.expanduser(pattern).split("/")
+        if folder:
+            yield from _matching_paths("", [folder, *parts], deadline)
+        else:
+            yield from _matching_paths("/", parts, deadline)
+
+
+def _matching_paths(folder: str, parts: Sequence[str], deadline: float) -> Iterator[str]:
+    """Yield the files in a folder that a pattern matches, as in `glob.iglob`, which may be silent for
+    minutes. Raises `PermissionError` after the deadline, by `time.monotonic`. parts: the pattern, split
+    at each slash."""
+    if not parts:
+        if os.path.lexists(folder):
+            yield folder
+        return
+    part, *inner_parts = parts
+    if not _has_wildcard(part):
+        yield from _matching_paths(os.path.join(folder, part), inner_parts, deadline)
+        return
+    fnmatch = late_import("fnmatch")
+    for name in _names_in(folder):
+        if time.monotonic() > deadline:
+            raise PermissionError(_TOO_MANY_FILES)
+        is_hidden = name.startswith(".") and not part.startswith(".")
+        if not is_hidden and fnmatch.fnmatchcase(name, part):
+            yield from _matching_paths(os.path.join(folder, name), inner_parts, deadline)
+
+
+def _names_in(folder: str) -> Iterator[str]:
+    """Yield the names in a folder; nothing if it cannot be read."""
+    try:
+        with os.scandir(folder or ".") as entries:
+            for entry in entries:
+                yield entry.name
+    except (OSError, ValueError):
+        return
 
 
 def _has_wildcard(part: str) -> bool:
@@ -142,13 +181,16 @@ def check_command(command: str, folder: str, environment: Mapping[str, str] | No
         environment: The variables that its program gets; None for those of this process.
     """
     variables = os.environ if environment is None else environment
-    name = _changed_variable(variables)
+    only_reads = command_only_reads(command)
+    name = _changed_variable(
+        variables, _VARIABLES_OF_READING_COMMANDS if only_reads else VARIABLES_OF_SHELLS
+    )
     if name:
         raise PermissionError(
             f"The command may change protected files: code has set {name}, which decides what a shell"
             " runs. Only code that the user has approved by hand may start it"
         )
-    if command_only_reads(command):
+    if only_reads:
         return
     part = unreadable_part_of_command(command, folder)
     if part:
@@ -173,15 +215,15 @@ def check_command(command: str, folder: str, environment: Mapping[str, str] | No
 
 def changed_files(commands: Iterable[str]) -> list[str]:
     """Return, for each shell command, the protected file that it may change, as far as the files and
-    folders show it to which its words lead. The text is empty if there is none, and no path if there are
-    too many to look at."""
+    folders show it to which its words lead. The text is empty if there is none, and `UNKNOWN_FILE` if
+    there are too many to look at."""
     deadline = time.monotonic() + _MAX_MATCHING_S
     paths = []
     for command in commands:
         try:
             path = "" if command_only_reads(command) else _changed_file(command, "", deadline)
         except PermissionError:
-            path = _UNKNOWN_FILE
+            path = UNKNOWN_FILE
         paths.append(path)
     return paths
 
@@ -210,13 +252,13 @@ def _changed_file(command: str, folder: str, deadline: float) -> str:
     return ""
 
 
-def _changed_variable(environment: Mapping[str, str]) -> str:
-    """Return a variable that decides what shells run and that was set after the start; empty if there
-    is none."""
+def _changed_variable(environment: Mapping[str, str], names: Set[str]) -> str:
+    """Return a variable with one of the names, or a function for Bash, that was set after the start;
+    empty if there is none."""
     # What `~` stands for here is read from the present environment.
     first_variables = {**_FIRST_VARIABLES, "HOME": os.environ.get("HOME")}
     for name, value in environment.items():
-        is_of_shells = name in VARIABLES_OF_SHELLS or name.startswith(_EXPORTED_FUNCTION)
+        is_of_shells = name in names or name.startswith(_EXPORTED_FUNCTION)
         if is_of_shells and name not in _FOLDER_VARIABLES and value != first_variables.get(name):
             return name
     return ""
