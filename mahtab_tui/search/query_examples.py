@@ -265,21 +265,28 @@ class _NumberForm(NamedTuple):
     """A regular expression whose group is the number."""
 
 
-def _find_numbers(query: str, sample: str) -> _NumberForm | None:
-    """Return how sample lines write the numbers of a query: after a name, or before a unit."""
-    separator_by_name = {
-        name: separator
-        for name, separator, value in _NAME_AND_VALUE.findall(sample)
+def _find_numbers(
+    query: str, sample: str, named_values: Sequence[tuple[str, str, str]]
+) -> _NumberForm | None:
+    """Return how sample lines write the numbers of a query: after a name, or before a unit.
+
+    Args:
+        query: The query.
+        sample: The lines.
+        named_values: The name, the separator and the value of each value in them that has a name.
+    """
+    number_names = [
+        (name, separator)
+        for name, separator, value in named_values
         if re.fullmatch(_INTEGER_PATTERN, value)
-    }
-    assigned_names = [
-        name
-        for name, separator, value in _NAME_AND_VALUE.findall(sample)
-        if separator == "=" and re.fullmatch(_INTEGER_PATTERN, value)
     ]
-    name = find_named_key(query, list(separator_by_name)) or choose_key(query, assigned_names)
+    separator_by_number_name = dict(number_names)
+    assigned_names = [name for name, separator in number_names if separator == "="]
+    name = find_named_key(query, list(separator_by_number_name)) or choose_key(
+        query, assigned_names
+    )
     if name:
-        separator = separator_by_name[name]
+        separator = separator_by_number_name[name]
         return _NumberForm(name, rf"\b{name}{separator}({_NUMBER_PATTERN})")
 
     for unit in re.findall(r"[^\W\d_]+", query):
@@ -300,7 +307,8 @@ def _example_from_lines(query: str, text: SearchedText, query_lines: QueryLines)
     searched_text = text.text[:MAX_SEARCHED_CHARS]
     words = find_joint_words(list(query_lines.words), searched_text)
     sample = "\n".join([*(line for _, line in query_lines.excerpts), text.text[:SAMPLE_CHARS]])
-    numbers = _find_numbers(query, sample)
+    named_values = _NAME_AND_VALUE.findall(sample)
+    numbers = _find_numbers(query, sample, named_values)
     comparison = find_comparison(query)
     lines_code = _lines_code(text, words)
     limit = ""
@@ -319,7 +327,7 @@ def _example_from_lines(query: str, text: SearchedText, query_lines: QueryLines)
         computation = _Computation(COUNT.description, f"{lines_code}\nFINAL(len(lines))")
         return _computing_example(computation, words, limit)
 
-    separator_by_name = {name: separator for name, separator, _ in _NAME_AND_VALUE.findall(sample)}
+    separator_by_name = {name: separator for name, separator, _ in named_values}
     if aggregate.needs_numbers and numbers:
         name = numbers.name
         values = _number_values(numbers, searched_text)

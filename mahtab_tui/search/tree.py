@@ -251,10 +251,8 @@ class SearchTree:
             other_question.fan_out.is_waiting = False
 
         fan_out.estimated_calls = record.calls or 0
-        fan_out.estimated_tokens = record.tokens or 0
         fan_out.estimated_usd = record.usd
         fan_out.is_waiting = record.state == "waiting" and bool(fan_out.request_id)
-        fan_out.is_refused = record.state == "refused"
         if fan_out.is_waiting:
             self.questions[fan_out.request_id] = OpenQuestion(node, fan_out)
         self.structure_version += 1

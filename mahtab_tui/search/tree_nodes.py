@@ -115,14 +115,10 @@ class FanOut:
     """The id of the question whether it may run; empty if there was no question."""
     is_waiting: bool = False
     """Whether it waits for the user's answer to that question."""
-    is_refused: bool = False
-    """Whether the user has answered that it may not run."""
     estimated_calls: int = 0
     """How many model calls it may take; 0 if there was no question."""
-    estimated_tokens: int = 0
-    """How many tokens these calls may take together."""
     estimated_usd: float | None = None
-    """What they may cost together, in US dollars; None if no price is known."""
+    """What these calls may cost together, in US dollars; None if no price is known."""
 
     def count(self, state: State) -> int:
         """Return the number of its parts in a state. Parts that have not started are waiting."""
@@ -138,12 +134,12 @@ class SearchNode:
 
     id: str
     parent: SearchNode | None
-    """The node that has made the call; None for the root."""
+    """The node that has made the call; None for a root."""
     query: str
     kind: str
     """``rlm`` or ``llm``."""
     depth: int
-    """How many nodes are above it; 0 for the root."""
+    """How many nodes are above it; 0 for a root."""
     started_at: float
     """When it started, in seconds since the epoch."""
     model: str = ""
@@ -153,7 +149,7 @@ class SearchNode:
     text_chars: int = 0
     """Characters of its text."""
     fan_out: FanOut | None = None
-    """The fan-out of which it is a part; None for the root."""
+    """The fan-out of which it is a part; None for a root."""
     part_index: int = 0
     """The index of its part in this fan-out."""
     state: State = "waiting"

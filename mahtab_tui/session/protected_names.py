@@ -51,11 +51,8 @@ _READING_FUNCTIONS = frozenset(
         " endswith load load_dotenv dotenv_values"
     ).split()
 )
-"""Functions and methods that change no file. So do those that begin with `read_`."""
+"""Functions and methods that do not change files. Neither do those whose names begin with `read_`."""
 _TOO_DEEP_CODE = f"code in more than {MAX_NESTED_MAGICS} magic commands or texts"
-
-Texts = Sequence[ast.Constant]
-"""Texts as they stand in code."""
 
 
 def protected_candidates(code: str) -> list[str]:
@@ -140,7 +137,7 @@ def _candidates_in_tree(tree: ast.Module) -> Iterator[str]:
         yield from paths_changed_by_command(command)
 
 
-def _texts_by_call(tree: ast.AST) -> Mapping[ast.Call | None, Texts]:
+def _texts_by_call(tree: ast.AST) -> Mapping[ast.Call | None, Sequence[ast.Constant]]:
     """Return the texts in code by the call that gets them, or gets a path that is made of them.
 
     In ``(Path("a") / "b").read_text()``, this is the call of `read_text` for both texts. It is None
@@ -203,7 +200,9 @@ def _is_run_unread(text: ast.Constant, call: ast.Call | None) -> bool:
     return function_name(call) in PROGRAM_STARTERS or is_magic(call)
 
 
-def _without_read_texts(call: ast.Call | None, texts: Texts) -> Iterator[ast.Constant]:
+def _without_read_texts(
+    call: ast.Call | None, texts: Sequence[ast.Constant]
+) -> Iterator[ast.Constant]:
     """Yield the texts of a call, except for names of files from which it only reads.
 
     Texts of a magic command that are read as code or as a command are left out, too.
