@@ -65,7 +65,7 @@ INPUT_MARK = "\x1b]133;B\x1b\\"
 OUTPUT_MARK = "\x1b]133;C\x1b\\"
 """Tells the terminal that the input has ended, and that output begins."""
 VI_MODES = {"navigation": "normal", "insert-multiple": "insert", "replace-single": "replace"}
-"""The names of Vi's modes that prompt_toolkit calls otherwise, by its names."""
+"""Vi's names of modes, by prompt_toolkit's names, where they differ."""
 PROMPT_STYLES = {
     "python": f"ansi{STYLES['person']} bold",
     "ask": f"ansi{STYLES['model']} bold",

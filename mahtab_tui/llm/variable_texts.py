@@ -160,7 +160,7 @@ def _group_variables(variables: Sequence[Variable], user_names: Set[str]) -> _Va
             groups.modules.append(variable)
         else:
             groups.others.append(variable)
-    # Private variables have a line of their own, after the others.
+    # Each private variable has its own line, after the others.
     groups.single += private
     return groups
 

@@ -2,9 +2,9 @@
 
 A model has two prices, one for the tokens that it reads and one for those that it writes. To compare
 calls that read and write different amounts, their tokens are counted by weight: a token that is read
-weighs 1, and a token that is written weighs as much more as it costs more. What a call costs is then its
-weighted tokens times a single rate, which is the known price at first, and later that of the calls so
-far.
+weighs 1, and a written token weighs as many times as much as it costs; if reading is free, only written
+tokens count. What a call costs is then its weighted tokens times a single rate, which is the known price
+at first, and later that of the calls so far.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _CHARS_PER_TOKEN = 4
 _ASSUMED_ANSWER_TOKENS = 600
 """The length of an answer that is assumed before there has been one."""
 _COST_MARGIN = 2.0
-"""A call may cost this many times as much as the most expensive call so far, for its length."""
+"""A call may cost this many times what it would at the highest rate so far."""
 
 
 def estimate_tokens(chars: int) -> int:

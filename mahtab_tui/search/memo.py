@@ -21,8 +21,9 @@ class _MemoKey(NamedTuple):
     query_digest: bytes
     text_digest: bytes
     exploring_depth: int | None
-    """The depth of a node that explores its text; None for a plain call. With the depth in the key, a node
-    waits only for nodes of its own depth, so that no two wait for each other."""
+    """The depth of a node that explores its text; None for a plain call. An exploring
+    node waits only for exploring nodes of its own depth, and a plain call only for a plain call, so
+    that no two wait for each other."""
 
     @classmethod
     def of(cls, node: LiveNode) -> _MemoKey:

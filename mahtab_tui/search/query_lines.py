@@ -35,7 +35,7 @@ _BEFORE_WORD_CHARS = 80
 _MAX_WORD_SHARE = 0.9
 """Words in a larger share of the lines are ignored."""
 _MIN_SCORE_SHARE = 0.3
-"""A line is shown if its score is at least this share of the best line's score."""
+"""A line is shown if its score is more than this share of the best line's score."""
 _MAX_RARE_LINES = 3
 """A word in more lines than this does not lead from one line to another."""
 _MAX_PROSE_LINES = 2
@@ -72,7 +72,9 @@ class QueryLines(NamedTuple):
     """The lines with the most words, where rare words count more, and lines to which these lead. A long
     line is cut around its rarest word."""
     has_whole_query: bool = False
-    """Whether a line has all words of the query, also counting words that no line has."""
+    """Whether a line has all words of the query, also counting words that no line has. It is False if a
+    word is in almost all lines (`_MAX_WORD_SHARE`), and if there are more words than are looked for
+    (`_MAX_QUERY_WORDS`)."""
 
 
 def find_query_lines(
@@ -123,8 +125,11 @@ def find_query_lines(
 
 
 def is_better_searched(query: str, text: str) -> bool:
-    """Return whether a text is better searched than read: one of its lines has all of a query's
-    words."""
+    """Return whether a text is better searched than read: one of its lines has all of a query's words.
+
+    It is not known of a query with a word that is in almost all lines, or with more words than are looked
+    for. Then the text is read.
+    """
     if len(text) <= _MIN_SEARCHED_CHARS:
         return False
     question = query.partition(FORM)[0]

@@ -59,7 +59,7 @@ class CodeRules:
         self._means_same = means_same
         self._lock_obstacle: str | None = None
         """A clause that says why code cannot run in a locked fork; empty if it can, and None until the
-        kernel was asked."""
+        kernel has answered."""
 
     def clear_code(
         self,
@@ -82,7 +82,8 @@ class CodeRules:
                 that the fork does not allow; empty if the code has done its work.
             author: Who wants to run the code, for the reason that the user reads.
             private: The private variables that the code uses.
-            trusted: Whether the author may run code without asking, unless a rule forbids it.
+            trusted: Whether no question is needed where neither rules, private variables nor protected
+                files require one.
             planning: Whether the code belongs to a plan. Then it runs in a locked fork that is
                 discarded.
             can_ask: Whether a user is there to answer.
@@ -295,7 +296,7 @@ class CodeRules:
     def lock_obstacle(self) -> str:
         """Return why code cannot run in a locked fork, as a clause; empty if it can.
 
-        Waits for the kernel the first time.
+        Waits for the kernel until it has answered once.
         """
         if self._lock_obstacle is None:
             try:

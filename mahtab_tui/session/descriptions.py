@@ -47,7 +47,8 @@ _MAX_TABLE_LINE_CHARS = 240
 _MAX_TABLE_LINES_CHARS = 1_500
 """Maximum characters of all these lines together."""
 _MIN_CUT_CHARS = 200
-"""A description is not cut to fewer characters than this, but left out."""
+"""A description that does not fit is left out if fewer characters than this remain for it; otherwise
+it is cut."""
 _USER_MARK_CHARS = len(f"  [{USER_MARK}]")
 """Characters that the mark of the user adds to a description."""
 _MARK_BY_CHANGE = {

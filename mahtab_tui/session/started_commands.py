@@ -39,7 +39,7 @@ class _CommandArgument(NamedTuple):
     value: ast.expr | str
     """The expression; if it is only a name, the name."""
     is_for_shell: bool
-    """Whether the call starts a shell with it."""
+    """Whether the call may start a shell with it: any `shell=` counts."""
 
 
 def started_commands(tree: ast.Module) -> Iterator[str]:

@@ -108,7 +108,7 @@ def is_passing(variable: Variable, passing_names: PassingNames) -> bool:
 
 
 def is_printed(variable: Variable, output: str) -> bool:
-    """Return whether an output has the value of a variable that is a number, as a whole number."""
+    """Return whether an output has the value of a numeric variable, not as a part of another number."""
     value = variable.summary
     if variable.kind != "data" or len(value) < _MIN_PRINTED_CHARS:
         return False

@@ -181,7 +181,8 @@ def _show_draft(app: MahtabApp, draft: Draft) -> None:
 
 
 def _record_exit(app: MahtabApp, opened: OpenSession) -> None:
-    """Note what the user was typing, and whether the kernel goes on, for what comes next."""
+    """Note the draft, whether the kernel goes on, and whether the screen crashed, for the next interface
+    or the end."""
     opened.draft = _read_draft(app)
     opened.leaves_kernel = app.leaves_kernel
     opened.has_crashed = app.crash is not None

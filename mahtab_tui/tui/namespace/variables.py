@@ -25,8 +25,7 @@ SORTS: Mapping[Sort, Callable[[VariableRow], Any] | None] = {
     "name": lambda row: (row.name.lower(), row.name),
     "type": lambda row: (row.type.lower(), row.name.lower()),
 }
-"""The key functions that sort the rows. None stands for the order in which rows are stored, the newest
-first."""
+"""The key functions that sort the rows. None leaves the newest first."""
 PRIVATE_MARK = "⊘"
 WATCHED_MARK = "●"
 BYTES_PER_MB = 1_000_000
@@ -62,9 +61,9 @@ class VariableRow(NamedTuple):
 
     last_change: Change
     record: Namespace
-    """The record of the cell that has made the variable, or has bound it anew."""
+    """The record of the last change that is certain, or of the first if none is."""
     is_uncertain: bool = False
-    """Whether the variable has perhaps changed since then."""
+    """Whether the variable has perhaps changed in this record or since."""
 
     @property
     def name(self) -> str:
@@ -119,7 +118,8 @@ class VariableRow(NamedTuple):
 
     @property
     def by(self) -> str:
-        """Who has made or changed the variable: a sign for the user or another author, and the cell."""
+        """Who has made or changed the variable: a sign for the user or another author, and the cell; the
+        author's name if no cell is known."""
         author = self.record.party or ""
         if not self.record.cell:
             return plain(author)
@@ -163,7 +163,7 @@ class Columns(NamedTuple):
     def fit(cls, rows: Sequence[VariableRow], width: int, marks_width: int) -> Columns:
         """Return the widths that show most of some variables.
 
-        If the pane is narrow, the column of sizes is left out first, and then that of types.
+        If the pane is narrow, types are left out first if they leave too little for values, then sizes.
 
         Args:
             rows: The variables.
@@ -198,7 +198,8 @@ class Columns(NamedTuple):
 
 
 def _wanted_value_width(row: VariableRow) -> int:
-    """Return the width of a value that takes precedence over types and sizes."""
+    """Return the width of a value that takes precedence over sizes, and up to `_SHORT_VALUE_CELLS` over
+    types."""
     max_width = _MAX_FIELDS_CELLS if row.has_fields else _MAX_VALUE_CELLS
     return min(cell_len(row.value), max_width)
 
@@ -216,7 +217,7 @@ class VariableRows:
             opens: Whether the user can look inside the variables.
         """
         self._rows: dict[str, VariableRow] = {}
-        """The rows by name, in the order of the last changes of the variables."""
+        """The rows by name, in the order of the variables' last changes that are certain."""
         self._waiting_records: deque[Namespace | Private] = deque()
         """Records that are not folded yet, because there were very many changes."""
         self._folded_change_count = 0
