@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import NamedTuple, Self
 
 MAX_SOURCES = 100
 """Variables from which one value may be computed. With more, they count as not known, because each of
 very many values could have very many."""
+_TOO_MANY_SOURCES = frozenset(map(str, range(MAX_SOURCES + 1)))
+"""Stands for any sources above the limit, also together with others. It contains no names."""
 
 
 class Definition(NamedTuple):
@@ -158,11 +159,14 @@ def join_flows(flows: Sequence[Flow]) -> Flow:
         flow.origins.update(branch.origins)
         for name, definition in branch.definitions.items():
             other = flow.definitions.get(name, definition)
-            flow.definitions[name] = Definition(
-                definition.names | other.names,
-                definition.is_class or other.is_class,
-                definition.global_names | other.global_names,
-            )
+            # Most definitions are the same object in all branches.
+            if other is not definition:
+                definition = Definition(
+                    definition.names | other.names,
+                    definition.is_class or other.is_class,
+                    definition.global_names | other.global_names,
+                )
+            flow.definitions[name] = definition
     return flow
 
 
@@ -181,9 +185,11 @@ def _unite_sources(
 
 
 def limit_sources(sources: Set[str]) -> frozenset[str]:
-    """Return the names, but no more than one above the limit: what is computed from these has too
-    many, too."""
-    return frozenset(islice(sources, MAX_SOURCES + 1))
+    """Return the names; for more than the limit, always the same set of more than the limit, so that
+    what is computed from these has too many, too."""
+    if len(sources) > MAX_SOURCES:
+        return _TOO_MANY_SOURCES
+    return frozenset(sources)
 
 
 def known_sources(sources_by_name: Mapping[str, frozenset[str]]) -> dict[str, frozenset[str]]:

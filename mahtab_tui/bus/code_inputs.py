@@ -141,6 +141,9 @@ class _CellReader(ast.NodeVisitor):
         """The number of names in `_exit_sources`, over all loops."""
         self._exit_flows: list[Flow] = []
         """What is known at each `break` and `continue` of the innermost loop."""
+        self._fallible_sources: list[set[str]] = []
+        """Names from before the cell that each body of `try` and `with suppress(...)` around the
+        reader has read so far, of those in the innermost loop."""
         self._magic_depth = 0
         """How many magic commands contain the code that is being read."""
 
@@ -441,7 +444,9 @@ class _CellReader(ast.NodeVisitor):
         """Read statements that may run several times, and then read what they have bound."""
         outer_loop = self._loop
         outer_exit_flows = self._exit_flows
+        outer_fallible_sources = self._fallible_sources
         self._loop = loop
+        self._fallible_sources = []
         self._statement_sources |= self._exit_sources[loop]
         for _ in range(_MAX_LOOP_READS if outer_loop is None else 1):
             start = self.flow
@@ -457,11 +462,15 @@ class _CellReader(ast.NodeVisitor):
                 break
         self._loop = outer_loop
         self._exit_flows = outer_exit_flows
+        self._fallible_sources = outer_fallible_sources
 
     def visit_Break(self, node: ast.Break | ast.Continue) -> None:
         if self._loop is None:
             return
-        new_sources = self._statement_sources - self._exit_sources[self._loop]
+        # An error before it, in the bodies around it, would have skipped it.
+        sources = self._statement_sources.union(*map(limit_sources, self._fallible_sources))
+        self._spend_names(len(sources))
+        new_sources = sources - self._exit_sources[self._loop]
         self._exit_sources[self._loop] |= new_sources
         self._exit_source_count += len(new_sources)
         self._exit_flows.append(self._copy_flow(self.flow))
@@ -471,7 +480,7 @@ class _CellReader(ast.NodeVisitor):
     def visit_With(self, node: ast.With | ast.AsyncWith) -> None:
         self._visit_all(node.items)
         if any(_is_suppressing(item.context_expr) for item in node.items):
-            flow_at_error, _ = self._visit_interruptible(node.body)
+            flow_at_error, _ = self._visit_fallible_body(node.body)
             self.flow = self._join([self.flow, flow_at_error])
         else:
             self._visit_all(node.body)
@@ -482,7 +491,7 @@ class _CellReader(ast.NodeVisitor):
         if not node.handlers:
             self._visit_all([*node.body, *node.orelse, *node.finalbody])
             return
-        flow_at_error, body_sources = self._visit_interruptible(node.body)
+        flow_at_error, body_sources = self._visit_fallible_body(node.body)
         outer_sources = self._statement_sources
         # What the body has read decides whether there is an error.
         self._statement_sources = outer_sources | body_sources
@@ -499,7 +508,9 @@ class _CellReader(ast.NodeVisitor):
         self._visit_all(node.finalbody)
         self._statement_sources = outer_sources | handler_sources
 
-    def _visit_interruptible(self, statements: Iterable[ast.stmt]) -> tuple[Flow, set[str]]:
+    visit_TryStar = visit_Try
+
+    def _visit_fallible_body(self, statements: Iterable[ast.stmt]) -> tuple[Flow, set[str]]:
         """Read statements of which any may end with an error after which the cell goes on.
 
         Returns:
@@ -508,12 +519,12 @@ class _CellReader(ast.NodeVisitor):
         """
         flow_at_error = self._copy_flow(self.flow)
         with self._block() as body_sources:
+            self._fallible_sources.append(body_sources)
             for statement in statements:
                 self.visit(statement)
                 flow_at_error = self._join([flow_at_error, self.flow])
+            self._fallible_sources.pop()
         return flow_at_error, body_sources
-
-    visit_TryStar = visit_Try
 
     def visit_Match(self, node: ast.Match) -> None:
         self.visit(node.subject)

@@ -13,6 +13,7 @@ from types import MappingProxyType
 import pytest
 
 from mahtab_tui.bus import records
+from mahtab_tui.bus.code_flow import MAX_SOURCES, Definition, Flow, join_flows, limit_sources
 from mahtab_tui.bus.code_inputs import find_inputs
 from mahtab_tui.bus.conversation import Conversation
 from mahtab_tui.bus.entries import AnswerText, Cell, describe_doubt
@@ -187,6 +188,28 @@ def test_code_of_a_variable_is_known_under_its_other_names(code: str, names: str
         ("try: int(a)\nexcept E: y = 0\nelse: y = 1\nfinally: z = k", "y", "int a E"),
         ("try: int(a)\nexcept E: y = 0\nelse: y = 1\nfinally: z = k", "z", "k"),
         ("for v in xs:\n  try: w = int(v)\n  except E: continue\n  t = 1", "t", "xs int E"),
+        ("while 1:\n  try: g(a); break\n  except E: pass\n  y = 1", "y", "g a"),
+        ("for v in xs:\n  with suppress(E): g(a); break\n  y = 1", "y", "xs suppress E g a"),
+        ("for v in xs:\n  with suppress(E): g(a); continue\n  y = 1", "y", "xs suppress E g a"),
+        (
+            "while 1:\n  with suppress(E):\n    f(k)\n    with suppress(E):\n      g(a)\n"
+            "      if c: break\n  y = 1",
+            "y",
+            "suppress E f k g a c",
+        ),
+        (
+            "with suppress(E):\n  f(k)\n  for v in xs:\n    if c: break\n    y = 1",
+            "y",
+            "suppress E xs c",
+        ),
+        (
+            "while 1:\n  with suppress(E):\n    f(k)\n    for v in xs:\n      h(b)\n"
+            "    break\n  y = 1",
+            "y",
+            "suppress E f k xs h b",
+        ),
+        ("with suppress(E): g(a); y = 1", "y", "suppress E"),
+        ("try: g(a); y = 1\nexcept E: pass", "y", ""),
         ("[last := v * k for v in xs]", "last", "xs k"),
         ("y = [v * k for v in xs]", "y", "xs k"),
         ("y = " + " + ".join(f"x{n}" for n in range(101)), "y", ""),
@@ -276,6 +299,20 @@ def test_code_whose_names_have_many_sources_each_is_not_read() -> None:
     definitions = f"{'='.join(names)} = [{sources}]\ndef f(): {','.join(names)}\n"
     assert find_inputs(f"{definitions}f;x=1\n").names
     assert find_inputs(definitions + "f;x=1\n" * 100) == find_inputs("")
+
+
+def test_sources_above_the_limit_are_equal_and_contain_no_names() -> None:
+    many_sources = limit_sources({f"a{number}" for number in range(150)})
+    assert many_sources == limit_sources({f"b{number}" for number in range(MAX_SOURCES + 1)})
+    assert many_sources == limit_sources(many_sources | {"c"})
+    assert not any(map(str.isidentifier, many_sources))
+    assert limit_sources({"c"}) == {"c"}
+
+
+def test_definition_that_all_branches_share_is_not_copied() -> None:
+    definition = Definition(frozenset(("a", "b")))
+    flow = Flow(definitions={"f": definition})
+    assert join_flows([flow, flow.copy()]).definitions["f"] is definition
 
 
 def test_reading_a_long_try_statement_needs_little_memory() -> None:
