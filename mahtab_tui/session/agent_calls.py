@@ -79,7 +79,9 @@ class AgentCalls:
             "permit": self._permit,
             "await_stop": self._await_stop,
             "invalidate_caches": lambda call: session.cells.run_unrecorded(
-                "__import__('importlib').invalidate_caches()", partial(runs_nested, session, call)
+                "__import__('importlib').invalidate_caches()",
+                is_nested=partial(runs_nested, session, call),
+                is_cancelled=lambda: call.cancelled,
             ),
             "contents": self._contents,
             "kernel": lambda call: session.kernel.info(),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, nullcontext
@@ -20,6 +19,7 @@ from mahtab_tui.kernel.bounded_cell import BoundedCell
 from mahtab_tui.kernel.values import CellResult, KernelState, Lock, OutputKind
 from mahtab_tui.session.cell_outputs import RememberedOutputs
 from mahtab_tui.session.cell_records import output_attrs, output_records
+from mahtab_tui.session.cell_turns import CellTurns
 from mahtab_tui.session.inbox import Inbox
 from mahtab_tui.session.name_authors import YOU, NameAuthors
 from mahtab_tui.session.namespace_store import NamespaceStore
@@ -28,8 +28,6 @@ from mahtab_tui.session.runtime import Runtime
 
 MAX_FINISHED_CELLS = 1_000
 """Number of finished cells to remember for agents."""
-USERS_CELL_CHECK_S = 0.05
-"""Seconds after which an agent's cell looks again whether it still waits for a cell of the user's."""
 _CHANGE_KERNEL_SAVE_S = 5.0
 """Seconds for saving the variables before the interpreter changes."""
 
@@ -99,12 +97,12 @@ class Cells:
 
         self._running: dict[int, tuple[str, ...]] = {}
         """The private variables that each running cell uses."""
-        self._run_lock = threading.Lock()
-        """Held while a cell of an agent or the model runs, unless it is nested, so that time limits
-        of others do not start."""
-        self._nested_lock = threading.Lock()
-        """Held while such a nested cell runs: of several, the kernel could interrupt only one, and all
-        output would be that of one."""
+        self._turns = CellTurns()
+        """Those of cells that are not nested. A user's cell that began in the turn of an agent's would
+        count as the agent's, and so would an agent's time limit begin during another cell."""
+        self._nested_turns = CellTurns()
+        """Those of nested cells of an agent or the model: of several, the kernel could interrupt only
+        one, and all output would be that of one."""
         self.resumed_at: float | None = None
         """Start time (epoch) of a cell that an earlier screen left running."""
         self.interrupt_listeners: list[Callable[[int], object]] = []
@@ -219,7 +217,7 @@ class Cells:
         """
         agents_turn = self._agents_turn(is_nested, is_cancelled)
         with nullcontext(False) if origin == "user" else agents_turn as nested:
-            if is_cancelled():
+            if nested is None:
                 detail = "It was stopped before it could run."
                 return CellResult(self.last, Status.INTERRUPTED, "", (), 0.0, (), detail)
 
@@ -240,6 +238,8 @@ class Cells:
             on_begin(cell)
 
             run: Callable[[], CellResult] = execute
+            if origin == "user":
+                run = partial(self._run_in_turn, execute)
             if bounded is not None:
                 run = partial(bounded.run, execute, cell)
             result = self._follow_cell(started, run, nested, allowed)
@@ -247,45 +247,48 @@ class Cells:
             assert result is not None
             return result
 
-    def run_unrecorded(self, code: str, is_nested: Callable[[], bool]) -> None:
-        """Run code of the program's own, which is no cell, when no agent's cell runs. is_nested: As for
-        `run`."""
-        with self._agents_turn(is_nested) as nested:
-            self._runtime.kernel.execute(
-                code, cell=0, on_output=lambda kind, text: None, nested=nested
-            )
+    def _run_in_turn(self, execute: Callable[[], CellResult]) -> CellResult:
+        """Run a cell of the user's when its turn has come. It counts as running before."""
+        with self._turns.take():
+            return execute()
+
+    def run_unrecorded(
+        self, code: str, is_nested: Callable[[], bool], is_cancelled: Callable[[], bool]
+    ) -> None:
+        """Run code of the program's own, which is no cell, for an agent. The last two parameters are
+        those of `run`."""
+        with self._agents_turn(is_nested, is_cancelled) as nested:
+            if nested is not None:
+                self._runtime.kernel.execute(
+                    code, cell=0, on_output=lambda kind, text: None, nested=nested
+                )
 
     @contextmanager
     def _agents_turn(
-        self, is_nested: Callable[[], bool], is_cancelled: Callable[[], bool] = lambda: False
-    ) -> Iterator[bool]:
-        """Let no other cell of an agent or the model run within this context. Waits also while a cell of
-        the user's runs that does not wait for the agent, because its code would count as the agent's.
+        self, is_nested: Callable[[], bool], is_cancelled: Callable[[], bool]
+    ) -> Iterator[bool | None]:
+        """Wait for the turn of a cell of an agent or the model. Within this context, no other cell at
+        the same level runs.
 
         Args:
             is_nested: Returns whether a cell waits for the agent now.
-            is_cancelled: Returns whether to wait no longer for a cell of the user's.
+            is_cancelled: Returns whether to wait no longer.
 
         Yields:
-            Whether the agent's cell runs inside another one.
+            Whether the agent's cell runs inside another one; None if it need not run any more.
         """
-        while True:
+        while not is_cancelled():
             nested = is_nested()
-            with self._nested_lock if nested else self._run_lock:
-                if not nested:
-                    self._wait_for_users_cell(is_nested, is_cancelled)
-                if is_nested() == nested:
+            turns = self._nested_turns if nested else self._turns
+
+            def gives_up(nested: bool = nested) -> bool:
+                return is_nested() != nested or is_cancelled()
+
+            with turns.take(gives_up) as has_turn:
+                if has_turn and not gives_up():
                     yield nested
                     return
-
-    def _wait_for_users_cell(
-        self, is_nested: Callable[[], bool], is_cancelled: Callable[[], bool]
-    ) -> None:
-        """Wait while a cell of the user's runs; see `_agents_turn`."""
-        while any(author.kind == "user" for author in self._running_authors()):
-            if is_nested() or is_cancelled():
-                return
-            time.sleep(USERS_CELL_CHECK_S)
+        yield None
 
     def _number_cell(self, lock: Lock | None) -> int:
         """Return the number of a new cell. lock: How a fork confines it; None if it was approved."""
@@ -313,9 +316,11 @@ class Cells:
             if not nested:
                 self.resumed_at = started.time or None
             try:
-                return self._runtime.kernel.resume_cell(
-                    cell, on_output=on_output, on_display=on_display, nested=nested
-                )
+                # It runs already, so it takes its place in the order, and does not wait.
+                with nullcontext() if nested else self._turns.take(lambda: True):
+                    return self._runtime.kernel.resume_cell(
+                        cell, on_output=on_output, on_display=on_display, nested=nested
+                    )
             finally:
                 if not nested:
                     self.resumed_at = None

@@ -267,7 +267,7 @@ def test_a_cell_inside_another_one_has_its_output_although_packages_are_installe
     call = AgentCall(agent, lambda frame: None)
     serve = AgentCalls(it.session).serve
     installing = start_thread("install", serve, call, "invalidate_caches", {})
-    wait_for(lambda: call in agent.calls)
+    wait_for(lambda: len(it.session.cells._nested_turns._places) == 2)
     (project / "go").touch()
     cell.join()
     installing.join()

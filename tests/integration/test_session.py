@@ -39,6 +39,7 @@ from mahtab_tui.store.forks import fork
 from mahtab_tui.store.resume import database, find_session, new_store, resumed_store
 from mahtab_tui.store.saved_namespace import save_target
 from mahtab_tui.store.sqlite import ALL_RECORDS, SqliteStore, load_records
+from mahtab_tui.system import start_thread
 from mahtab_tui.tui.transcript.fold import Transcript
 from tests import tags
 from tests.agents import COMPLETE, code
@@ -529,6 +530,11 @@ def test_resumed_session_counts_the_records_not_shown(
     assert message in first_notice(count - 1)
 
 
+def places(it: Opened) -> int:
+    """Return how many cells have their turn or wait for it."""
+    return len(it.session.cells._turns._places)
+
+
 WAITS_FOR_FILE = "import os, time\nwhile not os.path.exists('go'): time.sleep(0.01)\n"
 
 
@@ -540,9 +546,87 @@ def test_code_of_a_model_runs_once_the_users_cell_before_it_waits_for_the_model(
     it.store.wait(tags.USER_REPL_IN)
     it.session.submit("ask", "bind theirs")
     it.store.wait(tags.ASSISTANT_CHAT)
-    # Where the code runs next, or waits for the cell.
-    it.store.wait(tags.NOTICE, level="warning")
+    wait_for(lambda: places(it) == 2)
     (project / "go").touch()
+    assert it.store.wait(tags.USER_REPL_OUT).status == "ok"
+    assert it.value("theirs, words") == "(1, 'Hello.')"
+
+
+def test_code_of_a_model_and_of_the_program_waits_for_a_users_cell_that_asks(
+    open_session: OpenSession, project: Path
+) -> None:
+    it = open_session("```python\ntheirs = 1\n```", "Done.", "Hello.", approval="auto")
+    it.session.submit("python", f"{WAITS_FOR_FILE}words = ask('say hello')")
+    it.store.wait(tags.USER_REPL_IN)
+    run_unrecorded = it.session.cells.run_unrecorded
+    programs_code = start_thread(
+        "program", run_unrecorded, "done = 1", lambda: False, lambda: False
+    )
+    wait_for(lambda: places(it) == 2)
+    it.session.submit("ask", "bind theirs")
+    wait_for(lambda: places(it) == 3)
+    (project / "go").touch()
+    assert it.store.wait(tags.USER_REPL_OUT).status == "ok"
+    programs_code.join()
+    assert it.value("theirs, words, done") == "(1, 'Hello.', 1)"
+
+
+def test_code_of_the_program_that_waits_for_a_users_cell_can_be_cancelled(
+    open_session: OpenSession, project: Path
+) -> None:
+    it = open_session()
+    it.session.submit("python", WAITS_FOR_FILE)
+    it.store.wait(tags.USER_REPL_IN)
+    cancelled = threading.Event()
+    run_unrecorded = it.session.cells.run_unrecorded
+    programs_code = start_thread(
+        "program", run_unrecorded, "done = 1", lambda: False, cancelled.is_set
+    )
+    wait_for(lambda: places(it) == 2)
+    cancelled.set()
+    wait_for(lambda: not programs_code.is_alive())
+    (project / "go").touch()
+    assert it.store.wait(tags.USER_REPL_OUT).status == "ok"
+    assert it.value("'done' in globals()") == "False"
+
+
+def test_code_of_a_model_runs_before_cells_that_the_user_entered_after_it(
+    open_session: OpenSession, project: Path
+) -> None:
+    it = open_session("```python\ntheirs = 1\n```", "Done.", approval="auto")
+    it.session.submit("python", WAITS_FOR_FILE)
+    it.store.wait(tags.USER_REPL_IN)
+    it.session.submit("ask", "bind theirs")
+    wait_for(lambda: places(it) == 2)
+    it.session.submit("python", "comes_after = 'theirs' in globals()")
+    (project / "go").touch()
+    it.store.wait(tags.AGENT, state="done")
+    assert it.value("comes_after") == "True"
+
+
+class _BoundedAfter(BoundedCell):
+    """Begins late."""
+
+    before: Callable[[], object] = staticmethod(lambda: None)
+    """Called before the cell begins."""
+
+    def run(self, execute: Callable[[], CellResult], cell: int | None = None) -> CellResult:
+        self.before()
+        return super().run(execute, cell)
+
+
+def test_a_users_cell_that_is_entered_while_code_of_a_model_begins_may_ask(
+    open_session: OpenSession,
+) -> None:
+    it = open_session("Hello.")
+    bounded = _BoundedAfter(it.session.kernel, None, may_kill=False)
+
+    def enter_users_cell() -> None:
+        it.session.submit("python", "words = ask('say hello')")
+        wait_for(lambda: places(it) == 2 or it.store.of(tags.USER_REPL_OUT))
+
+    bounded.before = enter_users_cell
+    it.session.cells.run("theirs = 1", origin="assistant", party="model", bounded=bounded)
     assert it.store.wait(tags.USER_REPL_OUT).status == "ok"
     assert it.value("theirs, words") == "(1, 'Hello.')"
 
@@ -554,7 +638,7 @@ def test_code_of_a_model_that_waits_for_the_users_cell_can_be_stopped(
     it.session.submit("python", WAITS_FOR_FILE)
     it.store.wait(tags.USER_REPL_IN)
     it.session.submit("ask", "bind theirs")
-    it.store.wait(tags.NOTICE, level="warning")
+    wait_for(lambda: places(it) == 2)
     it.session.agent.stop()
     it.store.wait(tags.AGENT, state="stopped")
     (project / "go").touch()
