@@ -98,7 +98,7 @@ class Worker:
         if holder is not None:
             holder.worker = self
             self.channel.answer_unheard_calls = holder.auto_answer
-        self.calls = HostCalls(self.channel.send, self._execute)
+        self.calls = HostCalls(self.channel.send, self._execute, shielded=self._interrupts.shielded)
         self._interrupts.waits_for_host = self.calls.is_waiting
 
         # What cells find
@@ -216,6 +216,7 @@ class Worker:
         cell = frame["cell"]
         outcome: Outcome | None = None
         needs = ""
+        files: Sequence[Frame] = ()
         try:
             # Cell 0 is the session's own code.
             watch = self._file_watch if cell and not self._executor.depth else None
@@ -223,7 +224,8 @@ class Worker:
                 watch.begin(cell, self._oldest_undo_cell(cell))
             outcome, needs = self._run_cell(frame, refusal)
             self._disarm_checkpoint()
-            files = [] if watch is None else watch.finish()
+            if watch is not None:
+                files = watch.finish()
             self._send_end(cell, seal, outcome, needs, start, files)
         except BaseException as error:
             self.environment.leave_child(error)
@@ -231,7 +233,7 @@ class Worker:
             if outcome is None:
                 outcome = failed_outcome(format_safely(error))
             # The host ignores an end that it has already.
-            self._send_end(cell, seal, outcome, needs, start)
+            self._send_end(cell, seal, outcome, needs, start, files)
             if has_ended and self._executor.depth:
                 raise  # it is for the cell around this one, such as an interrupt
 
@@ -332,7 +334,7 @@ class Worker:
         outcome: Outcome,
         needs: str,
         start: float,
-        files: Sequence[Frame] = (),
+        files: Sequence[Frame],
     ) -> None:
         """Tell the host how a cell has ended.
 

@@ -256,6 +256,30 @@ def test_several_cells_are_undone_together(watched: Cells, folder: Path) -> None
     assert tree(folder) == after
 
 
+INTERRUPTED_AT_ITS_END = """\
+import sys
+frame = sys._getframe()
+while frame.f_code.co_name != '_execute':
+    frame = frame.f_back
+channel = frame.f_locals['self'].channel
+send = channel.send
+def interrupt_sending(frame):
+    if frame['op'] == 'done':
+        channel.send = send
+        raise KeyboardInterrupt
+    send(frame)
+channel.send = interrupt_sending
+open('out.csv', 'w').close()"""
+"""Code whose end is sent at the second attempt."""
+
+
+def test_a_cell_that_is_interrupted_at_its_end_names_what_it_did_to_files(
+    watched: Cells, folder: Path
+) -> None:
+    (file,) = watched.run(INTERRUPTED_AT_ITS_END).files
+    assert file.path.endswith("out.csv")
+
+
 def test_many_files_that_change_places_are_undone_with_all_their_names(
     watched: Cells, folder: Path
 ) -> None:

@@ -267,6 +267,32 @@ words"""
     cells.expect(code, "['inner', 'outer']\n")
 
 
+@pytest.mark.timeout(60)
+def test_a_signal_handler_may_send_at_the_edges_of_a_message(cells: Cells) -> None:
+    """As a finalizer may: its thread has the lock, and writes nothing yet."""
+    answers(cells, "inner", "outer")
+    code = """\
+from mahtab_worker.link.host import Host
+class Lock:
+    def __enter__(self):
+        lock.__enter__()
+        channel._lock = lock
+        words.append(Host.call("usage", {}))
+    def __exit__(self, *error):
+        lock.__exit__(*error)
+import sys
+frame = sys._getframe()
+while frame.f_code.co_name != '_execute':
+    frame = frame.f_back
+channel = frame.f_locals['self'].channel
+lock = channel._lock
+words = []
+channel._lock = Lock()
+words.append(Host.call("usage", {}))
+words"""
+    cells.expect(code, "['inner', 'outer']\n")
+
+
 CALLS_ON_CONTROL_THREAD = """\
 import ctypes, sys, time
 class Call(Exception):

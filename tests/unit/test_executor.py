@@ -601,6 +601,21 @@ def test_an_interrupt_while_a_frame_cannot_be_sent_does_not_end_the_next_sending
             pass
 
 
+def test_a_second_signal_just_after_a_frame_was_sent_does_not_end_the_next_sending() -> None:
+    class TwiceInterrupted(Interrupts):
+        def __setattr__(self, name: str, value: object) -> None:
+            super().__setattr__(name, value)
+            if name == "_shielded" and self.running and not value and self._pending:
+                self.handle(signal.SIGINT, None)
+
+    interrupts = TwiceInterrupted()
+    with interrupts.allowed(1):
+        with pytest.raises(KeyboardInterrupt), interrupts.shielded():
+            assert not ends_code(interrupts)
+        with interrupts.shielded():
+            pass
+
+
 def test_two_interrupts_for_cells_that_have_not_begun_end_both() -> None:
     interrupts = Interrupts()
     with interrupts.allowed(1):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
 
 import pytest
 
 from mahtab_tui.worker.link.frames import Frame
 from mahtab_tui.worker.link.host_calls import HostCalls
+from mahtab_tui.worker.link.interrupts import Interrupts
 
 
 class AnsweringHost:
@@ -62,6 +64,21 @@ def test_an_interrupt_before_the_answer_cancels_the_call(host: AnsweringHost) ->
     with pytest.raises(KeyboardInterrupt):
         host.calls.call("usage", {})
     assert host.ops == ["call", "cancelled"]
+
+
+def test_the_host_is_told_although_a_second_signal_comes() -> None:
+    interrupts = Interrupts()
+    ops: list[str] = []
+
+    def send(frame: Frame) -> None:
+        # Before anything is written, as while the frame is encoded.
+        interrupts.handle(signal.SIGINT, None)
+        ops.append(frame["op"])
+
+    calls = HostCalls(send, shielded=interrupts.shielded)
+    with pytest.raises(KeyboardInterrupt), interrupts.allowed():
+        calls.call("usage", {})
+    assert ops == ["cancelled"]
 
 
 def test_code_without_a_call_is_interrupted_itself(host: AnsweringHost) -> None:

@@ -6,7 +6,8 @@ from __future__ import annotations
 import errno
 import os
 import threading
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Callable
 
 from ..stdlib import late_import
@@ -54,10 +55,11 @@ class Channel:
         self._limit = limit
         self._token = token
         self._interrupts = interrupts
-        self._lock = threading.Lock()
+        # A finalizer or a signal handler that sends must not wait for its own thread.
+        self._lock = threading.RLock()
         """Held while a frame is written."""
-        self._writing_thread_id = 0
-        """The thread that holds the lock to write a frame; 0 if none does."""
+        self._is_writing = False
+        """Whether a frame is being written, by the thread that holds the lock."""
         self._main_thread_id = threading.get_ident()
         os.register_at_fork(after_in_child=self._close_in_child)
 
@@ -81,22 +83,28 @@ class Channel:
 
     def _write(self, frame: Frame, body: bytes) -> None:
         """Write an encoded frame as `send` does, on any thread."""
-        thread_id = threading.get_ident()
-        if self._writing_thread_id == thread_id:
-            raise RuntimeError("the session cannot be called while a message to it is written")
-        with self._lock:
-            self._writing_thread_id = thread_id
-            try:
-                if self._backlog is not None:
-                    self._backlog.record(frame)
-                if not self.detached:
-                    self._write_all(join_frame(body, self._token))
-            finally:
-                self._writing_thread_id = 0
+        with self._writing():
+            if self._backlog is not None:
+                self._backlog.record(frame)
+            if not self.detached:
+                self._write_all(join_frame(body, self._token))
 
         is_unheard = self.detached or self.link_down
         if is_unheard and frame["op"] == "call":
             self.answer_unheard_calls()
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Let only this thread write within this context. Raises `RuntimeError` if it writes a frame
+        already."""
+        with self._lock:
+            if self._is_writing:
+                raise RuntimeError("the session cannot be called while a message to it is written")
+            self._is_writing = True
+            try:
+                yield
+            finally:
+                self._is_writing = False
 
     def _write_all(self, data: bytes) -> None:
         """Write data; the host may disappear meanwhile. The lock must be held."""
@@ -125,7 +133,7 @@ class Channel:
                 socket.socket(fileno=os.dup(self.fd)).shutdown(socket.SHUT_RDWR)
 
         token = os.read(fd, TOKEN_BYTES)
-        with self._lock:
+        with self._writing():
             os.dup2(fd, self.fd, inheritable=False)
             os.close(fd)
             self._token = token

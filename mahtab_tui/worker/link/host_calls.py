@@ -6,7 +6,7 @@ import itertools
 import queue
 import sys
 import threading
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any, Callable
 
 from .frames import Frame
@@ -25,6 +25,7 @@ class HostCalls:
         send: Callable[[Frame], None],
         run_nested_cell: Callable[[Frame, str | None], None] = _ignore_nested_cell,
         error_class: type[Exception] = RuntimeError,
+        shielded: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         """Take the thread that runs this as the main thread.
 
@@ -32,10 +33,12 @@ class HostCalls:
             send: Sends a frame to the host.
             run_nested_cell: Runs a cell, or refuses it for a reason (None to run it).
             error_class: The class of the exception with which a call fails.
+            shielded: Delays interrupts of the main thread within a context.
         """
         self._send = send
         self._run_nested_cell = run_nested_cell
         self._error_class = error_class
+        self._shielded = shielded
         self._main_thread_id = threading.get_ident()
         self._call_numbers = itertools.count(1)
         # Finalizers may call the host from within.
@@ -62,7 +65,8 @@ class HostCalls:
             A JSON value.
 
         Raises:
-            Exception: The call failed; of `error_class`, with the host's message.
+            Exception: The call failed; of `error_class`, with the host's message, or with a sentence
+                about a call on the thread that reads the answers.
             KeyboardInterrupt: The call was interrupted.
         """
         if self.fork_handler is not None:
@@ -74,6 +78,7 @@ class HostCalls:
             )
         _audit(name, args)
 
+        is_from_main_thread = threading.get_ident() == self._main_thread_id
         number = next(self._call_numbers)
         inbox = queue.SimpleQueue[Frame]()
         try:
@@ -84,12 +89,14 @@ class HostCalls:
                     "id": number,
                     "name": name,
                     "args": args,
-                    "is_from_main_thread": threading.get_ident() == self._main_thread_id,
+                    "is_from_main_thread": is_from_main_thread,
                 }
             )
             answer = self._wait_for_answer(inbox)
         except BaseException:
-            with suppress(RuntimeError):  # a forked process has no host
+            # Another interrupt must not keep this from the host.
+            delay = self._shielded() if is_from_main_thread else nullcontext()
+            with delay, suppress(RuntimeError):  # a forked process has no host
                 self._send({"op": "cancelled", "id": number})
             raise
         finally:

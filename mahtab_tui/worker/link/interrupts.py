@@ -18,7 +18,7 @@ class Interrupts:
         """How many cells run whose code may be interrupted, each nested in the one before."""
         self._shielded = False
         self._pending = False
-        """Whether a signal came while `_shielded`."""
+        """Whether a signal came while `_shielded`; reset when the next shield begins."""
         self.handled_at = 0.0
         """When (`time.monotonic`) a signal was handled last."""
         self.requested: int | None = None
@@ -98,12 +98,12 @@ class Interrupts:
         if self._shielded:
             yield
             return
+        # Left by a signal just after `_shielded` was reset below, which ended the code at once.
+        self._pending = False
         self._shielded = True
         try:
             yield
         finally:
             self._shielded = False
-            was_interrupted = self._pending
-            self._pending = False
-            if was_interrupted:
+            if self._pending:
                 raise KeyboardInterrupt
