@@ -166,7 +166,7 @@ class CellEnd:
 
 @dataclass(frozen=True, slots=True)
 class CallMessage:
-    """The message about a call of a function of the host."""
+    """A kernel's request to call a function of the host."""
 
     id: int
     name: str

@@ -138,6 +138,7 @@ class SessionAgent:
         self._agent_lock = threading.Lock()
         """Held while the agent is made."""
         self._is_closed = False
+        """Whether the session is closed, so that what will be made has to be closed at once."""
         self._change_lock = threading.Lock()
         """Held while the agent is changed, so that the newest settings win."""
         self._warm_up_lock = threading.Lock()
@@ -385,7 +386,8 @@ class SessionAgent:
             return self._agent
 
     def _close_late(self, answerer: ReplAgent | OutsideAgent) -> None:
-        """Close what was made while the session was closed, or after that."""
+        """Close what was made while the session was closed, or after that. The session may close it,
+        too: it must bear to be closed twice."""
         if self._is_closed:
             answerer.close()
 

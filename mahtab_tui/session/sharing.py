@@ -257,8 +257,8 @@ class _Peer(ABC):
 
     @abstractmethod
     def end_connection(self, deadline: float) -> None:
-        """End the connection after `say_goodbye`. deadline: When (`time.monotonic`) to wait no longer
-        for the agent to read the last frame."""
+        """End the connection after `say_goodbye`. deadline: Time (`time.monotonic`) after which the
+        agent's reading is not waited for."""
 
     @abstractmethod
     def _send(self, frame: Frame) -> None:
