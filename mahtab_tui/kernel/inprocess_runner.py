@@ -193,27 +193,38 @@ class CellRunner:
         running: RunningCell = frame["running"]
         start = time.perf_counter()
         outcome: Outcome | None = None
-        while True:
+        try:
+            with self._lock:
+                self._cells.append(running)
+            outcome = self._executor.run(running.cell, frame["code"], refusal)
+            self._finish(running, outcome, start)
+        except KeyboardInterrupt:
+            # It arrived just before the code began, or after it had ended. What the code changed may
+            # be reported with the next cell.
+            pass
+        finally:
             try:
-                if outcome is None:
-                    with self._lock:
-                        self._cells.append(running)
-                    outcome = self._executor.run(running.cell, frame["code"], refusal)
-                self._finish(running, outcome, time.perf_counter() - start)
-                return
-            except KeyboardInterrupt:
-                if running.result.done():
-                    return
-                # It arrived just before the code began, or after it had ended. What the code changed
-                # may be reported with the next cell.
-                outcome = outcome or interrupted_outcome([])
+                self._finish(running, outcome, start)
+            finally:
+                # Again, because another interrupt may have ended this attempt.
+                self._finish(running, outcome, start)
 
-    def _finish(self, running: RunningCell, outcome: Outcome, duration: float) -> None:
-        """Set the result of a cell. duration: in seconds."""
+    def _finish(self, running: RunningCell, outcome: Outcome | None, start: float) -> None:
+        """Set the result of a cell, unless it is set.
+
+        Args:
+            running: The cell.
+            outcome: How it ended; None if it was interrupted outside its code.
+            start: When it began, by `time.perf_counter`.
+        """
+        if outcome is None:
+            outcome = interrupted_outcome([])
         with self._lock:
             if running in self._cells:
                 self._cells.remove(running)
             self._raise_in_thread(None)
+        if running.result.done():
+            return
         for change in outcome.changes:
             if change["change"] == "added":
                 self._cell_names.add(change["name"])
@@ -223,7 +234,7 @@ class CellRunner:
         cell_end = {
             **outcome._asdict(),
             "cell": running.cell,
-            "duration": duration,
+            "duration": time.perf_counter() - start,
             "cwd": working_directory(),
         }
         running.done(checked(CellEnd, cell_end))

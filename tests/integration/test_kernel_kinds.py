@@ -17,13 +17,13 @@ from typing import Any
 import pytest
 
 from mahtab_tui.bus.values import Status
-from mahtab_tui.kernel import running_cell
+from mahtab_tui.kernel import inprocess_runner, running_cell
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.host import HostFunction
 from mahtab_tui.kernel.inprocess import InProcessKernel
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.values import CellResult, Completion, Completions, KernelState
-from mahtab_tui.worker.cells.executor import Executor
+from mahtab_tui.worker.cells.executor import Executor, interrupted_outcome
 from tests.integration.kernels import PATIENCE, WAITS, Cells, RecordingHost, interpreters, running
 from tests.waiting import wait_for
 
@@ -236,6 +236,34 @@ def test_an_embedded_cell_that_is_interrupted_after_its_end_has_a_result(
 
     monkeypatch.setattr(running_cell, "Future", InterruptingFuture)
     embedded.expect("1 + 1", "2\n")
+    embedded.expect("1 + 2", "3\n")
+
+
+@pytest.mark.timeout(60)
+def test_an_embedded_cell_that_is_interrupted_twice_at_its_end_has_a_result(
+    embedded: Cells, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    interrupts: list[str] = []
+    run = Executor.run
+
+    def interrupt_once(place: str) -> None:
+        if place not in interrupts:
+            interrupts.append(place)
+            embedded.kernel.interrupt()
+
+    def run_and_interrupt(executor: Executor, *args: Any) -> Any:
+        outcome = run(executor, *args)
+        interrupt_once("end")
+        return outcome
+
+    def interrupt_again(changes: list[dict[str, Any]]) -> Any:
+        interrupt_once("after the end")
+        return interrupted_outcome(changes)
+
+    monkeypatch.setattr(Executor, "run", run_and_interrupt)
+    monkeypatch.setattr(inprocess_runner, "interrupted_outcome", interrupt_again)
+    assert embedded.run("1 + 1").status is Status.INTERRUPTED
+    assert interrupts == ["end", "after the end"]
     embedded.expect("1 + 2", "3\n")
 
 
