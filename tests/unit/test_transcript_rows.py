@@ -318,6 +318,27 @@ def test_titles_of_links_and_pictures_are_drawn() -> None:
     ]
 
 
+def test_words_behind_the_language_of_a_fence_are_drawn() -> None:
+    assert lines(words_rows("```python the file a.py\nx = 1\n```"))[1:] == [
+        "the file a.py",
+        "x = 1",
+    ]
+
+
+@pytest.mark.parametrize(
+    "row",
+    ["| 1 | 2 | more | and `a\\|b` |", "1 | 2 | more | and `a\\|b`", "|1|2|more|and `a\\|b`|"],
+)
+def test_cells_beyond_the_columns_of_a_table_are_drawn(row: str) -> None:
+    source = f"| a | b |\n|---|---|\n{row}\n| 3 |\n| | 4 |\n|5||\n"
+    assert [line.split() for line in lines(words_rows(source))[-4:]] == [
+        ["1", "2", "|", "more", "|", "and", "a|b"],
+        ["3"],
+        ["4"],
+        ["5"],
+    ]
+
+
 @pytest.mark.parametrize("count", [51, 900, 5_000])
 def test_long_output_folds_to_its_ends(count: int) -> None:
     rows = lines(output_rows("".join(f"{number}\n" for number in range(count))))

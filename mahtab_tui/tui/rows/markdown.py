@@ -141,7 +141,13 @@ class MarkdownRenderer:
 
     def _fence(self, block: Block, width: int) -> list[Row]:
         code = block.content.removesuffix("\n").expandtabs(4)
-        return list(code_rows(_lexer(block.info, code), code, width, self._palette))
+        rows = list(code_rows(_lexer(block.info, code), code, width, self._palette))
+        # The first word is the language. There are rarely others.
+        _, *title_words = block.info.split() or [""]
+        if title_words:
+            title = (plain(" ".join(title_words)), self._palette.muted)
+            rows[:0] = paragraph([title], width, None)
+        return rows
 
     def _rule(self, block: Block, width: int) -> list[Row]:
         return [Row([("─" * min(width, READING_WIDTH), self._palette.hairline)])]

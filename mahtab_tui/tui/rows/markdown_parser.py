@@ -5,8 +5,10 @@ from __future__ import annotations
 from markdown_it import MarkdownIt
 from markdown_it.parser_block import RuleFuncBlockType
 from markdown_it.parser_inline import RuleFuncInlineType
-from markdown_it.rules_block import StateBlock, blockquote, list_block
+from markdown_it.rules_block import StateBlock, blockquote, list_block, table
+from markdown_it.rules_block.table import escapedSplit, getLine
 from markdown_it.rules_inline import StateInline, image, link
+from markdown_it.token import Token
 from markdown_it.tree import SyntaxTreeNode
 
 _MAX_NESTING = 20
@@ -30,6 +32,7 @@ def _make_parser() -> MarkdownIt:
     # Definitions of links stay text, as HTML does, because they would not be drawn. Indented text is
     # no code: models fence their code, and indent what continues a list.
     parser.disable(["code", "reference"])
+    parser.block.ruler.at("table", _whole_table, {"alt": ["paragraph", "reference"]})
     parser.block.ruler.at(
         "blockquote", _limit_nesting(blockquote), {"alt": list(_BLOCKS_ENDED_BY_QUOTE)}
     )
@@ -37,6 +40,30 @@ def _make_parser() -> MarkdownIt:
     parser.inline.ruler.at("link", _skip_hopeless_brackets(link))
     parser.inline.ruler.at("image", _skip_hopeless_brackets(image))
     return parser
+
+
+def _whole_table(state: StateBlock, start_line: int, end_line: int, silent: bool) -> bool:
+    """Parse a table. What a row has beyond the columns of the header goes into its last cell.
+
+    The parser's own rule drops it.
+    """
+    first_token = len(state.tokens)
+    if not table(state, start_line, end_line, silent):
+        return False
+    cells: list[Token] = []
+    for token in state.tokens[first_token:]:
+        if token.type == "tr_open":
+            cells = []
+        elif token.type == "inline":
+            cells.append(token)
+        elif token.type == "tr_close" and cells[-1].map is not None:
+            line = getLine(state, cells[-1].map[0]).strip()
+            texts = escapedSplit(line.removeprefix("|"))
+            if texts and not texts[-1]:
+                texts.pop()
+            further_texts = [text.strip() for text in texts[len(cells) :]]
+            cells[-1].content = " | ".join([cells[-1].content, *further_texts])
+    return True
 
 
 def _limit_nesting(rule: RuleFuncBlockType) -> RuleFuncBlockType:
