@@ -91,6 +91,8 @@ LINES = (
     "v = 0\nwhile True:\n    v += 1\n    if v > a: break\nprint(v)",
     "try: v = 6 // a\nexcept ZeroDivisionError: v = b\nprint(v)",
     "try: a // {n}\nexcept ZeroDivisionError: u = 1\nelse: u = 2\nprint(u)",
+    "for v in range(3):\n    try: 6 // (v - a); break\n    except ZeroDivisionError: u = b\nprint(u)",
+    "for v in range(3):\n    with suppress(ZeroDivisionError): 6 // (v - a); break\n    u = {n}",
     "match c:\n    case [q, *_]: print(q, a)\n    case _: print(b)",
     "print([v := a, v + b])",
     "if 'u' not in globals(): u = {n}\nprint(u)",
@@ -98,6 +100,7 @@ LINES = (
 
 
 FIRST_CELL = """
+from contextlib import suppress
 a = 1; b = 2; c = e = [a, b]; d = {'key': c}
 def f(): return a
 class K:
