@@ -20,7 +20,7 @@ from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.values import CellResult, FileWatching, Lock
 from mahtab_tui.session.code_rules import CodeRules
 from mahtab_tui.session.info import SessionInfo
-from mahtab_tui.settings.model import Settings
+from mahtab_tui.settings.model import load_settings
 from tests.integration.kernels import Cells, running
 from tests.waiting import wait_for
 
@@ -351,7 +351,7 @@ def test_a_cell_has_its_own_rights_again_after_a_nested_one(
 
 
 def test_a_command_counts_as_changing_a_file_if_the_kernel_cannot_look(tmp_path: Path) -> None:
-    info = SessionInfo(logging.getLogger(__name__), Settings(), "test", "")
+    info = SessionInfo(logging.getLogger(__name__), load_settings(), "test", "")
     kernel = ProcessKernel(cwd=str(tmp_path))
     rules = CodeRules(info, kernel, lambda name: True)
     with running(kernel):

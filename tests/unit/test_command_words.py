@@ -122,6 +122,8 @@ f() { echo $(($1)); }; f "$x"
 wc() { base64 -d < x; }; z=$(ls | wc -l); ((z))
 git() { base64 -d < x; }; z=$(git rev-list --count HEAD); ((z))
 z=$(grep -c x *); ((z))
+z=$(cat x; echo '| wc -l' | wc -l); ((z))
+z=$(cat x '| wc -l'); ((z))
 z=$(grep -c -H x); ((z))
 z=$(git rev-list --count --branches); ((z))
 z=$(date +%N); ((z))
@@ -371,6 +373,7 @@ n=$(ls | wc -l); [[ $n -gt 3 ]] && echo many
 if [[ $(id -u) -eq 0 ]]; then echo root; fi
 [[ $(git rev-list --count HEAD) -gt 5 ]] && echo many
 n=$(git rev-list --count HEAD~5..HEAD); echo $((n+1))
+n=$(find . -name '*.py' | wc -l); echo $((n))
 size=$(stat -c %s f); echo $((size/1024))
 n=$(grep -c foo f); echo $((n*2))
 n=$(cat f | grep -ci foo); echo $((n*2))

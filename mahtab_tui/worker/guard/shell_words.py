@@ -42,7 +42,9 @@ _COUNTING = "|".join(
     )
 )
 """A command that prints numbers, and has no other in it."""
-_COUNTING_PIPE = rf"(?:[^()`'\"\\\n;&|#]{{1,200}}\|){{1,20}} ?(?:wc -[clmw]|{_GREP_COUNT})"
+_COUNTING_PIPE = (
+    rf"(?:(?:[^()`'\"\\\n;&|#]|'[^'\n]{{0,100}}'){{1,200}}\|){{1,20}} ?(?:wc -[clmw]|{_GREP_COUNT})"
+)
 """Commands of which the last one counts what the others print."""
 _PRINTED_NUMBER = re.compile(rf"\((?:{_COUNTING}|{_COUNTING_PIPE})\)")
 """What stands after the dollar sign of commands that print numbers."""
