@@ -540,6 +540,15 @@ def can_begin(interrupts: Interrupts, cell: int) -> bool:
         return False
 
 
+def can_send(interrupts: Interrupts) -> bool:
+    """Return whether a frame is sent without `KeyboardInterrupt`."""
+    try:
+        with interrupts.shielded():
+            return True
+    except KeyboardInterrupt:
+        return False
+
+
 def test_an_interrupt_for_a_cell_that_has_ended_spares_the_one_around_it() -> None:
     open_cells = {1, 2}
     interrupts = Interrupts()
@@ -612,8 +621,7 @@ def test_a_second_signal_just_after_a_frame_was_sent_does_not_end_the_next_sendi
     with interrupts.allowed(1):
         with pytest.raises(KeyboardInterrupt), interrupts.shielded():
             assert not ends_code(interrupts)
-        with interrupts.shielded():
-            pass
+        assert can_send(interrupts)
 
 
 def test_two_interrupts_for_cells_that_have_not_begun_end_both() -> None:
