@@ -38,7 +38,7 @@ from mahtab_tui.agent.state import (
 from mahtab_tui.tools.toolset import Toolset
 
 SHORT_OUTPUT_CHARS = 400
-"""Maximum length of an output that may be the answer, by the setting `output_answers`."""
+"""Maximum length of an output that may be the answer."""
 
 ReplGraph = CompiledStateGraph[AgentState, None, AgentState, AgentState]
 
@@ -67,12 +67,20 @@ def after_execute(
     checks = nodes.reflection == "always" or (nodes.reflection == "on_error" and failed)
     if checks and (failed or not declined):
         return "reflect"
-    is_single_success = len(results) == 1 and not failed and not declined
-    if nodes.output_answers and is_single_success:
+    if len(results) == 1 and not failed and not declined:
         output_chars = len(results[0]["output"].strip())
-        if 0 < output_chars <= SHORT_OUTPUT_CHARS:
+        if 0 < output_chars <= SHORT_OUTPUT_CHARS and _output_answers(state, nodes):
             return "end"
     return "instruct"
+
+
+def _output_answers(state: AgentState, nodes: Nodes) -> bool:
+    """Return whether the short output of a single block is the answer. A small model is told to print
+    what was asked, in the form that was asked, and loses both when it tells the output in words."""
+    if nodes.output_answers:
+        return True
+    is_doubtful = bool(step_results(state)[0].get("doubts"))
+    return nodes.leads_small_model and state["about_data"] and not is_doubtful
 
 
 def after_reflect(state: AgentState) -> Literal["instruct", "close", "end"]:

@@ -261,7 +261,7 @@ class Nodes:
             if not challenge:
                 return {}
             messages = [*messages, HumanMessage(challenge)]
-        elif self.leads_small_model and state["about_data"] and _uncomputed(state["figures"]):
+        elif self.leads_small_model and state["about_data"] and _states_unprinted_figure(state):
             # Without the answer, because a model that sees its figures repeats them.
             messages = append_text(without_answer(messages), prompts.COMPUTE_FIRST)
         else:
@@ -519,6 +519,14 @@ def _failed_check_note(answer: ModelAnswer) -> str:
 def _uncomputed(figures: Sequence[AnswerFigure]) -> list[AnswerFigure]:
     """Return the figures of an answer that come from nowhere."""
     return [figure for figure in figures if not figure.found]
+
+
+def _states_unprinted_figure(state: AgentState) -> bool:
+    """Return whether an answer states a figure that is neither from an output nor in the question. A
+    small model takes one from the description of a table, such as the smallest value of a column, in
+    place of the mean that was asked."""
+    question = state["original_prompt"]
+    return any(figure.cell is None and figure.text not in question for figure in state["figures"])
 
 
 def _warn(writer: StreamWriter, text: str) -> None:

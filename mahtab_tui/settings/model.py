@@ -183,7 +183,7 @@ class Settings(BaseSettings):
     )
     loop: LoopMode = Field(
         "auto",
-        description="How the model is led: steps for capable models; single tells small ones (up to 9 billion parameters) to compute at once and to compute again what no output shows; auto goes by the model's size",
+        description="How the model is led: steps for capable models; single tells small ones (up to 9 billion parameters) to compute at once, takes the short output of a question about data for the answer, and has what no output shows computed again; auto goes by the model's size",
     )
     max_turns: int = Field(
         40,

@@ -585,9 +585,9 @@ RIGHT = words("There are 3.")
 @pytest.mark.parametrize(
     ("answers", "missing"),
     [
-        ([WRONG, code("print(len(cars))"), RIGHT], []),
+        ([WRONG, code("print(len(cars), '-' * 400)"), RIGHT], []),
         ([WRONG, words("It is 5791.")], ["5791"]),
-        ([code("print(3)"), WRONG, RIGHT], []),
+        ([code("print(3, '-' * 400)"), WRONG, RIGHT], []),
         ([words("Yes, 2024 was a leap year.")], []),
     ],
     ids=["stated without code", "stated twice", "not in the output", "in the question"],
@@ -600,6 +600,27 @@ def test_uncomputed_figure_is_questioned_once_and_then_marked(
     assert agent.ask_sync("How many cars are there in 2024?") == answers[-1]["text"]
     assert len(desk.of(tags.USAGE)) == len(answers)
     assert uncomputed(desk) == missing
+
+
+@pytest.mark.parametrize(("loop", "answer"), [("single", "50.0"), ("steps", "The mean is 0.5.")])
+def test_a_small_model_computes_what_it_reads_in_a_description(
+    desk: Desk, loop: LoopMode, answer: str
+) -> None:
+    desk.namespace["prices"] = pandas.DataFrame({"price": [n + 0.5 for n in range(100)]})
+    described = words("The mean is 0.5.", match="0.5 to 99.5")
+    agent = desk.agent(described, code("print(prices.price.mean())"), loop=loop)
+    assert agent.ask_sync("What is the mean of prices?") == answer
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"), [("What is the mean of prices?", "3.23"), ("And what is six?", "So.")]
+)
+def test_a_short_output_is_a_small_models_answer_to_a_question_about_data(
+    desk: Desk, question: str, answer: str
+) -> None:
+    desk.namespace["prices"] = [3.0, 3.46]
+    agent = desk.agent(code("print(3.23)"), words("So."), loop="single")
+    assert agent.ask_sync(question) == answer
 
 
 @pytest.mark.parametrize(
@@ -646,7 +667,7 @@ def test_a_text_that_matches_nothing_is_told_and_a_small_model_corrects_it(
     request = "what is wrong" if loop == "single" else "Tell the user"
     second = code("print((cars.name == 'ford').sum())") | {"match": request}
     agent = desk.agent(first, second, words("There is 1."), loop=loop)
-    assert agent.ask_sync("How many are Fords?") == "There is 1."
+    assert agent.ask_sync("How many are Fords?") == ("1" if loop == "single" else "There is 1.")
     texts = [str(message.text) for message in agent.messages if message.type == "human"]
     notes = ["Note: no value of cars['name'] is 'Ford'" in text for text in texts]
     assert notes == [False, True, False]
