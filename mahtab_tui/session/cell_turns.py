@@ -11,12 +11,21 @@ GIVE_UP_CHECK_S = 0.05
 """Seconds after which a cell that waits for its turn looks again whether to wait any longer."""
 
 
+class _Place:
+    """A cell's place in the queue."""
+
+    def __init__(self) -> None:
+        self.thread_id = threading.get_ident()
+        """The thread that runs the cell."""
+
+
 class CellTurns:
-    """Gives cells their turns, in the order in which they asked. Any thread may call it."""
+    """Gives cells their turns, in the order in which they asked. Any thread may call it. A thread that
+    has the turn does not wait for itself: what handles the records of a cell may run another one."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._places: deque[object] = deque()
+        self._places: deque[_Place] = deque()
         """The places of the cells in the queue. The first has its turn, the others wait."""
 
     @contextmanager
@@ -29,9 +38,14 @@ class CellTurns:
         Yields:
             Whether the turn has come.
         """
-        place = object()
+        place = _Place()
         with self._changed:
-            self._places.append(place)
+            is_inside = bool(self._places) and self._places[0].thread_id == place.thread_id
+            if not is_inside:
+                self._places.append(place)
+        if is_inside:
+            yield True
+            return
         try:
             with self._changed:
                 while self._places[0] is not place and not gives_up():

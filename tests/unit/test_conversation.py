@@ -331,7 +331,7 @@ def test_prefix_is_stable_with_errors_repetitions_tools_and_closing_words(desk: 
     desk.namespace["prices"] = [3, 4, 50]
     agent, model = calling_agent(
         desk,
-        code("print(sum(prices))"),
+        code("print(sum(prices), '-' * 400)"),
         "The sum is 57.",
         calls(("read_file", {"path": "app.py"}), words="Let me see."),
         code("nonesuch"),
@@ -339,7 +339,7 @@ def test_prefix_is_stable_with_errors_repetitions_tools_and_closing_words(desk: 
         code("n = len(prices)"),
         "There are 3.",
         "The largest is 99.",
-        code("print(max(prices))"),
+        code("print(max(prices), '-' * 400)"),
         "It is 50.",
         calls(("load_skill", {"name": "tidy"})),
         "Done.",
