@@ -522,11 +522,14 @@ def _uncomputed(figures: Sequence[AnswerFigure]) -> list[AnswerFigure]:
 
 
 def _states_unprinted_figure(state: AgentState) -> bool:
-    """Return whether an answer states a figure that is neither from an output nor in the question. A
-    small model takes one from the description of a table, such as the smallest value of a column, in
-    place of the mean that was asked."""
+    """Return whether an answer states a figure that is not in an output of a cell, does not follow from
+    others, and is not in the question. A small model takes one from the description of a table, such
+    as the smallest value of a column, in place of the mean that was asked."""
     question = state["original_prompt"]
-    return any(figure.cell is None and figure.text not in question for figure in state["figures"])
+    return any(
+        figure.cell is None and not figure.basis and figure.text not in question
+        for figure in state["figures"]
+    )
 
 
 def _warn(writer: StreamWriter, text: str) -> None:

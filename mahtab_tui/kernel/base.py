@@ -257,11 +257,11 @@ class Kernel(ABC):
         cannot be paths."""
         return self._ask(Operations.resolve_paths, texts=list(texts))
 
-    def files_changed_by_commands(self, commands: Sequence[str]) -> list[str]:
+    def files_changed_by_commands(self, commands: list[str]) -> list[str]:
         """Return, for each shell command, the protected file that it may change, as far as the files
         show it to which its words lead; empty if there is none, and ``a protected file`` if there are
         too many to look at."""
-        return self._ask(Operations.files_changed_by_commands, commands=list(commands))
+        return self._ask(Operations.files_changed_by_commands, commands=commands)
 
     def fingerprints(self, names: Sequence[str]) -> dict[str, Fingerprint]:
         """Return those of variables that exist; they are the same for equal values of equal types in

@@ -21,7 +21,8 @@ class _Place:
 
 class CellTurns:
     """Gives cells their turns, in the order in which they asked. Any thread may call it. A thread that
-    has the turn does not wait for itself: what handles the records of a cell may run another one."""
+    has the turn does not wait for itself: what handles the start or the end of a cell of the model's
+    may run another one."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -41,18 +42,19 @@ class CellTurns:
         place = _Place()
         with self._changed:
             is_inside = bool(self._places) and self._places[0].thread_id == place.thread_id
-            if not is_inside:
-                self._places.append(place)
         if is_inside:
             yield True
             return
         try:
             with self._changed:
+                self._places.append(place)
                 while self._places[0] is not place and not gives_up():
                     self._changed.wait(GIVE_UP_CHECK_S)
                 has_turn = self._places[0] is place
             yield has_turn
         finally:
             with self._changed:
-                self._places.remove(place)
+                # An interrupt may come before the place was taken.
+                if place in self._places:
+                    self._places.remove(place)
                 self._changed.notify_all()

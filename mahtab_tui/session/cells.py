@@ -6,7 +6,7 @@ import itertools
 import threading
 from collections import deque
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, NamedTuple
@@ -204,7 +204,8 @@ class Cells:
 
         Args:
             code: The code.
-            origin: The kind of its author. Cells of the model and of agents wait for each other.
+            origin: The kind of its author. Cells that are not nested run in the order in
+                which they asked; nested ones of the model and of agents wait for each other.
             party: The name of its author.
             is_nested: Returns whether a cell waits for its author now, so that it runs inside that one.
             bounded: Runs it under a time limit.
@@ -237,20 +238,22 @@ class Cells:
             emit(self._runtime.log, started)
             on_begin(cell)
 
-            run: Callable[[], CellResult] = execute
-            if origin == "user":
-                run = partial(self._run_in_turn, execute)
-            if bounded is not None:
-                run = partial(bounded.run, execute, cell)
-            result = self._follow_cell(started, run, nested, allowed)
+            with ExitStack() as users_turn:
+                run: Callable[[], CellResult] = execute
+                if origin == "user":
+                    run = partial(self._run_in_turn, execute, users_turn)
+                if bounded is not None:
+                    run = partial(bounded.run, execute, cell)
+                result = self._follow_cell(started, run, nested, allowed)
             # Only a resumed cell can be unknown to the kernel.
             assert result is not None
             return result
 
-    def _run_in_turn(self, execute: Callable[[], CellResult]) -> CellResult:
-        """Run a cell of the user's when its turn has come. It counts as running before."""
-        with self._turns.take():
-            return execute()
+    def _run_in_turn(self, execute: Callable[[], CellResult], users_turn: ExitStack) -> CellResult:
+        """Run a cell of the user's when its turn has come. It counts as running before, and its turn
+        ends with `users_turn`: after the records of its end, so that no cell begins between them."""
+        users_turn.enter_context(self._turns.take())
+        return execute()
 
     def run_unrecorded(
         self, code: str, is_nested: Callable[[], bool], is_cancelled: Callable[[], bool]

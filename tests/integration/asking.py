@@ -25,4 +25,4 @@ def refuse(protocol: Protocol, status: int, message: str, **options: Any) -> Rep
 
 
 def get_key(protocol: Protocol) -> str:
-    return str(getattr(get_llm(protocol.spec), "key", ""))
+    return str(getattr(get_llm(protocol.spec), "key_name", ""))

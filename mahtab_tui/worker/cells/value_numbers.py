@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from ..stdlib import own_module
 from ..values.objects import (
     ATOMS,
+    OwnReference,
     address_of,
     class_module,
     is_from,
@@ -110,7 +111,7 @@ class ValueNumbers:
         """Return the number of a value that cannot be compared with others. old_number: its number if
         the variable had the same object before; None for another one."""
         try:
-            reference = weakref.ref(value)
+            reference = OwnReference(value)
         except TypeError:
             return UNKNOWN_VALUE
         number = next(self._next_number) if old_number is None else old_number

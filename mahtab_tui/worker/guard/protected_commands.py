@@ -117,10 +117,12 @@ def _matching_paths(folder: str, parts: Sequence[str], deadline: float) -> Itera
         if os.path.lexists(folder):
             yield folder
         return
-    part, *inner_parts = parts
-    if not _has_wildcard(part):
-        yield from _matching_paths(os.path.join(folder, part), inner_parts, deadline)
+    plain_count = next((n for n, part in enumerate(parts) if _has_wildcard(part)), len(parts))
+    if plain_count:
+        inner_folder = os.path.join(folder, *parts[:plain_count])
+        yield from _matching_paths(inner_folder, parts[plain_count:], deadline)
         return
+    part, *inner_parts = parts
     fnmatch = late_import("fnmatch")
     for name in _names_in(folder):
         if time.monotonic() > deadline:

@@ -30,18 +30,18 @@ _ARITHMETIC = re.compile(
 _PLAIN_ARITHMETIC = re.compile(r"[\d\s+*/%<>=!&|^~?:;,()-]*")
 """Arithmetic without variables. The value of a variable would be computed, too, and may set others, or
 contain commands."""
-_PLAIN_WORD = r"(?!-)(?:[\w./-]{1,200}|\"[\w ./-]{1,200}\"|'[\w ./-]{1,200}')"
+_PLAIN_WORD = r"(?!-)(?:[\w./-]{1,200}|\"(?!-)[\w ./-]{1,200}\"|'(?!-)[\w ./-]{1,200}')"
 _GREP_COUNT = rf"grep -[EFivw]{{0,4}}c[EFivw]{{0,4}} {_PLAIN_WORD}"
 _COUNTING = "|".join(
     (
         r"nproc(?: --all)?|id -[ug]|seq(?: -?\d{1,20}){1,3}",
         r"date(?: -u)? \+%(?:s(?:%N)?|[YymdHMSju])",
-        rf"wc -[clmw] ?< ?{_PLAIN_WORD}|wc -[clmw] {_PLAIN_WORD}",
+        rf"wc -[clmw] ?< ?{_PLAIN_WORD}",
         rf"{_GREP_COUNT} {_PLAIN_WORD}|stat -c %[sXYZ] {_PLAIN_WORD}",
         r"git rev-list --count [\w./~^][\w./~^-]{0,200}",
     )
 )
-"""A command that prints numbers, and has no other in it."""
+"""A command that prints numbers alone, and has no other in it; `wc` prints the name of a file, too."""
 _COUNTING_PIPE = (
     rf"(?:(?:[^()`'\"\\\n;&|#]|'[^'\n]{{0,100}}'){{1,200}}\|){{1,20}} ?(?:wc -[clmw]|{_GREP_COUNT})"
 )

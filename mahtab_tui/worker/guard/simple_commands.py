@@ -219,7 +219,7 @@ def _starts_program(word: Word, words_before: Sequence[Word]) -> bool:
     if program in _INNER_PROGRAMS:
         return True
     return program in _STARTED_PROGRAMS and any(
-        os.path.basename(word.text) in _STARTERS for word in words_before
+        os.path.basename(word.text) in _STARTERS | _COMMAND_TAKERS for word in words_before
     )
 
 

@@ -11,7 +11,7 @@ from array import array
 from collections.abc import Iterable, Mapping
 from typing import Callable, NamedTuple
 
-from ..values.objects import ATOMS, MISSING, address_of
+from ..values.objects import ATOMS, MISSING, OwnReference, address_of
 from .kinds import Kind, Kinds
 from .memory import MemorySpan, find_memory
 from .parts import ObjectPart, Values
@@ -227,7 +227,11 @@ class Graph:
 
 def _has_end_effect(value: object, kind: Kind) -> bool:
     """Return whether something happens when an object ends."""
-    return kind.has_finalizer or (kind.referable and weakref.getweakrefcount(value) > 0)
+    if kind.has_finalizer:
+        return True
+    if not kind.referable or not weakref.getweakrefcount(value):
+        return False
+    return any(type(reference) is not OwnReference for reference in weakref.getweakrefs(value))
 
 
 def _encode_values(part: ObjectPart, values: Values, types: set[int]) -> bytes:

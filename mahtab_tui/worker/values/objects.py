@@ -6,6 +6,7 @@ import _thread
 import ctypes
 import sys
 import types
+import weakref
 from collections.abc import Iterator, Mapping
 from typing import Any, Callable
 
@@ -89,6 +90,13 @@ class_dict: Callable[[type], Mapping[Any, Any]] = type.__dict__["__dict__"].__ge
 
 _SEQUENCES = Classes(tuple, list)
 _DICTS = Classes(dict, types.MappingProxyType)
+
+
+class OwnReference(weakref.ref):  # type: ignore[type-arg]
+    """A weak reference of the kernel's own, without an effect when its object ends. Code never gets
+    it: of plain ones, Python gives code the one that there is."""
+
+    __slots__ = ()
 
 
 def is_subclass(cls: type, base: object) -> bool:
