@@ -25,7 +25,6 @@ from .cells.executor import Executor, Outcome, failed_outcome
 from .cells.interrupter import CellInterrupter
 from .cells.jobs import JobQueue
 from .cells.tracebacks import format_safely
-from .guard import protected
 from .link.channel import Channel
 from .link.descriptors import hide_descriptor
 from .link.frames import Frame
@@ -109,11 +108,10 @@ class Worker:
         toolbox.install(self.calls.call)
         self.environment = CellEnvironment(main, self._interrupts, self._loop.make_current)
         self._executor = Executor(namespace, self.environment, self._interrupts, self._loop)
-        self._protected_files = protected.ProtectedFiles(self._executor.attribution)
-        self._protected_files.protect_from_programs = self._protect_files
+        self._protected_files: Any = None
+        """Refuses changes by cells without approval, once it is loaded."""
         self._left_running: Any = None
         """Watches cells without approval, once there is one."""
-        self.environment.add_audit_handler(protected.EVENTS, self._protected_files.check)
 
         self._interrupter = CellInterrupter(
             self._interrupts, self._open_cells, is_executing=lambda: self._executor.depth > 0
@@ -154,6 +152,14 @@ class Worker:
         self.channel.send(hello)
         if self._witness is not None:
             os.write(self._witness.control, b".")
+
+    def load_protection(self) -> None:
+        """Load what protects files from cells. The host does not wait for that, but it comes before
+        the first cell, which could keep it from being loaded."""
+        protected = own_module("guard.protected")
+        self._protected_files = protected.ProtectedFiles(self._executor.attribution)
+        self._protected_files.protect_from_programs = self._protect_files
+        self.environment.add_audit_handler(protected.EVENTS, self._protected_files.check)
 
     def run(self) -> None:
         """Run jobs until the host closes the connection."""

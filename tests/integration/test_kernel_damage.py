@@ -162,6 +162,19 @@ def test_next_cell_works_after_a_damaging_one(cells: Cells, code: str) -> None:
     assert cells.kernel.info().pid == pid
 
 
+def test_files_are_protected_after_a_cell_that_keeps_what_reads_commands_from_being_imported(
+    cells: Cells,
+) -> None:
+    cells.text(
+        "import os, sys\nclass Finder:\n    @staticmethod\n    def find_spec(name, *rest):\n"
+        "        if 'protected' in name or 'command' in name: raise ImportError(name)\n"
+        "sys.meta_path.insert(0, Finder)"
+    )
+    attempt = "os.system('touch AGENTS.md')"
+    result = cells.kernel.execute(attempt, cell=2, on_output=lambda kind, text: None, lock="guard")
+    assert "AGENTS.md is protected" in result.output
+
+
 @pytest.mark.sample(3)
 @pytest.mark.parametrize("damage", BROKEN_LOOPS)
 def test_the_next_cell_runs_after_one_that_has_broken_the_event_loop(
@@ -218,7 +231,8 @@ def test_a_cell_that_replaces_what_lists_tasks_succeeds(
 ) -> None:
     assert cells.text(f"import asyncio\n{place} = {replacement}\n1 + 1").endswith("2\n")
     assert cells.text("1 + 2").endswith("3\n")
-    cells.expect("await asyncio.sleep(0, 5)", "5\n")
+    # The broken loop complains in any cell, when it is collected.
+    assert cells.text("await asyncio.sleep(0, 5)").endswith("5\n")
 
 
 @pytest.mark.parametrize("error", ["RuntimeError", "SystemExit"])

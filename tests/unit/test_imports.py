@@ -27,6 +27,7 @@ from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.system import ImportOrder, Lazy
 from mahtab_tui.worker import stdlib
+from mahtab_tui.worker.link.frames import TOKEN_BYTES
 from tests.e2e.terminal import Terminal
 from tests.integration.kernels import running
 from tests.waiting import run_python
@@ -127,6 +128,27 @@ def test_kernel_side_imports_nothing_of_the_package_and_little_of_stdlib() -> No
     assert not any(name.partition(".")[0] == "mahtab_tui" for name in modules)
     late = "asyncio inspect subprocess difflib tempfile pydantic textual decimal"
     assert not modules & set(late.split())
+
+
+READY = """
+import os, sys
+from mahtab_tui.worker.worker import Worker
+
+def announce(worker):
+    os.write(1, " ".join(sys.modules).encode())
+    os._exit(0)
+
+Worker.announce = announce
+from mahtab_tui.worker.__main__ import main
+main(0)
+"""
+"""A kernel that ends when the host would hear that it is ready."""
+
+
+def test_a_start_does_not_wait_for_what_reads_shell_commands() -> None:
+    modules = set(run_python("-c", READY, input="0" * TOKEN_BYTES, check=True).stdout.split())
+    assert "mahtab_tui.worker.cells.executor" in modules
+    assert not [name for name in modules if name.startswith("mahtab_tui.worker.guard.")]
 
 
 def imported(module: str) -> Iterator[str]:
