@@ -1,5 +1,9 @@
-"""The functions `rlm` and `arlm` of every namespace: the host searches, and calls back what the
-search needs of the cell, such as the functions that its code may call."""
+"""The functions `rlm` and `arlm` of every namespace, as far as they run in the kernel.
+
+The host does the searching. This module turns the arguments into a request (`_SearchRequest`), hands
+the text to the host (`_HostSearches`), and runs the caller's functions when the model's code calls
+them (`_serve_tools`). `contexts` reads the text, and `answers` brings the answer into its form.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Callable, cast
+from typing import TYPE_CHECKING, Any, Callable, TypedDict, cast
 
 from ..link.host import Host
 from ..stdlib import late_import, own_module
@@ -23,18 +27,23 @@ if TYPE_CHECKING:
     from .contexts import ContextText, NamedContext
     from .running_tools import CallerTools
 
-_OWN_OPTIONS = {"contexts", "returns", "tools", "yes", "raw", "verbose"}
-"""Options of `rlm` that are used here; the host gets the others."""
-_TREE: contextvars.ContextVar[str] = contextvars.ContextVar("tree", default="")
-"""The id of the search that `arlm` begins; empty outside of it."""
+_KERNEL_OPTIONS = frozenset(("contexts", "returns", "tools", "yes", "raw", "verbose"))
+"""Keywords of `rlm` that are used here. The host gets the others as its options."""
+
+_ARLM_SEARCH_ID: contextvars.ContextVar[str] = contextvars.ContextVar("arlm_search_id", default="")
+"""The id that `arlm` has chosen for the search of this thread; empty for a plain `rlm`."""
+
 _SENT_PIECE_CHARS = 2**22
-"""A host on another machine gets a text in pieces of this size."""
+"""Characters of the text in one message to a host on another machine."""
 _WRITTEN_PIECE_CHARS = 2**19
-"""A text is written to a file in pieces of this size."""
+"""Characters of the text that are encoded and written to a file at once."""
+
+_TEXT_WAS_SENT = "sent"
+"""Stands for the path of the text's file if the host has got the text in messages."""
 
 
 class SearchFailed(Logged, RuntimeError):
-    """A search has no answer; the message is a sentence saying why. `tree` and `log` tell how it
+    """A search has no answer. The message is a sentence that says why; `tree` and `log` tell how it
     went."""
 
     def __init__(
@@ -45,13 +54,13 @@ class SearchFailed(Logged, RuntimeError):
         self._contexts = contexts
 
     def __reduce__(self) -> Any:
-        # The class claims to be in builtins, where pickle finds it in kernels alone. A function is
-        # found everywhere.
+        # In a kernel, the class claims to be one of builtins, where another process would not find
+        # it. The function is found everywhere.
         return _failed, (str(self), self._load_log(), self._contexts)
 
 
 def _failed(reason: str, packed: bytes, contexts: tuple[NamedContext, ...]) -> SearchFailed:
-    """Return an exception that was pickled. Pickles hold the name of this function."""
+    """Recreate an exception that was pickled. Saved pickles contain the name of this function."""
     return SearchFailed(reason, packed, contexts)
 
 
@@ -139,19 +148,15 @@ def rlm(
         SearchFailed: There is no answer. It is a RuntimeError that has .tree and .log.
         RuntimeError: The search cannot run.
     """
-    all_arguments = locals()
-    host_options = {
-        name: all_arguments[name]
-        for name in rlm.__kwdefaults__ or ()
-        if name not in _OWN_OPTIONS and all_arguments[name] is not None
-    }
+    # The first statement, because it takes all local variables for arguments.
+    host_options = _select_host_options(locals())
     contents = _read_contexts(context, contexts, named)
     for notice in contents.notices:
         print(notice)
 
-    tree = _TREE.get() or os.urandom(4).hex()
-    with _serve_tools(tree, tools) as described_tools:
-        request = {
+    search_id = _ARLM_SEARCH_ID.get() or _new_search_id()
+    with _serve_tools(search_id, tools) as described_tools:
+        request: _SearchRequest = {
             "kind": contents.kind,
             "parts": contents.parts,
             "about": contents.about,
@@ -160,7 +165,7 @@ def rlm(
             "options": host_options,
             "yes": bool(yes),
             "raw": bool(raw),
-            "tree": tree,
+            "tree": search_id,
             "by_code": own_module("rlm.answers").needs_code(str(query), returns, tools),
         }
         answer = _search(str(query), returns, request, contents, verbose=bool(verbose))
@@ -168,43 +173,102 @@ def rlm(
     return answer
 
 
+async def arlm(query: str, context: Any = None, **options: Any) -> Answer:
+    """Search as rlm does, to be awaited; with asyncio.gather several searches run at once. Cancelling it stops the search.
+
+    Example: first, second = await asyncio.gather(arlm("Who?", a), arlm("Who?", b, returns=list[str])).
+    """
+    asyncio = late_import("asyncio")
+    search_id = _new_search_id()
+    # The search runs on another thread, with the context variables of this task.
+    variables = contextvars.copy_context()
+    variables.run(_ARLM_SEARCH_ID.set, search_id)
+
+    def search() -> Answer:
+        return variables.run(rlm, query, context, **options)
+
+    future = asyncio.get_running_loop().run_in_executor(None, search)
+    try:
+        return cast("Answer", await asyncio.shield(future))
+    except asyncio.CancelledError:
+        # The host can stop only a search that it knows, and this one may still wait for a thread.
+        future.cancel()
+        Host.call("rlm_stop", {"tree": search_id})
+        raise
+
+
+class _SearchRequest(TypedDict):
+    """What the host gets with each search of one call of `rlm`, beside the query and the text."""
+
+    kind: str
+    """What the model's code gets as the text: a `str`, or a `list` or `dict` of documents."""
+    parts: Sequence[tuple[str, int, int]]
+    """The name of each document, and its start and end in the text, in characters."""
+    about: str
+    """What the first model is told about the text."""
+    contexts: Sequence[NamedContext]
+    """The parts of the text that have names of their own; empty if there is one context."""
+    tools: list[DescribedTool]
+    options: dict[str, object]
+    """The keywords of `rlm` that the caller has set, such as `max_usd`."""
+    yes: bool
+    raw: bool
+    tree: str
+    """The id of the search, which all messages about it name."""
+    by_code: bool
+    """Whether to run code though a model could read the text at once."""
+
+
+def _select_host_options(arguments: Mapping[str, object]) -> dict[str, object]:
+    """Return the keywords that a caller of `rlm` has set and that the host uses."""
+    return {
+        name: arguments[name]
+        for name in rlm.__kwdefaults__ or ()
+        if name not in _KERNEL_OPTIONS and arguments[name] is not None
+    }
+
+
 def _read_contexts(
     context: object, contexts: Mapping[str, object] | None, named: Mapping[str, object]
 ) -> ContextText:
-    """Return the text of the contexts of `rlm`, whose parameters these are.
+    """Convert the contexts of `rlm`, whose parameters these are, to one text.
 
     Raises:
         RuntimeError: They cannot be searched.
     """
-    # A context may not be called as an option is: a misspelt option is found this way.
-    reserved_names = late_import("inspect").signature(rlm).parameters
+    # A misspelt option becomes a named context, so names that are close to options are refused.
+    option_names = late_import("inspect").signature(rlm).parameters
     contexts_module = own_module("rlm.contexts")
     try:
         contents: ContextText = contexts_module.read_contexts(
-            context, contexts, named, reserved_names
+            context, contexts, named, option_names
         )
     except contexts_module.ContextError as error:
         raise RuntimeError(str(error)) from None
     return contents
 
 
+def _new_search_id() -> str:
+    return os.urandom(4).hex()
+
+
 def _search(
-    query: str, returns: Any, request: dict[str, Any], contents: ContextText, *, verbose: bool
+    query: str, returns: Any, request: _SearchRequest, contents: ContextText, *, verbose: bool
 ) -> Answer:
     """Search until the answer has the requested form.
 
     Args:
         query: The question.
         returns: The form, as for `rlm`.
-        request: Sent to the host with each search; it lacks the query and the text.
+        request: Sent to the host with each search.
         contents: The text to search.
         verbose: Whether to print a line for each turn and answer.
 
     Raises:
         SearchFailed: There is no answer.
     """
-    with contextlib.ExitStack() as files:
-        searches = _HostSearches(request, contents, files, verbose=verbose)
+    with contextlib.ExitStack() as text_file:
+        searches = _HostSearches(request, contents, text_file, verbose=verbose)
         answer: Answer = own_module("rlm.answers").search_for_form(
             query,
             returns,
@@ -217,115 +281,101 @@ def _search(
 
 
 class _HostSearches:
-    """Searches of the host over one text. A second one asks for the answer in another form."""
+    """Searches of the host over one text.
+
+    There is more than one if the first answer does not have the requested form: the next query asks
+    for it in that form. The host keeps the text, so only the first search sends it.
+    """
 
     def __init__(
         self,
-        request: dict[str, Any],
+        request: _SearchRequest,
         contents: ContextText,
-        files: contextlib.ExitStack,
+        text_file: contextlib.ExitStack,
         *,
         verbose: bool,
     ) -> None:
         """
         Args:
-            request: As for `_search`.
+            request: Sent to the host with each search.
             contents: The text to search.
-            files: Removes the file in which the host gets the text.
+            text_file: Closes and removes the file with the text after the last search.
             verbose: Whether to print a line for each turn and answer.
         """
         self._request = request
         self._contents = contents
-        self._files = files
+        self._text_file = text_file
         self._verbose = verbose
         self._is_text_sent = False
-        self._printed_lines = 0
+        self._printed_line_count = 0
 
     def run(self, query: str) -> Result:
         """Search once. Raises `SearchFailed`."""
-        text_place = self._send_text()
-        result = Host.call("rlm", {**self._request, "query": query, "file": text_place})
-        packed_log = late_import("base64").b64decode(result.pop("packed"))
+        text_path = self._send_text()
+        reply = Host.call("rlm", {**self._request, "query": query, "file": text_path})
+        packed_log = late_import("base64").b64decode(reply.pop("packed"))
         if self._verbose:
             self._print_turns(packed_log)
-        if "failed" in result:
-            raise SearchFailed(result["failed"], packed_log, self._contents.contexts)
-        answers = own_module("rlm.answers")
-        return answers.Result(  # type: ignore[no-any-return]
-            **{
-                **result,
-                "usage": answers.SearchUsage(*result["usage"]),
-                "spans": tuple(map(tuple, result["spans"])),
-                "packed": packed_log,
-            }
-        )
+        if "failed" in reply:
+            raise SearchFailed(reply["failed"], packed_log, self._contents.contexts)
+        return _read_reply(reply, packed_log)
 
     def _send_text(self) -> str:
-        """Hand the text to the host, which keeps it for later searches.
+        """Hand the text to the host, unless it has it.
 
         Returns:
-            The path of a file, or what stands for one. Empty if the host has the text.
+            The path of a file with the text, `_TEXT_WAS_SENT`, or an empty text if nothing was sent.
         """
         if self._is_text_sent:
             return ""
         self._is_text_sent = True
         if Host.is_locked:
-            # It may make no file, and its call is refused by name.
+            # A locked fork may not make a file. It need not: the host refuses its search anyway.
             return ""
         if Host.is_remote:
-            return _send_pieces(self._request["tree"], self._contents.text)
-        return _write_file(self._files, self._contents.text)
+            _send_in_pieces(self._request["tree"], self._contents.text)
+            return _TEXT_WAS_SENT
+        return _write_file(self._text_file, self._contents.text)
 
     def _print_turns(self, packed_log: bytes) -> None:
-        """Print the lines of a log that are not printed yet. It also has those of earlier
-        searches."""
+        """Print the lines of a log that are new. It begins with those of the earlier searches."""
         search_log = own_module("rlm.search_log")
         turn_lines = search_log.TurnLines()
         lines = [turn_lines.describe(event) for event in search_log.unpack_events(packed_log)]
         printable_lines = [line for line in lines if line]
-        sys.stderr.write("".join(printable_lines[self._printed_lines :]))
-        self._printed_lines = len(printable_lines)
+        sys.stderr.write("".join(printable_lines[self._printed_line_count :]))
+        self._printed_line_count = len(printable_lines)
 
 
-async def arlm(query: str, context: Any = None, **options: Any) -> Answer:
-    """Search as rlm does, to be awaited; with asyncio.gather several searches run at once. Cancelling it stops the search.
-
-    Example: first, second = await asyncio.gather(arlm("Who?", a), arlm("Who?", b, returns=list[str])).
-    """
-    asyncio = late_import("asyncio")
-    tree = os.urandom(4).hex()
-    variables = contextvars.copy_context()
-    variables.run(_TREE.set, tree)
-
-    def search() -> Answer:
-        return variables.run(rlm, query, context, **options)
-
-    running = asyncio.get_running_loop().run_in_executor(None, search)
-    try:
-        return cast("Answer", await asyncio.shield(running))
-    except asyncio.CancelledError:
-        # It may still wait for a thread: the host, which stops what runs, does not know it then.
-        running.cancel()
-        Host.call("rlm_stop", {"tree": tree})
-        raise
+def _read_reply(reply: Mapping[str, Any], packed_log: bytes) -> Result:
+    """Return the result in the host's reply, in which JSON has made all tuples lists."""
+    answers = own_module("rlm.answers")
+    fields = dict(reply)
+    fields["usage"] = answers.SearchUsage(*reply["usage"])
+    fields["spans"] = tuple(map(tuple, reply["spans"]))
+    result: Result = answers.Result(**fields, packed=packed_log)
+    return result
 
 
-def _write_file(files: contextlib.ExitStack, text: str) -> str:
-    """Write a text to a file for the host, and return its path.
+# Handing the text to the host
+
+
+def _write_file(text_file: contextlib.ExitStack, text: str) -> str:
+    """Write the text to a file for the host, and return its path.
 
     Args:
-        files: Removes the file when it is closed.
+        text_file: Gets what closes and removes the file.
         text: What to write.
     """
     # A file in memory needs no space on a disk, and is gone when this process ends.
     if hasattr(os, "memfd_create"):
-        file = files.enter_context(os.fdopen(os.memfd_create("mahtab"), "wb"))
+        file = text_file.enter_context(os.fdopen(os.memfd_create("mahtab"), "wb"))
         path = f"/proc/{os.getpid()}/fd/{file.fileno()}"
     else:
         descriptor, path = late_import("tempfile").mkstemp(prefix="mahtab-", suffix=".txt")
-        # The host removes the file after reading it, unless it never begins.
-        files.callback(late_import("pathlib").Path(path).unlink, missing_ok=True)
-        file = files.enter_context(os.fdopen(descriptor, "wb"))
+        # The host removes the file once it has read it. It reads nothing if it refuses the search.
+        text_file.callback(late_import("pathlib").Path(path).unlink, missing_ok=True)
+        file = text_file.enter_context(os.fdopen(descriptor, "wb"))
     # Encoding the whole text at once would take its memory a second time.
     for start in range(0, len(text), _WRITTEN_PIECE_CHARS):
         file.write(text[start : start + _WRITTEN_PIECE_CHARS].encode("utf-8", "surrogatepass"))
@@ -333,47 +383,56 @@ def _write_file(files: contextlib.ExitStack, text: str) -> str:
     return str(path)
 
 
-def _send_pieces(tree: str, text: str) -> str:
-    """Send a text to a host on another machine, and return what replaces a file."""
+def _send_in_pieces(search_id: str, text: str) -> None:
+    """Send the text to a host on another machine, which cannot read our files."""
     for start in range(0, len(text), _SENT_PIECE_CHARS):
         piece = text[start : start + _SENT_PIECE_CHARS]
-        Host.call("rlm_text", {"tree": tree, "text": piece, "start": start})
-    return "sent"
+        Host.call("rlm_text", {"tree": search_id, "text": piece, "start": start})
+
+
+# Running the caller's functions
 
 
 @contextlib.contextmanager
 def _serve_tools(
-    tree: str, functions: Sequence[Callable[..., object]]
+    search_id: str, functions: Sequence[Callable[..., object]]
 ) -> Iterator[list[DescribedTool]]:
-    """Serve a search's calls of the caller's functions within the block.
+    """Let the model's code call the caller's functions while the block runs.
 
     Yields:
-        What the model is told of each function.
+        What the model is told about each function.
     """
     if not functions:
         yield []
         return
     tools: CallerTools = own_module("rlm.running_tools").CallerTools(functions)
-    threading.Thread(target=_serve_calls, args=(tree, tools), name="rlm-tools", daemon=True).start()
+    threading.Thread(
+        target=_run_tool_calls, args=(search_id, tools), name="rlm-tools", daemon=True
+    ).start()
     try:
         yield tools.described
     finally:
         tools.end()
-        Host.call("rlm_tools_end", {"tree": tree})
+        Host.call("rlm_tools_end", {"tree": search_id})
 
 
-def _serve_calls(tree: str, tools: CallerTools) -> None:
-    """Start the calls that the host passes on, until the search ends."""
+def _run_tool_calls(search_id: str, tools: CallerTools) -> None:
+    """Start and stop calls as the host says, until the search ends."""
 
-    def answer(call: int, result: Mapping[str, object]) -> None:
-        with contextlib.suppress(RuntimeError):
-            Host.call("rlm_tool", {"tree": tree, "call": call, "result": dict(result)})
+    def send_result(call: int, result: Mapping[str, object]) -> None:
+        with contextlib.suppress(RuntimeError):  # nobody waits for it any more
+            Host.call("rlm_tool", {"tree": search_id, "call": call, "result": dict(result)})
 
     with contextlib.suppress(RuntimeError):  # without a host, there are no calls
-        while request := Host.call("rlm_tools", {"tree": tree}):
-            if "stop" in request:
-                tools.stop(request["stop"])
+        while message := Host.call("rlm_tools", {"tree": search_id}):
+            if "stop" in message:
+                tools.stop(message["stop"])
                 continue
-            call = request["call"]
-            on_result = partial(answer, call)
-            tools.start(call, request["name"], request["args"], request["kwargs"], on_result)
+            call = message["call"]
+            tools.start(
+                call,
+                message["name"],
+                message["args"],
+                message["kwargs"],
+                on_result=partial(send_result, call),
+            )
