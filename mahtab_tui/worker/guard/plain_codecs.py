@@ -1,4 +1,9 @@
-"""How objects of the standard library become plain data, and plain data the objects."""
+"""Turns objects of the standard library into plain data, and back.
+
+`plain_pickle` transfers values from an untrusted process in this way, and `fingerprints` compares
+them: builtins as they are, and other objects as the parts that their `Codec` returns.
+`library_codecs` has the codecs of NumPy and pandas.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +13,16 @@ import decimal
 import fractions
 import pathlib
 from functools import partial
-from typing import Any, Callable, NamedTuple
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Union
 
-_FACTORIES = {cls.__name__: cls for cls in (int, float, str, bool, list, dict, set, tuple)}
-"""What a defaultdict may call for a missing key, by name."""
+if TYPE_CHECKING:
+    _Time = Union[datetime.datetime, datetime.time]
+    _TimeClass = type[_Time]
+
+_DEFAULT_FACTORIES = {cls.__name__: cls for cls in (int, float, str, bool, list, dict, set, tuple)}
+"""What a defaultdict may call for a missing key, by name. Other functions are not plain data."""
+_NO_FACTORY = ""
+"""Stands for the name of the factory of a defaultdict that has none."""
 
 
 class NotTransferableError(Exception):
@@ -30,7 +41,14 @@ class Codec(NamedTuple):
     """Return the object, whose parts are the arguments. May raise anything, and take any time and
     memory, for parts that `encode` does not return. Runs no code that the parts name."""
     is_mutable: bool = False
-    """Whether two references to one object must stay that."""
+    """Whether two references to one object must stay references to one object."""
+
+
+def _encode_as_text(value: object) -> tuple[str]:
+    return (str(value),)
+
+
+# Numbers
 
 
 def _encode_complex(value: complex) -> tuple[float, float]:
@@ -41,10 +59,6 @@ def _encode_range(value: range) -> tuple[int, int, int]:
     return value.start, value.stop, value.step
 
 
-def _encode_as_text(value: object) -> tuple[str]:
-    return (str(value),)
-
-
 def _encode_fraction(value: fractions.Fraction) -> tuple[int, int]:
     return value.numerator, value.denominator
 
@@ -53,46 +67,59 @@ def _decode_fraction(numerator: Any, denominator: Any) -> fractions.Fraction:
     return fractions.Fraction(int(numerator), int(denominator))
 
 
-def _encode_counter(value: collections.Counter[object]) -> tuple[dict[Any, int]]:
-    return (dict(value),)
+# Dicts
+
+
+def _encode_counter(counter: collections.Counter[object]) -> tuple[dict[Any, int]]:
+    return (dict(counter),)
 
 
 def _decode_counter(counts: Any) -> collections.Counter[object]:
     return collections.Counter(dict(counts))
 
 
-def _encode_defaultdict(value: Any) -> tuple[str, dict[Any, Any]] | None:
-    if value.default_factory is None:
-        return "", dict(value)
-    for name, factory in _FACTORIES.items():
-        if value.default_factory is factory:
-            return name, dict(value)
+def _encode_defaultdict(
+    values: collections.defaultdict[Any, Any],
+) -> tuple[str, dict[Any, Any]] | None:
+    if values.default_factory is None:
+        return _NO_FACTORY, dict(values)
+    for name, factory in _DEFAULT_FACTORIES.items():
+        if values.default_factory is factory:
+            return name, dict(values)
     return None
 
 
 def _decode_defaultdict(factory_name: str, values: Any) -> collections.defaultdict[object, object]:
-    return collections.defaultdict(_FACTORIES.get(factory_name), values)
+    return collections.defaultdict(_DEFAULT_FACTORIES.get(factory_name), values)
 
 
-def _encode_date(value: datetime.date) -> tuple[str]:
-    return (value.isoformat(),)
+# Dates and times
 
 
-def _encode_time(value: Any) -> tuple[str, object, int]:
-    return value.replace(tzinfo=None).isoformat(), value.tzinfo, value.fold
+def _encode_date(date: datetime.date) -> tuple[str]:
+    return (date.isoformat(),)
 
 
-def _decode_time(cls: Any, text: str, zone: Any, fold: int) -> object:
+def _encode_time(time: _Time) -> tuple[str, datetime.tzinfo | None, int]:
+    """Return the parts of a time with or without a date.
+
+    The zone has a codec of its own. ISO's text has neither the name of a zone, nor `fold`, which
+    tells the two hours apart that a clock shows twice when summer time ends.
+    """
+    return time.replace(tzinfo=None).isoformat(), time.tzinfo, time.fold
+
+
+def _decode_time(cls: _TimeClass, text: str, zone: Any, fold: int) -> _Time:
     return cls.fromisoformat(text).replace(tzinfo=zone, fold=fold)
 
 
-def _encode_timedelta(value: datetime.timedelta) -> tuple[int, int, int]:
-    return value.days, value.seconds, value.microseconds
+def _encode_timedelta(duration: datetime.timedelta) -> tuple[int, int, int]:
+    return duration.days, duration.seconds, duration.microseconds
 
 
-def _encode_timezone(value: Any) -> tuple[object, ...]:
-    # The offset, and the name if it has one of its own.
-    arguments: tuple[object, ...] = value.__getinitargs__()
+def _encode_timezone(zone: Any) -> tuple[object, ...]:
+    # The offset, and the name if the zone has one of its own.
+    arguments: tuple[object, ...] = zone.__getinitargs__()
     return arguments
 
 
@@ -112,3 +139,5 @@ STANDARD_CODECS: dict[type, Codec] = {
     datetime.timezone: Codec("timezone", _encode_timezone, datetime.timezone),
     type(pathlib.Path()): Codec("Path", _encode_as_text, pathlib.Path),
 }
+"""Codecs by the class that they are for. An object of a derived class has none, because the class
+may be the user's."""
