@@ -1,4 +1,9 @@
-"""How objects of NumPy and pandas become plain data, and plain data the objects."""
+"""Turns objects of NumPy and pandas into plain data, and back.
+
+Each codec is an `_encode_…` and a `_decode_…` function (`plain_codecs.Codec`); the table of them is
+at the end. The one runs where the object is, so its library is in `sys.modules`. The other may run in
+a kernel that has not imported the library yet.
+"""
 
 from __future__ import annotations
 
@@ -12,19 +17,29 @@ from ..values.objects import name_of
 from .plain_codecs import Codec, NotTransferableError
 
 _PANDAS_DTYPE = re.compile(r"[A-Za-z0-9]+(?:\[[A-Za-z0-9_ :/+\-]*(?:, [A-Za-z0-9_/+\-:]+)?\])?")
-"""Names of pandas' own column types."""
+"""Names of pandas' own column types, for example ``Int64``, ``period[M]`` and
+``interval[int64, right]``. pandas parses them, so an untrusted process may send no others."""
 
-_INDEXES = "Index CategoricalIndex IntervalIndex DatetimeIndex TimedeltaIndex PeriodIndex".split()
+_INDEX_CLASSES = (
+    "Index",
+    "CategoricalIndex",
+    "IntervalIndex",
+    "DatetimeIndex",
+    "TimedeltaIndex",
+    "PeriodIndex",
+)
+"""Classes that `pandas.Index` chooses by the values, so one codec serves all."""
 
 
 def library_codec(cls: type) -> Codec | None:
     """Return the codec for a class of a library that is loaded; None if there is none."""
-    for module, codecs in _CODECS.items():
-        library = sys.modules.get(module)
-        if library is None:
+    for module_name, codecs in _CODECS.items():
+        module = sys.modules.get(module_name)
+        if module is None:
             continue
-        for name, codec in codecs.items():
-            if getattr(library, name, None) is cls:
+        # Not by the name of the class, which a class of the user's may have, too.
+        for class_name, codec in codecs.items():
+            if getattr(module, class_name, None) is cls:
                 return codec
     numpy = sys.modules.get("numpy")
     if numpy is not None and issubclass(cls, numpy.generic) and cls.__module__ == "numpy":
@@ -33,22 +48,28 @@ def library_codec(cls: type) -> Codec | None:
 
 
 def all_library_codecs() -> list[Codec]:
-    codecs = [codec for by_class in _CODECS.values() for codec in by_class.values()]
+    """Return the codecs for all libraries, loaded or not."""
+    codecs = [codec for codecs_by_class in _CODECS.values() for codec in codecs_by_class.values()]
     return [_SCALAR_CODEC, *codecs]
 
 
 def _numpy() -> Any:
+    """Return NumPy, for decoding."""
     return late_import("numpy")
 
 
 def _pandas() -> Any:
+    """Return pandas, for decoding."""
     return late_import("pandas")
 
 
-def _encode_zone(value: Any) -> tuple[str] | None:
-    if value.key is None:
+# Time zones, which columns of pandas name
+
+
+def _encode_zone(zone: Any) -> tuple[str] | None:
+    if zone.key is None:  # a zone that was read from a file
         return None
-    return (value.key,)
+    return (zone.key,)
 
 
 def _decode_zone(key: str) -> object:
@@ -59,12 +80,17 @@ def _decode_zone(key: str) -> object:
 
 
 def _describe_dtype(dtype: Any) -> object:
-    """Return a description that `numpy.dtype` turns into an equal type."""
+    """Return a description that `numpy.dtype` turns into an equal type.
+
+    It is a text such as ``<f8``, a pair for items that are arrays themselves, or a dict for items
+    with named fields.
+    """
     if dtype.subdtype is not None:
         item_dtype, shape = dtype.subdtype
         return _describe_dtype(item_dtype), shape
     if dtype.names is None:
         return dtype.str
+    # A field is its type, its offset, and perhaps its title.
     fields = [dtype.fields[name] for name in dtype.names]
     return {
         "names": list(dtype.names),
@@ -76,16 +102,19 @@ def _describe_dtype(dtype: Any) -> object:
     }
 
 
-def _encode_array(value: Any) -> tuple[object, ...] | None:
-    dtype = value.dtype
+def _encode_array(array: Any) -> tuple[object, ...] | None:
+    dtype = array.dtype
     if dtype.kind == "O":
-        return None, value.shape, value.ravel().tolist()
+        return None, array.shape, array.ravel().tolist()
+    # Fields that are objects, and strings of any length (`StringDType`): the bytes of the array have
+    # their addresses, not their values.
     if dtype.hasobject or dtype.kind == "T":
         return None
-    return _describe_dtype(dtype), value.shape, value.tobytes()
+    return _describe_dtype(dtype), array.shape, array.tobytes()
 
 
 def _decode_array(dtype_description: object, shape: tuple[int, ...], data: Any) -> object:
+    """Return an array. data: its bytes, or a list of its objects if there is no description."""
     if dtype_description is None:
         array = _numpy().empty(len(data), object)
         array[:] = data
@@ -98,21 +127,32 @@ def _decode_array(dtype_description: object, shape: tuple[int, ...], data: Any) 
     return _numpy().ndarray(shape, dtype, bytearray(data))
 
 
-def _encode_scalar(value: Any) -> tuple[object] | None:
-    if value.dtype.hasobject:
+def _encode_scalar(scalar: Any) -> tuple[object] | None:
+    if scalar.dtype.hasobject:
         return None
-    return (sys.modules["numpy"].asarray(value),)
+    return (sys.modules["numpy"].asarray(scalar),)
 
 
 def _decode_scalar(array: Any) -> object:
     return array[()]
 
 
-# Columns of pandas
+# The values of columns and indexes of pandas
 
 
 def _encode_column(values: Any) -> tuple[object, ...]:
-    """Return the values of a column or an index: a NumPy array, or one of pandas' own kinds."""
+    """Return the kind and the parts of the values in a column or an index.
+
+    The kinds and their parts are:
+
+        numpy       an array of NumPy
+        categories  the number of each value's category, the categories, whether they are ordered
+        datetimes   the times in UTC, and their time zone
+        values      the name of another type of pandas, and the values as Python's objects
+
+    Raises:
+        NotTransferableError: Another type, such as one of Arrow or a sparse one.
+    """
     dtype = values.dtype
     pandas = sys.modules["pandas"]
     if type(dtype).__module__.partition(".")[0] == "numpy":
@@ -129,7 +169,8 @@ def _encode_column(values: Any) -> tuple[object, ...]:
 
 
 def _decode_column(kind: str, *parts: Any) -> Any:
-    """Return an array that has the `dtype` of the column."""
+    """Return an array that has the `dtype` of the column. The parameters are what `_encode_column`
+    returns."""
     if kind == "numpy":
         (array,) = parts
         return array
@@ -145,17 +186,23 @@ def _decode_column(kind: str, *parts: Any) -> Any:
     return _pandas().array(values, dtype=dtype_name)
 
 
-# pandas would take a column of strings whose type is `object` for one of its type `str`, so each
-# constructor gets the type.
+# Indexes of pandas
+
+# Each constructor gets the type of the values, because pandas would make a column of type `str` of
+# strings whose type is `object`.
 
 
-def _encode_index(value: Any) -> tuple[object, ...]:
-    return _encode_column(value), value.name, _frequency_name(value)
+def _encode_index(index: Any) -> tuple[object, ...]:
+    return _encode_column(index), index.name, _frequency_name(index)
 
 
 def _frequency_name(index: Any) -> str | None:
-    """Return the name of the frequency of an index; None if it has none. Raises
-    `NotTransferableError` if the name does not say all of it, such as the holidays."""
+    """Return the name of the frequency of an index, such as ``MS``; None if it has none.
+
+    Raises:
+        NotTransferableError: The name does not say all of the frequency. For example, that of
+            business days has holidays.
+    """
     frequency = getattr(index, "freq", None)
     if frequency is None:
         return None
@@ -173,30 +220,34 @@ def _frequency_name(index: Any) -> str | None:
 def _decode_index(column: tuple[Any, ...], name: object, frequency: str | None) -> Any:
     values = _decode_column(*column)
     index = _pandas().Index(values, dtype=values.dtype, name=name, copy=False)
+    # A `PeriodIndex` has its frequency in the type of its values.
     if frequency and isinstance(index, (_pandas().DatetimeIndex, _pandas().TimedeltaIndex)):
         index.freq = frequency
     return index
 
 
-def _encode_multi_index(value: Any) -> tuple[object, ...]:
-    codes = list(map(sys.modules["numpy"].asarray, value.codes))
-    return list(value.levels), codes, list(value.names)
+def _encode_multi_index(index: Any) -> tuple[object, ...]:
+    codes = list(map(sys.modules["numpy"].asarray, index.codes))
+    return list(index.levels), codes, list(index.names)
 
 
 def _decode_multi_index(levels: list[Any], codes: list[Any], names: list[Any]) -> object:
     return _pandas().MultiIndex(levels, codes, names=names)
 
 
-def _encode_range_index(value: Any) -> tuple[object, ...]:
-    return value.start, value.stop, value.step, value.name
+def _encode_range_index(index: Any) -> tuple[object, ...]:
+    return index.start, index.stop, index.step, index.name
 
 
 def _decode_range_index(start: int, stop: int, step: int, name: object) -> object:
     return _pandas().RangeIndex(start, stop, step, name=name)
 
 
-def _encode_series(value: Any) -> tuple[object, ...]:
-    return _encode_column(value), value.index, value.name, dict(value.attrs)
+# Series and tables of pandas
+
+
+def _encode_series(series: Any) -> tuple[object, ...]:
+    return _encode_column(series), series.index, series.name, dict(series.attrs)
 
 
 def _decode_series(
@@ -208,12 +259,13 @@ def _decode_series(
     return series
 
 
-def _encode_table(value: Any) -> tuple[object, ...]:
-    columns = [_encode_column(value.iloc[:, column]) for column in range(value.shape[1])]
-    return columns, value.columns, value.index, dict(value.attrs)
+def _encode_table(table: Any) -> tuple[object, ...]:
+    columns = [_encode_column(table.iloc[:, column]) for column in range(table.shape[1])]
+    return columns, table.columns, table.index, dict(table.attrs)
 
 
 def _decode_table(columns: list[Any], names: object, index: Any, attrs: dict[Any, Any]) -> object:
+    # The columns are numbered at first, because two of them may have the same name.
     row_numbers = _pandas().RangeIndex(len(index))
     series_by_position = {}
     for position, column in enumerate(columns):
@@ -231,8 +283,8 @@ def _decode_table(columns: list[Any], names: object, index: Any, attrs: dict[Any
 # Single values of pandas
 
 
-def _encode_timestamp(value: Any) -> tuple[object, ...]:
-    return value._value, value.unit, value.tzinfo
+def _encode_timestamp(timestamp: Any) -> tuple[object, ...]:
+    return timestamp._value, timestamp.unit, timestamp.tzinfo
 
 
 def _decode_timestamp(value: int, unit: str, zone: object) -> object:
@@ -242,31 +294,31 @@ def _decode_timestamp(value: int, unit: str, zone: object) -> object:
     return timestamp.tz_localize("UTC").tz_convert(zone)
 
 
-def _encode_timedelta(value: Any) -> tuple[int, str]:
-    return value._value, value.unit
+def _encode_timedelta(duration: Any) -> tuple[int, str]:
+    return duration._value, duration.unit
 
 
 def _decode_timedelta(value: int, unit: str) -> object:
     return _pandas().Timedelta(_numpy().timedelta64(value, unit))
 
 
-def _encode_period(value: Any) -> tuple[int, str]:
-    return value.ordinal, value.freqstr
+def _encode_period(period: Any) -> tuple[int, str]:
+    return period.ordinal, period.freqstr
 
 
 def _decode_period(ordinal: int, frequency: str) -> object:
     return _pandas().Period(ordinal=ordinal, freq=frequency)
 
 
-def _encode_interval(value: Any) -> tuple[object, object, str]:
-    return value.left, value.right, value.closed
+def _encode_interval(interval: Any) -> tuple[object, object, str]:
+    return interval.left, interval.right, interval.closed
 
 
 def _decode_interval(left: object, right: object, closed: str) -> object:
     return _pandas().Interval(left, right, closed)
 
 
-def _encode_constant(value: object) -> tuple[()]:
+def _encode_constant(constant: object) -> tuple[()]:
     return ()
 
 
@@ -279,6 +331,7 @@ def _decode_not_available() -> object:
 
 
 _SCALAR_CODEC = Codec("scalar", _encode_scalar, _decode_scalar)
+"""For all classes of NumPy's numbers, which are too many for the table."""
 _INDEX_CODEC = Codec("Index", _encode_index, _decode_index, is_mutable=True)
 
 _CODECS: dict[str, dict[str, Codec]] = {
@@ -290,7 +343,7 @@ _CODECS: dict[str, dict[str, Codec]] = {
         "MultiIndex": Codec(
             "MultiIndex", _encode_multi_index, _decode_multi_index, is_mutable=True
         ),
-        **dict.fromkeys(_INDEXES, _INDEX_CODEC),
+        **dict.fromkeys(_INDEX_CLASSES, _INDEX_CODEC),
         "RangeIndex": Codec(
             "RangeIndex", _encode_range_index, _decode_range_index, is_mutable=True
         ),
