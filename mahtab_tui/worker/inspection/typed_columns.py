@@ -1,11 +1,16 @@
-"""Columns of Arrow and polars."""
+"""Columns of Arrow and polars, whose values have one type each.
+
+`ArrowColumn` also reads columns of pandas that are stored by Arrow. Both libraries compare, count and
+sort their values themselves where they do it as the inspector needs it. For the rest, the values are
+converted to an array of numpy (`number_column`), or else to Python's objects (`columns`).
+"""
 
 from __future__ import annotations
 
 import importlib
 import sys
 from contextlib import suppress
-from typing import Any
+from typing import Any, Literal
 
 from .cell_texts import cell_text, choose_decimals, float_text
 from .columns import Column, Rows
@@ -14,14 +19,20 @@ from .limits import Deadline, InspectionError
 from .number_column import NumberColumn
 from .statistics import MAX_DISTINCT_VALUES, SAMPLED_ROWS, Statistics, format_top_values
 
-_ARROW_KINDS = {
+Kind = Literal["float", "int", "text", "time", "bool", "other"]
+"""What values are, whatever their size and the library. Decimal numbers are among the ``int``: they
+have as many decimals as their type says, so none need to be chosen."""
+
+_ARROW_KINDS: dict[str, Kind] = {
     "is_floating": "float",
-    **dict.fromkeys(("is_integer", "is_decimal"), "int"),
-    **dict.fromkeys(("is_string", "is_large_string"), "text"),
+    "is_integer": "int",
+    "is_decimal": "int",
+    "is_string": "text",
+    "is_large_string": "text",
     "is_temporal": "time",
     "is_boolean": "bool",
 }
-"""The kinds of `_TypedColumn`, by the functions of `pyarrow.types` that recognise them."""
+"""Kinds, by the functions of `pyarrow.types` that recognise them."""
 _ARROW_COMPARISONS = {
     "<": "less",
     "<=": "less_equal",
@@ -30,33 +41,42 @@ _ARROW_COMPARISONS = {
     "==": "equal",
     "!=": "not_equal",
 }
-"""Functions of `pyarrow.compute`."""
+"""Functions of `pyarrow.compute`, by the `op` of a condition."""
+_NUMPY_NUMBER_KINDS = "biufmM"
+"""The kinds of numpy's types that a `NumberColumn` may have, except for texts."""
+_NUMPY_WHOLE_KINDS = "iub"
 
 
 class _TypedColumn(Column):
     """A column of a library that knows the type of its values; derived classes read them."""
 
-    def __init__(self, values: Any, name: str, kind: str) -> None:
+    def __init__(self, values: Any, type_name: str, kind: Kind) -> None:
         """Choose how the values are written.
 
         Args:
             values: The library's object.
-            name: The name of their type.
-            kind: ``float``, ``int``, ``text``, ``time``, ``bool``, or empty for others.
+            type_name: The name of their type, for the user.
+            kind: What they are.
         """
         self._values = values
-        self.type = name
+        self.type = type_name
         self._kind = kind
         self.right = kind in ("float", "int")
         sample = range(min(SAMPLED_ROWS, len(values)))
         self._decimals = choose_decimals(self._read(sample)) if kind == "float" else 1
 
+    # What derived classes do in their own way
+
     def _read(self, rows: Rows) -> list[Any]:
         """Return some values as Python's objects; None for missing ones."""
         raise NotImplementedError
 
-    def _local(self) -> Any:
+    def _without_zone(self) -> Any:
         """Return the values, moments as they are shown, without their time zone."""
+        raise NotImplementedError
+
+    def _rows_by_presence(self, *, is_present: bool) -> Rows:
+        """Return the rows whose values are there, or those whose values are missing."""
         raise NotImplementedError
 
     def _matching_texts(self, condition: Condition) -> Rows:
@@ -70,138 +90,144 @@ class _TypedColumn(Column):
         """Return different texts, at most one more than can be counted, each with its number."""
         raise NotImplementedError
 
+    # What they have in common
+
     def texts(self, rows: Rows) -> list[str | None]:
         return list(map(self._format, self._read(rows)))
 
     def _format(self, value: Any) -> str | None:
+        """Return the text of a value; None if it is missing."""
         if self._kind == "float" and value is not None:
             return float_text(value, self._decimals)
         return cell_text(value)
 
     def numbers(self) -> Any:
-        local_values = self._local().to_numpy()
-        if local_values.dtype.kind == "O" and self.right:
-            return local_values.astype("f8")
-        return local_values
-
-    def _converted(self) -> Column:
-        """Return a column of numpy's values, or else of Python's."""
-        if self._kind in ("float", "int", "time", "bool"):
-            with suppress(ImportError):
-                column = self._exact_column()
-                if column is not None:
-                    return column
-                numbers = self.numbers()  # a missing one is NaN
-                if numbers.dtype.kind in "biufmM":
-                    return NumberColumn(numbers, self.type)
-        return Column(self._read(range(len(self._values))), self.type)
-
-    def _exact_column(self) -> NumberColumn | None:
-        """Return whole numbers and truth values of which some are missing, without the floats with
-        NaN that numpy would make of them; None for other values."""
-        if self._kind not in ("int", "bool") or not self._count_missing():
-            return None
-        filler = 0 if self._kind == "int" else False
-        numbers = self._values.fill_null(filler).to_numpy()
-        if numbers.dtype.kind not in "iub":
-            return None
-        return NumberColumn(numbers, self.type, self._values.is_null().to_numpy())
+        numbers = self._without_zone().to_numpy()
+        # Decimal numbers, or whole ones of which some are missing.
+        if numbers.dtype.kind == "O" and self.right:
+            return numbers.astype("f8")
+        return numbers
 
     def matching(self, condition: Condition, deadline: Deadline) -> Rows:
-        if self._kind == "text" and condition.op not in ("missing", "present"):
+        if condition.op in ("missing", "present"):
+            return self._rows_by_presence(is_present=condition.op == "present")
+        if self._kind == "text":
             return self._matching_texts(condition)
         return self._converted().matching(condition, deadline)
 
     def statistics(self, deadline: Deadline) -> Statistics:
-        column_statistics = Statistics(0)
+        column_statistics = Statistics(missing=0)
         if self._kind in ("float", "int", "time"):
             column_statistics = self._converted().statistics(deadline)
         elif self._kind == "text":
-            column_statistics = Statistics(0, top=format_top_values(self._count_texts()))
+            top = format_top_values(self._count_texts())
+            column_statistics = Statistics(missing=0, top=top)
         return column_statistics._replace(missing=self._count_missing())
+
+    def _converted(self) -> Column:
+        """Return a column of numpy's values, or else of Python's."""
+        if self._kind not in ("text", "other"):
+            with suppress(ImportError):  # Arrow and polars work without numpy
+                column = self._whole_column()
+                if column is not None:
+                    return column
+                numbers = self.numbers()  # a missing one is NaN
+                if numbers.dtype.kind in _NUMPY_NUMBER_KINDS:
+                    return NumberColumn(numbers, self.type)
+        return Column(self._read(range(len(self._values))), self.type)
+
+    def _whole_column(self) -> NumberColumn | None:
+        """Return a column of whole numbers or truth values of which some are missing; None for other
+        values.
+
+        numpy would make floats of them, with NaN for the missing ones, and round large numbers.
+        """
+        if self._kind not in ("int", "bool") or not self._count_missing():
+            return None
+        filler = 0 if self._kind == "int" else False
+        numbers = self._values.fill_null(filler).to_numpy()
+        if numbers.dtype.kind not in _NUMPY_WHOLE_KINDS:
+            return None
+        return NumberColumn(numbers, self.type, missing=self._values.is_null().to_numpy())
 
 
 class ArrowColumn(_TypedColumn):
     """A column of Arrow, or of pandas with Arrow's values."""
 
-    def __init__(self, values: Any, name: str = "") -> None:
+    def __init__(self, values: Any, pandas_type: str = "") -> None:
         """Find the kind of the values.
 
         Args:
             values: A chunked array.
-            name: The name of the type in pandas, which reads NaN as missing; empty in a table of
-                Arrow.
+            pandas_type: The name of the type in pandas; empty in a table of Arrow. pandas takes NaN
+                for a missing value, and Arrow does not.
         """
-        self._nan_is_missing = bool(name)
-        super().__init__(values, name or str(values.type), _arrow_kind(values.type))
-
-    def _format(self, value: Any) -> str | None:
-        if not self._nan_is_missing and type(value) is float and value != value:
-            return "NaN"
-        return super()._format(value)
-
-    def matching(self, condition: Condition, deadline: Deadline) -> Rows:
-        if condition.op in ("missing", "present"):
-            compute = _compute()
-            fits = self._missing()
-            if condition.op == "present":
-                fits = compute.invert(fits)
-            return compute.indices_nonzero(fits).to_pylist()
-        return super().matching(condition, deadline)
-
-    def _missing(self) -> Any:
-        """Return an array of Arrow that says of each value whether it is missing."""
-        is_float = self._kind == "float"
-        return self._values.is_null(nan_is_null=is_float and self._nan_is_missing)
+        self._nan_is_missing = bool(pandas_type)
+        super().__init__(values, pandas_type or str(values.type), _arrow_kind(values.type))
 
     def _read(self, rows: Rows) -> list[Any]:
         if isinstance(rows, range):
-            selected_values = self._values.slice(rows.start, len(rows))
-        else:
-            selected_values = self._values.take(_arrow().array(list(rows), type="int64"))
-        return selected_values.to_pylist()
+            return self._values.slice(rows.start, len(rows)).to_pylist()
+        return self._values.take(_arrow_rows(rows)).to_pylist()
 
-    def _local(self) -> Any:
-        if getattr(self._values.type, "tz", None) is None:
-            return self._values
-        return _compute().local_timestamp(self._values)
-
-    def _matching_texts(self, condition: Condition) -> Rows:
-        compute = _compute()
-        op, operand = condition
-        if op == "contains":
-            ignore_case = condition.ignores_case
-            fits = compute.match_substring(self._values, operand, ignore_case=ignore_case)
-        else:
-            fits = getattr(compute, _ARROW_COMPARISONS[op])(self._values, operand)
-        return compute.indices_nonzero(fits).to_pylist()
-
-    def _count_missing(self) -> int:
-        return _compute().sum(self._missing()).as_py() or 0
-
-    def _count_texts(self) -> list[tuple[str, int]]:
-        counted = self._values.drop_null().value_counts()[: MAX_DISTINCT_VALUES + 1]
-        return list(zip(counted.field(0).to_pylist(), counted.field(1).to_pylist()))
+    def _format(self, value: Any) -> str | None:
+        if not self._nan_is_missing and _is_nan(value):
+            return "NaN"
+        return super()._format(value)
 
     def value(self, row: int) -> Any:
         return self._values[row].as_py()
 
+    def _without_zone(self) -> Any:
+        if getattr(self._values.type, "tz", None) is None:
+            return self._values
+        return _compute().local_timestamp(self._values)
+
+    def _rows_by_presence(self, *, is_present: bool) -> Rows:
+        compute = _compute()
+        matches = compute.invert(self._missing_mask()) if is_present else self._missing_mask()
+        return compute.indices_nonzero(matches).to_pylist()
+
+    def _missing_mask(self) -> Any:
+        """Return an array of Arrow that says of each value whether it is missing."""
+        is_float = self._kind == "float"
+        return self._values.is_null(nan_is_null=is_float and self._nan_is_missing)
+
+    def _matching_texts(self, condition: Condition) -> Rows:
+        compute = _compute()
+        if condition.op == "contains":
+            matches = compute.match_substring(
+                self._values, condition.operand, ignore_case=condition.ignores_case
+            )
+        else:
+            compare = getattr(compute, _ARROW_COMPARISONS[condition.op])
+            matches = compare(self._values, condition.operand)
+        return compute.indices_nonzero(matches).to_pylist()
+
+    def _count_missing(self) -> int:
+        # The sum of no values is null.
+        return _compute().sum(self._missing_mask()).as_py() or 0
+
+    def _count_texts(self) -> list[tuple[str, int]]:
+        counts = self._values.drop_null().value_counts()[: MAX_DISTINCT_VALUES + 1]
+        return list(zip(counts.field("values").to_pylist(), counts.field("counts").to_pylist()))
+
     def order(self, descending: bool, among: Rows | None, deadline: Deadline) -> Rows:
-        arrow = _arrow()
-        rows = None
+        chosen_rows = None
         values = self._values
         if among is not None:
-            rows = arrow.array(list(map(int, among)), type="int64")
-            values = values.take(rows)
+            chosen_rows = _arrow_rows(among)
+            values = values.take(chosen_rows)
         direction = "descending" if descending else "ascending"
         try:
-            row_order = _compute().sort_indices(values, sort_keys=[("", direction)])
-        except arrow.ArrowException:
+            # An array has no names of columns to sort by.
+            positions = _compute().sort_indices(values, sort_keys=[("", direction)])
+        except _arrow().ArrowException:
             raise InspectionError(f"Values of {self.type} cannot be sorted.") from None
         deadline.check()
-        if rows is not None:
-            row_order = rows.take(row_order)
-        return row_order.to_pylist()
+        if chosen_rows is None:
+            return positions.to_pylist()
+        return chosen_rows.take(positions).to_pylist()
 
 
 class PolarsColumn(_TypedColumn):
@@ -209,8 +235,9 @@ class PolarsColumn(_TypedColumn):
 
     def __init__(self, values: Any) -> None:
         """values: a Series."""
-        name = str(values.dtype).partition("(")[0].lower()
-        super().__init__(values, name, _polars_kind(values.dtype))
+        # Without the parameters of the type, such as those of ``Datetime(time_unit='us', …)``.
+        type_name = str(values.dtype).partition("(")[0].lower()
+        super().__init__(values, type_name, _polars_kind(values.dtype))
 
     def _read(self, rows: Rows) -> list[Any]:
         if isinstance(rows, range):
@@ -219,17 +246,21 @@ class PolarsColumn(_TypedColumn):
 
     def _format(self, value: Any) -> str | None:
         # NaN is not a missing value.
-        if type(value) is float and value != value:
+        if _is_nan(value):
             return "NaN"
         return super()._format(value)
 
-    def _local(self) -> Any:
+    def _without_zone(self) -> Any:
         if getattr(self._values.dtype, "time_zone", None) is None:
             return self._values
         return self._values.dt.replace_time_zone(None)
 
+    def _rows_by_presence(self, *, is_present: bool) -> Rows:
+        matches = self._values.is_not_null() if is_present else self._values.is_null()
+        return matches.arg_true()
+
     def _matching_texts(self, condition: Condition) -> Rows:
-        texts = self._values.cast(sys.modules["polars"].String)
+        texts = _as_strings(self._values)
         if condition.op == "contains":
             if condition.ignores_case:
                 texts = texts.str.to_lowercase()
@@ -240,46 +271,48 @@ class PolarsColumn(_TypedColumn):
         return int(self._values.null_count())
 
     def _count_texts(self) -> list[tuple[str, int]]:
-        texts = self._values.drop_nulls().cast(sys.modules["polars"].String)
+        texts = _as_strings(self._values.drop_nulls())
         return texts.alias("value").value_counts().head(MAX_DISTINCT_VALUES + 1).rows()
 
-    def matching(self, condition: Condition, deadline: Deadline) -> Rows:
-        if condition.op in ("missing", "present"):
-            fits = self._values.is_null()
-            if condition.op == "present":
-                fits = ~fits
-            return fits.arg_true()
-        return super().matching(condition, deadline)
-
     def order(self, descending: bool, among: Rows | None, deadline: Deadline) -> Rows:
-        polars = sys.modules["polars"]
-        rows = None
+        polars = _polars()
+        chosen_rows = None
         values = self._values
         if among is not None:
-            rows = polars.Series(list(map(int, among)), dtype=polars.Int64)
-            values = values.gather(rows)
+            chosen_rows = polars.Series(list(map(int, among)), dtype=polars.Int64)
+            values = values.gather(chosen_rows)
         try:
             if self._kind == "float":
+                # Like missing values, NaN comes last in both directions.
                 values = values.fill_nan(None)
-            row_order = values.arg_sort(descending=descending, nulls_last=True)
+            positions = values.arg_sort(descending=descending, nulls_last=True)
         except polars.exceptions.PolarsError:
             raise InspectionError(f"Values of {self.type} cannot be sorted.") from None
         deadline.check()
-        return row_order if rows is None else rows.gather(row_order)
+        return positions if chosen_rows is None else chosen_rows.gather(positions)
 
 
-def _arrow_kind(dtype: Any) -> str:
-    """Return the kind of a type of Arrow, as in `_TypedColumn`."""
+def _as_strings(series: Any) -> Any:
+    """Return a Series of polars with the strings of one of strings, categories or enums."""
+    return series.cast(_polars().String)
+
+
+def _is_nan(value: Any) -> bool:
+    return type(value) is float and value != value
+
+
+def _arrow_kind(dtype: Any) -> Kind:
+    """Return the kind of a type of Arrow."""
     types = _arrow().types
-    for test, kind in _ARROW_KINDS.items():
-        if getattr(types, test)(dtype):
+    for test_name, kind in _ARROW_KINDS.items():
+        if getattr(types, test_name)(dtype):
             return kind
-    return ""
+    return "other"
 
 
-def _polars_kind(dtype: Any) -> str:
-    """Return the kind of a type of polars, as in `_TypedColumn`."""
-    polars = sys.modules["polars"]
+def _polars_kind(dtype: Any) -> Kind:
+    """Return the kind of a type of polars."""
+    polars = _polars()
     if dtype.is_float():
         return "float"
     if dtype.is_numeric():
@@ -288,7 +321,15 @@ def _polars_kind(dtype: Any) -> str:
         return "text"
     if dtype.is_temporal():
         return "time"
-    return "bool" if dtype == polars.Boolean else ""
+    return "bool" if dtype == polars.Boolean else "other"
+
+
+def _arrow_rows(rows: Rows) -> Any:
+    """Return the numbers of rows as an array of Arrow."""
+    return _arrow().array(list(map(int, rows)), type="int64")
+
+
+# The libraries, which a cell has loaded if it has one of their columns
 
 
 def _arrow() -> Any:
@@ -297,3 +338,7 @@ def _arrow() -> Any:
 
 def _compute() -> Any:
     return importlib.import_module("pyarrow.compute")
+
+
+def _polars() -> Any:
+    return sys.modules["polars"]
