@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from mahtab_tui.bus.logger import Store
+    from mahtab_tui.bus.store_handler import Store
     from mahtab_tui.kernel.base import Kernel
     from mahtab_tui.store.session_lock import SessionLock
 

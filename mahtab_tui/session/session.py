@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mahtab_tui.agent.host import Door
-    from mahtab_tui.bus.logger import Store
     from mahtab_tui.bus.masking import Secrets
     from mahtab_tui.bus.records import Decision, Record
+    from mahtab_tui.bus.store_handler import Store
     from mahtab_tui.bus.values import Mode
     from mahtab_tui.export.reading import LoadedNotebook
     from mahtab_tui.kernel.base import Kernel

@@ -7,7 +7,7 @@ from mahtab_tui.bus.records import Record
 
 
 class MemoryStore:
-    """A `bus.logger.Store` that keeps every record in memory."""
+    """A `bus.store_handler.Store` that keeps every record in memory."""
 
     def __init__(self) -> None:
         self.records: list[Record] = []

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from mahtab_tui.bus import StoreError, logger, records
+from mahtab_tui.bus import StoreError, records, store_handler
 from mahtab_tui.bus.entries import Cell
 from mahtab_tui.bus.logger import DisplayHandler, close_logging, setup_logging
 from mahtab_tui.bus.records import KINDS, Record, encode
@@ -90,7 +90,7 @@ Bus = tuple[logging.Logger, FailingStore, DisplayHandler]
 
 @pytest.fixture
 def bus(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bus]:
-    monkeypatch.setattr(logger, "WRITE_INTERVAL_S", 0.01)
+    monkeypatch.setattr(store_handler, "WRITE_INTERVAL_S", 0.01)
     store = FailingStore()
     display = DisplayHandler()
     log = setup_logging(store)
@@ -123,7 +123,7 @@ def test_running_output_is_stored_even_if_nothing_more_is_logged(bus: Bus) -> No
 def test_results_may_be_written_later_but_before_the_next_cell(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(logger, "WRITE_DELAY_S", 3_600.0)
+    monkeypatch.setattr(store_handler, "WRITE_DELAY_S", 3_600.0)
     store = FailingStore()
     log = setup_logging(store, writes_later=True)
 
@@ -188,7 +188,7 @@ def test_failing_store_gives_one_notice_and_loses_nothing(bus: Bus) -> None:
 def test_backlog_is_bounded_and_lost_records_are_reported(
     bus: Bus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(logger, "MAX_QUEUED_CHARS", 1_000)
+    monkeypatch.setattr(store_handler, "MAX_QUEUED_CHARS", 1_000)
     log, store, display = bus
     store.failing = True
     for number in range(30):
@@ -205,7 +205,7 @@ def test_backlog_is_bounded_and_lost_records_are_reported(
 def test_records_that_were_written_leave_space_for_the_next_backlog(
     bus: Bus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(logger, "MAX_QUEUED_CHARS", 1_000)
+    monkeypatch.setattr(store_handler, "MAX_QUEUED_CHARS", 1_000)
     log, store, display = bus
     for first_number in (0, 8):
         store.failing = True
