@@ -1,4 +1,10 @@
-"""Compares what a cell showed when it ran with what it shows in fresh kernels."""
+"""Decides whether a cell still shows what it showed when it was recorded.
+
+A fresh run never repeats everything: memory addresses, measured times and the names that IPython gives
+to cells differ each time, and other programs break lines elsewhere. A check that reported all this
+would be ignored. So two outcomes are first compared as they are, and then without one kind of these
+texts after the other, until they are equal or a real difference is left.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +16,6 @@ from typing import Literal, NamedTuple
 from mahtab_tui.session.checking.recorded import CellOutcome
 
 Verdict = Literal["same", "different", "failed", "not comparable"]
-ReplaceVolatile = Callable[[str, float | None], str]
-"""Gets a text, and when the cell ran, in seconds since the epoch, or None if that is not known. Returns
-the text in which a placeholder stands for all that differs in each process."""
 
 MAX_SHOWN_LINES = 8
 """At most this many of the lines that differ are shown."""
@@ -22,10 +25,13 @@ MAX_SHOWN_CHARS = 300
 RANDOM = "two fresh runs differ, too (chance, time, network or screen width)"
 
 _FOREIGN_DISPLAYS = "another program may have drawn its pictures or tables; the text is the same"
+
 _CELL_NAME = re.compile(r"In \[\d{1,9}\]|/[\w/.-]{1,100}/ipykernel_\d{1,12}/\d{1,12}\.py")
+"""How a traceback names a cell: ``In [3]``, or ``/tmp/ipykernel_12/345.py`` in Jupyter."""
 _ADDRESS = re.compile(r"(?<=\bat )0x[0-9a-fA-F]{6,16}\b")
 """Where an object is, as in ``<object object at 0x7f…>``. Other numbers may be results."""
 _TIME_AFTER_DATE = r"(?:[ T]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?)?"
+"""The time of day after a date, if there is one: `` 09:08``, or ``T09:08:07.5``."""
 
 
 class Judgement(NamedTuple):
@@ -55,8 +61,9 @@ class Comparison(NamedTuple):
 
 
 def rests_on_unfinished(name: str, origin_name: str) -> Comparison:
-    """Return the comparison of a cell or a variable that cannot be compared, because it uses what
-    another cell has made that did not run in full.
+    """Return the comparison of a cell or a variable that uses what another cell should have made.
+
+    That cell did not run in full, so nothing can be said of what uses its variables.
 
     Args:
         name: The name of the cell or the variable.
@@ -89,23 +96,25 @@ def compare_outcomes(
         return Judgement("not comparable", _FOREIGN_DISPLAYS)
 
     # Replace what differs in each process, one kind after the other, until nothing else differs.
-    outcomes = [recorded, *fresh_runs]
     differing_kinds: list[str] = []
-    for kind, replace in _VOLATILE_TEXTS:
-        replaced_outcomes = [_replace_texts(outcome, replace) for outcome in outcomes]
+    outcomes = [recorded, *fresh_runs]
+    for kind in _VOLATILE_KINDS:
+        replaced_outcomes = [_replace_texts(outcome, kind.replace) for outcome in outcomes]
         if replaced_outcomes == outcomes:
             continue
         outcomes = replaced_outcomes
-        differing_kinds.append(kind)
+        differing_kinds.append(kind.name)
         if _are_equal(outcomes[0], outcomes[1]):
             return _differ_only_in(differing_kinds)
-    if is_foreign and recorded.has_failed == first_run.has_failed:
-        for kind, arrange in _ARRANGEMENTS:
-            if arrange(outcomes[0].text) == arrange(outcomes[1].text):
-                return _differ_only_in([*differing_kinds, kind])
+    stable_recorded, stable_first_run, *stable_other_runs = outcomes
 
-    other_runs = outcomes[2:]
-    if not all(_are_equal(outcomes[1], other_run) for other_run in other_runs):
+    if is_foreign and recorded.has_failed == first_run.has_failed:
+        for arrangement in _ARRANGEMENTS:
+            recorded_form = arrangement.normalise(stable_recorded.text)
+            if recorded_form == arrangement.normalise(stable_first_run.text):
+                return _differ_only_in([*differing_kinds, arrangement.name])
+
+    if not all(_are_equal(stable_first_run, other_run) for other_run in stable_other_runs):
         return Judgement("not comparable", RANDOM)
     if recorded.has_failed and not first_run.has_failed:
         return Judgement("different", "it failed before")
@@ -132,28 +141,42 @@ def _replace_texts(outcome: CellOutcome, replace: ReplaceVolatile) -> CellOutcom
     return outcome._replace(text=replace(outcome.text, outcome.time), displays=tuple(displays))
 
 
-# What differs in each process. The functions get the time of the run, in seconds since the epoch,
-# or None if it is not known.
+# Texts that differ between two runs of the same code
 
 
-def _replace_cell_names(text: str, ran_at: float | None) -> str:
+ReplaceVolatile = Callable[[str, float | None], str]
+"""Gets a text, and when its cell ran, in seconds since the epoch, or None if that is not known. Returns
+the text in which a placeholder stands for all of one kind that differs between two runs."""
+
+
+class VolatileKind(NamedTuple):
+    """Texts of one kind that differ between two runs of the same code."""
+
+    name: str
+    """In the plural, as the user is told of them."""
+    replace: ReplaceVolatile
+
+
+def _replace_cell_names(text: str, _ran_at: float | None) -> str:
     return _CELL_NAME.sub("<cell>", text)
 
 
-def _replace_addresses(text: str, ran_at: float | None) -> str:
+def _replace_addresses(text: str, _ran_at: float | None) -> str:
     # IPython leaves out the word "object".
     return _ADDRESS.sub("0x…", text).replace(" object at 0x…", " at 0x…")
 
 
-def _replace_durations(text: str, ran_at: float | None) -> str:
-    """Replace the lines of ``%time`` and ``%timeit``, ours and IPython's."""
+def _replace_durations(text: str, _ran_at: float | None) -> str:
+    """Replace the lines of ``%time`` and ``%timeit``, ours and IPython's.
+
+    One placeholder stands for all adjacent lines, because IPython writes two where we write one.
+    """
     lines: list[str] = []
     for line in text.split("\n"):
-        if _is_duration(line):
-            line = "…"
-            if lines and lines[-1] == line:
-                continue
-        lines.append(line)
+        if not _is_duration(line):
+            lines.append(line)
+        elif lines[-1:] != ["…"]:
+            lines.append("…")
     return "\n".join(lines)
 
 
@@ -165,15 +188,17 @@ def _is_duration(line: str) -> bool:
     )
 
 
-def _replace_progress(text: str, ran_at: float | None) -> str:
-    """Replace progress bars in tqdm's form, with their speed."""
-    return "\n".join(
-        "…" if "%|" in line and line.rstrip().endswith("]") else line for line in text.split("\n")
-    )
+def _replace_progress(text: str, _ran_at: float | None) -> str:
+    """Replace the progress bars of tqdm, with their speed: `` 50%|██   | 1/2 [00:01<00:01]``."""
+    lines: list[str] = []
+    for line in text.split("\n"):
+        is_bar = "%|" in line and line.rstrip().endswith("]")
+        lines.append("…" if is_bar else line)
+    return "\n".join(lines)
 
 
 def _replace_dates(text: str, ran_at: float | None) -> str:
-    """Replace the date of the run, with the time that follows it."""
+    """Replace the date of the run, with the time that follows it. Other dates may be results."""
     if ran_at is None:
         return text
     try:
@@ -187,16 +212,27 @@ def _replace_dates(text: str, ran_at: float | None) -> str:
     return text
 
 
-_VOLATILE_TEXTS: tuple[tuple[str, ReplaceVolatile], ...] = (
-    ("names of cells", _replace_cell_names),
-    ("memory addresses", _replace_addresses),
-    ("measured times", _replace_durations),
-    ("progress bars", _replace_progress),
-    ("dates of the run", _replace_dates),
+_VOLATILE_KINDS = (
+    VolatileKind("names of cells", _replace_cell_names),
+    VolatileKind("memory addresses", _replace_addresses),
+    VolatileKind("measured times", _replace_durations),
+    VolatileKind("progress bars", _replace_progress),
+    VolatileKind("dates of the run", _replace_dates),
 )
-"""Kinds of texts that differ between two runs of the same code, with what replaces them."""
+"""In the order in which they are replaced. The reason for a verdict names only those up to which the
+outcomes still differed."""
 
-# What another program may arrange in another way.
+
+# Texts that other programs arrange in another way
+
+
+class Arrangement(NamedTuple):
+    """A way in which programs arrange the same output differently."""
+
+    name: str
+    """What differs, in the plural, as the user is told of it."""
+    normalise: Callable[[str], str]
+    """Returns the same for two texts that differ only in this."""
 
 
 def _sort_lines(text: str) -> str:
@@ -207,13 +243,15 @@ def _join_words(text: str) -> str:
     return " ".join(text.split())
 
 
-_ARRANGEMENTS: tuple[tuple[str, Callable[[str], str]], ...] = (
-    ("positions of lines", _sort_lines),
-    ("line breaks", _join_words),
+_ARRANGEMENTS = (
+    # Some write errors before the output, and some after it.
+    Arrangement("positions of lines", _sort_lines),
+    # Each breaks long values elsewhere.
+    Arrangement("line breaks", _join_words),
 )
-"""What other programs arrange in another way, with a function that returns the same for two texts that
-differ only in this. Some write errors before the output and some after it, and each breaks long values
-elsewhere."""
+
+
+# The lines that differ
 
 
 def differing_lines(text: str, other: str) -> tuple[str, str]:
