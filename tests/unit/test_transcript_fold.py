@@ -12,7 +12,7 @@ from mahtab_tui.bus.codec import InvalidRecord, decode
 from mahtab_tui.bus.entries import AnswerText, AttachmentChip, Cell, Note, Question, ToolUse
 from mahtab_tui.bus.records import KINDS, Record
 from mahtab_tui.bus.values import Change, Variable
-from mahtab_tui.tui.transcript import fold
+from mahtab_tui.tui.transcript import long_outputs
 from mahtab_tui.tui.transcript.entry_menu import entry_menu
 from mahtab_tui.tui.transcript.fold import Transcript
 from tests import tags
@@ -334,7 +334,7 @@ def test_only_changed_entries_are_reported() -> None:
 def test_old_outputs_are_shortened_when_the_total_is_too_long(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(fold, "MAX_LONG_OUTPUTS_CHARS", 1_000)
+    monkeypatch.setattr(long_outputs, "MAX_LONG_OUTPUTS_CHARS", 1_000)
     transcript = Transcript(since=NOW)
     for number in range(5):
         transcript.fold([entered("x", number), ended("a line\n" * 100, number, status="ok")])

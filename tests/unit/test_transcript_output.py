@@ -33,7 +33,7 @@ from mahtab_tui.bus.terminal_screen import HEIGHT, collapse
 from mahtab_tui.pictures.picture_data import HEADER_CHARS as PICTURE_HEAD
 from mahtab_tui.pictures.picture_data import MAX_PICTURE_ROWS, open_picture, size_in_cells
 from mahtab_tui.tui.pictures.block_cache import draw_blocks
-from mahtab_tui.tui.transcript import fold
+from mahtab_tui.tui.transcript import long_outputs
 from mahtab_tui.tui.transcript.output import OutputRows
 from mahtab_tui.tui.transcript.output_lines import MARKDOWN_COST
 from mahtab_tui.tui.transcript.picture_rows import (
@@ -534,7 +534,7 @@ def test_killed_session_separates_its_displays() -> None:
 
 
 def test_old_pictures_become_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fold, "MAX_LONG_OUTPUTS_CHARS", 150_000)
+    monkeypatch.setattr(long_outputs, "MAX_LONG_OUTPUTS_CHARS", 150_000)
     records = []
     for number in (1, 2, 3):
         records += [

@@ -1,11 +1,13 @@
-"""Folds records into the entries of the transcript."""
+"""Folds records into the entries of the transcript.
+
+`bus.conversation.Conversation` makes the entries that exports have, too. `Transcript` adds what only a
+screen shows: output and answers while they stream, what runs and what waits for the user, the cells of
+an opened notebook; and it notes which entries must be drawn again.
+"""
 
 from __future__ import annotations
 
-import re
-from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass
 from itertools import chain
 
 from mahtab_tui.bus import records
@@ -18,33 +20,26 @@ from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.bus.stale_results import StaleResults
 from mahtab_tui.tui.transcript.activities import Activities, Activity
+from mahtab_tui.tui.transcript.long_outputs import LongOutputs
+from mahtab_tui.tui.transcript.notebook_text import NotebookText, make_notebook_text
 
-MAX_LONG_OUTPUTS_CHARS = 32_000_000
-"""Kept of all long outputs and pictures."""
-LONG_OUTPUT_CHARS = 100_000
-"""An output with at least this many characters is long."""
 MAX_FOLDED_CHANGES = 10_000
 """Changes of variables that are folded at once, so that keys are not held up."""
-KEPT_END_LINES = 20
-"""Lines at each end that are kept of a long output when there are too many."""
+
 _NO_MORE_CODE_REASONS = {
     "max-turns": "its steps are used up",
     "stalled": "its last steps brought nothing new",
 }
 """Why no more code comes, by the state in a record."""
-MAX_NOTEBOOK_TEXT_CHARS = 20_000
-_BACKTICKS = re.compile("`+")
-
-
-@dataclass(kw_only=True, eq=False)
-class NotebookText(AnswerText):
-    """A text cell of a notebook."""
-
-    cell_number: int
+_VISIBLE_APPROVALS = ("waiting", "not run", "skipped", "stopped", "refused")
+"""The states of proposed code that are shown on it. After others, it has run or is about to."""
 
 
 def ends_with_bar(entry: Entry) -> bool:
-    """Return whether the last row of an entry has the bar of the model."""
+    """Return whether the last row of an entry has the bar of the model.
+
+    The next entry of the model is then drawn without a gap, so that the bar goes on.
+    """
     if isinstance(entry, Cell):
         return not (entry.person or len(entry.output) or entry.changes or entry.files)
     return isinstance(entry, AnswerText | ToolUse) and not isinstance(entry, NotebookText)
@@ -67,27 +62,38 @@ def _plain_text(output: OutputBuffer) -> str:
 
 
 class Transcript(Conversation):
-    """The entries that are drawn, and which of them have changed."""
+    """The entries that are drawn, and which of them have changed.
+
+    Records of a resumed session pass through it, too. What runs or waits in those is over.
+    """
 
     def __init__(self, since: float) -> None:
-        """since: the session's start; nothing in older records runs."""
+        """
+        Args:
+            since: When the session was opened, in seconds since the epoch. Nothing that began in
+                older records is still running.
+        """
         super().__init__()
+        self._since = since
         self._results = StaleResults(MAX_FOLDED_CHANGES)
         self._activities = Activities(since)
-        self._since = since
         self.positions: dict[Entry, int] = {}
+        """The index of each entry in `entries`."""
         self._changed: set[int] = set()
         """Positions of the entries that changed since `pop_changed`."""
         self.codes: dict[int, str] = {}
         """The code of each cell that ran, by its number."""
         self.running: dict[int, Cell] = {}
+        """The cells that are running, by their numbers."""
         self.opened: Entry | None = None
         """The first entry of a notebook, where the view starts until something happens."""
-        self._cells_by_number: dict[int, Cell] = {}
-        self._long_outputs: deque[tuple[Cell, int]] = deque()
-        self._long_chars = 0
-        self._thought_texts: dict[AnswerStep, AnswerText] = {}
+        self._notebook_cells: dict[int, Cell] = {}
+        """The code cells of the opened notebook, by their positions in it, from 1."""
+        self._long_outputs = LongOutputs()
+        self._thoughts: dict[AnswerStep, AnswerText] = {}
+        """What the model thought before each of its answers to the current question."""
         self._waiting_cells: dict[str | None, Cell] = {}
+        """Code of joined agents that waits for the user, by the call that sent it."""
         self._folds |= {
             records.UserReplOutStream: self._fold_output_piece,
             records.AssistantReplOutStream: self._fold_output_piece,
@@ -113,32 +119,16 @@ class Transcript(Conversation):
 
     @property
     def is_behind(self) -> bool:
-        """Whether changes wait, which the next calls of `fold` take. Until then, the marks of
-        results that no longer hold are those of before."""
-        return self._results.is_behind
+        """Whether changes of variables wait for the next calls of `fold`.
 
-    def cell(self, number: int) -> Cell | None:
-        """Return a cell that has run, if it is still in the transcript."""
-        cell = self._cells.get(number)
-        return cell if cell in self.positions else None
+        Until they are folded, results may still look valid that no longer are.
+        """
+        return self._results.is_behind
 
     @property
     def activity(self) -> Activity | None:
+        """What the model or an agent is doing; None if nothing is drawn of it."""
         return self._activities.current
-
-    def copy_running(self) -> Transcript:
-        """Return an empty transcript that goes on with the running cells."""
-        fresh = Transcript(self._since)
-        fresh._activities = self._activities
-        fresh._hidden_keys = self._hidden_keys
-        fresh.codes = self.codes
-        fresh._cells_by_number = self._cells_by_number
-        for number, cell in self.running.items():
-            fresh.append(cell)
-            fresh.running[number] = cell
-            fresh._cells[number] = cell
-            fresh._last_cell = cell
-        return fresh
 
     @property
     def last_answer(self) -> str:
@@ -171,20 +161,38 @@ class Transcript(Conversation):
             return None
         return cell
 
-    def pop_changed(self) -> list[int]:
-        """Return the positions of the entries that have changed since the last call, in order."""
-        changed = sorted(self._changed)
-        self._changed.clear()
-        return changed
+    def cell(self, number: int) -> Cell | None:
+        """Return a cell that has run, if it is still in the transcript."""
+        cell = self._cells.get(number)
+        return cell if cell in self.positions else None
+
+    def copy_running(self) -> Transcript:
+        """Return a transcript that has only the running cells, for a screen that was cleared."""
+        fresh = Transcript(self._since)
+        fresh._activities = self._activities
+        fresh._hidden_keys = self._hidden_keys
+        fresh.codes = self.codes
+        fresh._notebook_cells = self._notebook_cells
+        for number, cell in self.running.items():
+            fresh.append(cell)
+            fresh.running[number] = cell
+            fresh._cells[number] = cell
+            fresh._last_cell = cell
+        return fresh
+
+    # Which entries are drawn again
 
     def append(self, entry: Entry) -> None:
+        # Something happens after a notebook was opened.
         is_unrun_cell = unrun_cell_position(entry.key) is not None
         if not isinstance(entry, Note) and not is_unrun_cell:
             self.opened = None
+
         previous = self.entries[-1] if self.entries else None
         are_notes = isinstance(entry, Note) and isinstance(previous, Note)
         entry.gap = previous is not None and not are_notes
         entry.joined = entry.joined and previous is not None and ends_with_bar(previous)
+
         self.positions[entry] = len(self.entries)
         self._changed.add(len(self.entries))
         super().append(entry)
@@ -199,18 +207,29 @@ class Transcript(Conversation):
     def touch_output(self, cell: Cell) -> None:
         """Note that a cell has output, so that an entry below it is no longer joined to its bar."""
         self.touch(cell)
-        index = self.positions[cell] + 1
-        below = self.entries[index] if index < len(self.entries) else None
-        if below is not None and below.joined and not ends_with_bar(cell):
-            below.joined = False
-            self.touch(below)
+        position_below = self.positions[cell] + 1
+        if position_below == len(self.entries):
+            return
+        entry_below = self.entries[position_below]
+        if entry_below.joined and not ends_with_bar(cell):
+            entry_below.joined = False
+            self.touch(entry_below)
+
+    def pop_changed(self) -> list[int]:
+        """Return the positions of the entries that have changed since the last call, in order."""
+        changed = sorted(self._changed)
+        self._changed.clear()
+        return changed
+
+    # Cells
 
     def _start(self, cell: Cell, record: records.ReplIn) -> None:
+        # Only the newest cell offers to explain its error.
         if self._last_cell is not None and self._last_cell.offers_explanation:
             self._last_cell.offers_explanation = False
             self.touch(self._last_cell)
         super()._start(cell, record)
-        notebook_cell = self._cells_by_number.get(record.position or 0)
+        notebook_cell = self._notebook_cells.get(record.position or 0)
         if notebook_cell is not None:
             notebook_cell.ran_as = record.cell
             self.touch(notebook_cell)
@@ -241,31 +260,40 @@ class Transcript(Conversation):
     def _end(self, cell: Cell, record: records.ReplOut) -> None:
         super()._end(cell, record)
         cell.frames = record.frames or ()
-        for index, (*_, row) in enumerate(cell.frames):
-            line = cell.output.from_end(row)
+        # The lines of the traceback that open its frames.
+        for index, frame in enumerate(cell.frames):
+            line = cell.output.from_end(frame.row)
             if line is not None and line.kind == "traceback":
                 line.frame = index
         cell.started = None
         cell.offers_explanation = cell.person and cell.status == "error" and cell is self._last_cell
         if record.cell is not None:
             self.running.pop(record.cell, None)
-        self._limit_memory(cell)
+        self._add_long_output(cell)
 
-    def _limit_memory(self, cell: Cell) -> None:
-        """Cut the oldest long outputs if all of them are too long."""
-        size = cell.output.size
-        if len(cell.output) <= 2 * KEPT_END_LINES and size < LONG_OUTPUT_CHARS:
+    def _add_long_output(self, cell: Cell) -> None:
+        for cut_cell in self._long_outputs.add(cell):
+            self.touch(cut_cell)
+
+    def _fold_kernel(self, record: records.KernelRecord) -> None:
+        # A kernel that was left running says which cell it still runs.
+        cell = self._find_cell(record.cell)
+        if cell is not None and record.since and record.time >= self._since:
+            self._continue_cell(cell, record.since)
+        self._fold_note(record)
+
+    def _continue_cell(self, cell: Cell, since: float) -> None:
+        """Note that a cell runs which an earlier screen left running."""
+        if cell.number is None or cell.started is not None or cell.status:
             return
-        self._long_outputs.append((cell, size))
-        self._long_chars += size
-        while self._long_chars > MAX_LONG_OUTPUTS_CHARS and len(self._long_outputs) > 1:
-            oldest_cell, oldest_size = self._long_outputs.popleft()
-            oldest_cell.output.shrink(KEPT_END_LINES)
-            self._long_chars -= oldest_size
-            self.touch(oldest_cell)
+        cell.started = since
+        self.running[cell.number] = cell
+        self.touch(cell)
+
+    # Answers while they stream
 
     def _fold_question(self, record: records.UserChat) -> None:
-        self._thought_texts.clear()
+        self._thoughts.clear()
         super()._fold_question(record)
 
     def _fold_answer_piece(self, record: records.AssistantChatStream) -> None:
@@ -275,7 +303,7 @@ class Transcript(Conversation):
         if record.fresh:
             for piece in pieces.pop_all():
                 self._drop(piece)
-            thought = self._thought_texts.pop(answer_step(record), None)
+            thought = self._thoughts.pop(answer_step(record), None)
             if thought is not None:
                 self._drop(thought)
             return
@@ -299,12 +327,13 @@ class Transcript(Conversation):
         """Show what the model thinks above its answer; a whole thought is collapsed."""
         step = answer_step(record)
         is_whole = isinstance(record, records.AssistantThought)
-        entry = self._thought_texts.get(step)
+        entry = self._thoughts.get(step)
         if entry is None:
+            # Some models begin each answer with an empty thought.
             if not (is_whole or record.text.strip()):
                 return
             entry = AnswerText(author=answer_author(record), source="", is_thought=True)
-            self._thought_texts[step] = entry
+            self._thoughts[step] = entry
             self.append(entry)
         if is_whole:
             entry.collapsed = True
@@ -313,79 +342,90 @@ class Transcript(Conversation):
             entry.source += record.text
         self.touch(entry)
 
+    def _fold_tool(self, record: records.AssistantTool) -> None:
+        # The program ended while the tool ran.
+        if record.state == "running" and record.time < self._since:
+            record = record.changed(state="cut off")
+        super()._fold_tool(record)
+
+    # Code that waits for the user
+
     def _fold_approval(self, record: records.Approval) -> None:
+        # The program ended before the user answered.
         if record.time < self._since and record.state == "waiting":
             record = record.changed(state="not run")
         if record.guest is None:
-            self._block_approval(record)
+            self._fold_block_approval(record)
         else:
-            self._agent_approval(record)
+            self._fold_agent_approval(record)
 
-    def _block_approval(self, record: records.Approval) -> None:
+    def _fold_block_approval(self, record: records.Approval) -> None:
         """Show on a block of an answer whether it waits or was not run."""
         cell = self._block(record)
         if cell is None:
             return
-        visible_states = ("waiting", "not run", "skipped", "stopped", "refused")
-        if record.state in visible_states:
-            cell.approval = record.state
-        else:
-            cell.approval = ""
+        cell.approval = record.state if record.state in _VISIBLE_APPROVALS else ""
         if record.state == "waiting" and (record.blocks or 0) > 1:
             for number, block in enumerate(self._pieces_of(record).blocks, 1):
                 block.block_position = f"{number}/{record.blocks}"
                 self.touch(block)
-        self._apply_answer(cell, record)
+        self._apply_decision(cell, record)
         self.touch_plan(cell)
 
-    def _apply_answer(self, cell: Cell, record: records.Approval) -> None:
+    def _fold_agent_approval(self, record: records.Approval) -> None:
+        """Show code of a joined agent that waits, and then what the user decides.
+
+        Such code is in no answer, so it gets its entry when it begins to wait.
+        """
+        call = record.call
+        cell = self._waiting_cells.get(call)
+        if cell is None:
+            if record.state == "waiting":
+                cell = super()._agent_cell(record)
+                self._waiting_cells[call] = cell
+                cell.approval = record.state
+                self._number_waiting_cells()
+            return
+        if record.state in ("skipped", "stopped"):
+            cell.approval = record.state
+            del self._waiting_cells[call]
+            self._number_waiting_cells()
+        else:
+            cell.approval = ""
+        self._apply_decision(cell, record)
+
+    def _agent_cell(self, record: records.Approval | records.AssistantReplIn) -> Cell:
+        # Code that waited has an entry already.
+        cell = self._waiting_cells.pop(record.call, None)
+        self._number_waiting_cells()
+        if cell is None:
+            return super()._agent_cell(record)
+        return cell
+
+    def _number_waiting_cells(self) -> None:
+        """Show on each waiting cell which of them it is, such as ``1/2``, if there are several."""
+        count = len(self._waiting_cells)
+        for number, cell in enumerate(self._waiting_cells.values(), 1):
+            cell.block_position = f"{number}/{count}" if count > 1 else ""
+            self.touch(cell)
+
+    def _apply_decision(self, cell: Cell, record: records.Approval) -> None:
+        """Show what the user decided: the reason, and the code if they have edited it."""
         cell.reason = record.reason
         if record.state == "edited" and record.text:
             cell.code = record.text
             cell.edited = True
         self.touch(cell)
 
-    def _agent_approval(self, record: records.Approval) -> None:
-        """Show code of an agent that waits, which has no entry yet, and what the user answers."""
-        call = record.call
-        state = record.state
-        cell = self._waiting_cells.get(call)
-        if cell is None:
-            if state == "waiting":
-                cell = super()._agent_cell(record)
-                self._waiting_cells[call] = cell
-                cell.approval = state
-                self._number_waiting()
-            return
-        cell.approval = state if state in ("skipped", "stopped") else ""
-        if cell.approval:
-            del self._waiting_cells[call]
-            self._number_waiting()
-        self._apply_answer(cell, record)
-
-    def _number_waiting(self) -> None:
-        count = len(self._waiting_cells)
-        for number, cell in enumerate(self._waiting_cells.values(), 1):
-            cell.block_position = f"{number}/{count}" if count > 1 else ""
-            self.touch(cell)
-
-    def _agent_cell(self, record: records.Approval | records.AssistantReplIn) -> Cell:
-        cell = self._waiting_cells.pop(record.call, None)
-        self._number_waiting()
-        if cell is None:
-            return super()._agent_cell(record)
-        return cell
-
     def _fold_review(self, record: records.Review) -> None:
+        """Show on a cell that the user is asked to review what it changed."""
         cell = self._cells.get(record.cells[0]) if record.cells else None
         if cell is not None:
             is_waiting = record.state == "waiting" and record.time >= self._since
             cell.approval = "waiting" if is_waiting else ""
             self.touch(cell)
 
-    def _fold_tool(self, record: records.AssistantTool) -> None:
-        is_cut_off = record.state == "running" and record.time < self._since
-        super()._fold_tool(record.changed(state="cut off") if is_cut_off else record)
+    # The end of an answer
 
     def _fold_agent(self, record: records.Agent) -> None:
         if record.state in _NO_MORE_CODE_REASONS:
@@ -441,21 +481,10 @@ class Transcript(Conversation):
                 cells.append(entry)
         return cells[::-1]
 
-    def _fold_kernel(self, record: records.KernelRecord) -> None:
-        cell = self._find_cell(record.cell)
-        if cell is not None and record.since and record.time >= self._since:
-            self._continue_cell(cell, record.since)
-        self._fold_note(record)
-
-    def _continue_cell(self, cell: Cell, since: float) -> None:
-        """Note that a cell runs which an earlier screen left running."""
-        if cell.number is None or cell.started is not None or cell.status:
-            return
-        cell.started = since
-        self.running[cell.number] = cell
-        self.touch(cell)
+    # Notebooks
 
     def _fold_notebook_opened(self, record: records.NotebookOpened) -> None:
+        """Note that a notebook was opened, and mark the cells of the last one that did not run."""
         for entry in self.entries:
             is_unrun_cell = unrun_cell_position(entry.key) is not None
             if is_unrun_cell and not entry.removed:
@@ -467,34 +496,27 @@ class Transcript(Conversation):
 
     def _fold_notebook_cell(self, record: records.NotebookCell) -> None:
         """Add a cell of a notebook: code that has not run, or text."""
-        key = record.entry_name
-        number = record.position
-        if record.kind == "code":
-            cell = Cell(
-                author="notebook", person=True, code=record.text, cell_number=number, key=key
-            )
-            self._cells_by_number[number] = cell
-            self.append(cell)
+        if record.kind != "code":
+            self.append(make_notebook_text(record))
             return
-        text = record.text[:MAX_NOTEBOOK_TEXT_CHARS]
-        if record.kind != "markdown":
-            # A fence must be longer than any run of backticks in the text.
-            longest_run = max(map(len, _BACKTICKS.findall(text)), default=0)
-            fence = "`" * max(3, longest_run + 1)
-            text = f"{fence}\n{text}\n{fence}"
-        omitted_chars = len(record.text) - MAX_NOTEBOOK_TEXT_CHARS
-        if omitted_chars > 0:
-            text += f"\n\n… {omitted_chars:,} characters left out"
-        self.append(
-            NotebookText(author="", shows_author=False, source=text, cell_number=number, key=key)
+        cell = Cell(
+            author="notebook",
+            person=True,
+            code=record.text,
+            cell_number=record.position,
+            key=record.entry_name,
         )
+        self._notebook_cells[record.position] = cell
+        self.append(cell)
 
     def _fold_notebook_output(self, record: records.NotebookOutput) -> None:
-        cell = self._cells_by_number.get(record.position)
-        if cell is not None and cell in self.positions:
-            if record.mime:
-                cell.output.show(record.text, record.mime, record.data)
-            else:
-                cell.output.feed(record.kind, record.text)
-            self.touch_output(cell)
-            self._limit_memory(cell)
+        """Show what is in the notebook's file as the output of a cell."""
+        cell = self._notebook_cells.get(record.position)
+        if cell is None or cell not in self.positions:
+            return
+        if record.mime:
+            cell.output.show(record.text, record.mime, record.data)
+        else:
+            cell.output.feed(record.kind, record.text)
+        self.touch_output(cell)
+        self._add_long_output(cell)

@@ -24,7 +24,7 @@ from mahtab_tui.tui.rows.row import FRAME_RATE, FRAMES, Row, Rows, Span, hard_cu
 from mahtab_tui.tui.theme import BOLD, Palette
 from mahtab_tui.tui.transcript.activities import Activity
 from mahtab_tui.tui.transcript.cell_rows import CellRows
-from mahtab_tui.tui.transcript.fold import NotebookText
+from mahtab_tui.tui.transcript.notebook_text import NotebookText
 from mahtab_tui.tui.transcript.output import FOLD_ABOVE_LINES, OutputRows
 from mahtab_tui.tui.transcript.picture_rows import DEFAULT_SPACE, PictureSpace
 from mahtab_tui.tui.transcript.words_rows import (

@@ -11,7 +11,7 @@ from mahtab_tui.tui.rows.markdown import FigureMarks, MarkdownRenderer
 from mahtab_tui.tui.rows.markdown_parser import Block, first_line, parse
 from mahtab_tui.tui.rows.row import Row, Span, fit_text
 from mahtab_tui.tui.theme import BOLD, Palette
-from mahtab_tui.tui.transcript.fold import NotebookText
+from mahtab_tui.tui.transcript.notebook_text import NotebookText
 
 MAX_HEAD_CHARS = 20_000
 """Drawn of the beginning of a model's text that is too long to be drawn whole."""
