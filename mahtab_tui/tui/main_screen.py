@@ -120,7 +120,7 @@ class Panes(Screen[None]):
         pane.greeting = self._greeting
         # The files of a resumed session are loaded already.
         is_new = not (self._session.past or self._joins)
-        pane.viewport.loads = len(self._session.files) if is_new else 0
+        pane.viewport.loading_cells = len(self._session.files) if is_new else 0
         with self.app.batch_update():
             find_row = FindRow(pane, id="transcript-find")
             self.query_one("#main").mount(pane, find_row, before="#lower")

@@ -536,7 +536,7 @@ async def test_greeting_stays_above_files_and_notices_until_the_first_input(
 ) -> None:
     app = PaneApp()
     async with app.run_test(size=(60, 30)) as pilot:
-        app.pane.viewport.loads = 1
+        app.pane.viewport.loading_cells = 1
         assert greeted(app) == [2, 3, 4]
         app.pane.fold([record(tags.NOTICE, "Private servers wait.", level="info"), *cell(1)])
         await pilot.pause()

@@ -18,11 +18,12 @@ from textual.selection import Selection
 from mahtab_tui.bus.entries import AnswerText, Cell, Entry, Note, Question, ToolUse
 from mahtab_tui.tui.rows.code import PYTHON
 from mahtab_tui.tui.rows.long_texts import MAX_TEXT_HEAD_CHARS, MAX_TEXT_TAIL_CHARS
+from mahtab_tui.tui.transcript.entry_window import EntryWindow, Heights, RowPosition
 from mahtab_tui.tui.transcript.finding import SearchMatch, match_position
 from mahtab_tui.tui.transcript.fold import output_text
 from mahtab_tui.tui.transcript.picture_rows import PictureSpace
 from mahtab_tui.tui.transcript.selection import position_to_number, selected_text
-from mahtab_tui.tui.transcript.viewport import EntryWindow, Heights, RowPosition, Viewport
+from mahtab_tui.tui.transcript.viewport import Viewport
 from tests.unit.test_transcript_rows import PALETTE
 from tests.unit.transcripts import cell_of, ended, entered, folded
 
@@ -56,7 +57,9 @@ def test_of_a_burst_of_cells_only_the_visible_ones_are_drawn(highlighted: list[s
         numbers = range(first, first + burst_size)
         viewport.fold([entered(f"x{number} = 1", cell=number) for number in numbers])
         viewport.settle()
-        visible_text = "".join(viewport[row].text for row in range(viewport.first, len(viewport)))
+        visible_text = "".join(
+            viewport[row].text for row in range(viewport.first_row, len(viewport))
+        )
         assert f"x{numbers[-1]} = 1" in visible_text
     assert len(highlighted) < 2_000 * viewport.height // burst_size
 

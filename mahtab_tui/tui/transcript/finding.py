@@ -9,9 +9,10 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from mahtab_tui.bus.entries import Cell, Entry
+from mahtab_tui.tui.transcript.entry_window import EntryWindow, RowPosition
 from mahtab_tui.tui.transcript.fold import output_text
 from mahtab_tui.tui.transcript.marker import Marker, can_be_marked
-from mahtab_tui.tui.transcript.viewport import EntryWindow, RowPosition, Viewport
+from mahtab_tui.tui.transcript.viewport import Viewport
 
 
 class SearchMatch(NamedTuple):

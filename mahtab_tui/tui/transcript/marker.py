@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from mahtab_tui.bus.entries import AnswerText, Cell, Entry, Question, ToolUse
-from mahtab_tui.tui.transcript.viewport import RowPosition, Viewport
+from mahtab_tui.tui.transcript.entry_window import RowPosition
+from mahtab_tui.tui.transcript.viewport import Viewport
 
 
 def can_be_marked(entry: Entry) -> bool:
@@ -55,8 +56,8 @@ class Marker:
     def scrolls_within(self, entry: Entry, step: int) -> bool:
         """Return whether an entry is higher than the view, and goes on in the direction of `step`."""
         top, end = self._viewport.span(entry)
-        view_top = self._viewport.first
-        view_height = self._viewport.page
+        view_top = self._viewport.first_row
+        view_height = self._viewport.page_height
         if end - top <= view_height:
             return False
         if step > 0:
@@ -68,8 +69,8 @@ class Marker:
         moves_down = self.entry is None or self._position(entry) > self._position(self.entry)
         self.entry = entry
         top, end = self._viewport.span(entry)
-        view_top = self._viewport.first
-        view_height = self._viewport.page
+        view_top = self._viewport.first_row
+        view_height = self._viewport.page_height
         if view_top <= top and end <= view_top + view_height:
             return None
         # An entry that fits is shown at the side from which it comes; a higher one from the side at

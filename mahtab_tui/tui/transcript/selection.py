@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from textual.selection import Selection
 
 from mahtab_tui.tui.rows.row import Row, selected_rows_text
-from mahtab_tui.tui.transcript.viewport import EntryWindow, RowPosition
+from mahtab_tui.tui.transcript.entry_window import EntryWindow, RowPosition
 
 _ENTRY_SHIFT_BITS = 32
 

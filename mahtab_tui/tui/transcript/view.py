@@ -36,9 +36,10 @@ from mahtab_tui.tui.rows.row import (
 )
 from mahtab_tui.tui.terminal_app import FRAME_S, RIGHT_BUTTON
 from mahtab_tui.tui.theme import BOLD, REVERSE, Palette, get_palette
+from mahtab_tui.tui.transcript.entry_window import RowPosition
 from mahtab_tui.tui.transcript.output_lines import DisplayRows
 from mahtab_tui.tui.transcript.picture_rows import MIN_CHART_ROWS, PictureSpace, mark_unreadable
-from mahtab_tui.tui.transcript.viewport import RowPosition, Viewport
+from mahtab_tui.tui.transcript.viewport import Viewport
 from mahtab_tui.tui.workers import Fetcher
 
 if TYPE_CHECKING:
@@ -120,13 +121,13 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
 
     @property
     def head(self) -> int:
-        return self.viewport.head
+        return self.viewport.head_height
 
     def refresh_view(self) -> None:
         self.viewport.height = self.size.height
         self.lay_out()
         assert self.viewport.window is not None
-        self.visible_size = (self.viewport.window.width, self.viewport.page)
+        self.visible_size = (self.viewport.window.width, self.viewport.page_height)
         self._update_scroll()
 
     def _update_scroll(self) -> None:
@@ -138,9 +139,9 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         self._placing = True
         old_greeting = viewport.greeting_rows
         viewport.settle()
-        self.height_of_all = viewport.head + len(viewport)
+        self.height_of_all = viewport.head_height + len(viewport)
         self.set_row_count(self.height_of_all)
-        self.scroll_target_y = self.scroll_y = viewport.first
+        self.scroll_target_y = self.scroll_y = viewport.first_row
         self._placing = False
         has_moved_mark = self.marker.keep_visible()
         if has_moved_mark or viewport.greeting_rows != old_greeting:
@@ -309,10 +310,10 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         self._go(RowPosition(0, 0), following=self.max_scroll_y == 0)
 
     def action_page_up(self) -> None:
-        self._scroll(self.scroll_y - self.viewport.page + 1)
+        self._scroll(self.scroll_y - self.viewport.page_height + 1)
 
     def action_page_down(self) -> None:
-        self._scroll(self.scroll_y + self.viewport.page - 1)
+        self._scroll(self.scroll_y + self.viewport.page_height - 1)
 
     def action_scroll_up(self) -> None:
         self._scroll(self.scroll_y - 1)
@@ -352,8 +353,8 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         self.refresh()
         result = self.search.find(re.escape(query.lower()), step)
         row = result.row
-        if row is not None and not 0 <= row - self.scroll_offset.y < self.viewport.page:
-            self._scroll(max(0, row - self.viewport.page // 2))
+        if row is not None and not 0 <= row - self.scroll_offset.y < self.viewport.page_height:
+            self._scroll(max(0, row - self.viewport.page_height // 2))
         return result.position
 
     def end_find(self) -> None:
