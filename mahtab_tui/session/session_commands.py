@@ -90,7 +90,9 @@ def _export(session: Session, typed_path: str) -> str:
 
 def _model(session: Session, name: str) -> str:
     if not name:
-        return f"{session.model} answers. /model NAME chooses another model."
+        loop = session.agent.describe_loop()
+        answers = f"{session.model} answers ({loop})." if loop else f"{session.model} answers."
+        return f"{answers} /model NAME chooses another model."
     try:
         session.set_model(name)
     except ModelError as error:

@@ -18,6 +18,7 @@ from mahtab_tui.llm.pictures import accepts_pictures
 from mahtab_tui.llm.token_estimates import estimated_tokens
 from mahtab_tui.session import Session
 from mahtab_tui.session.frontend import HeadlessFrontend
+from mahtab_tui.session.session_commands import SESSION_COMMANDS
 from mahtab_tui.settings.model import load_settings
 from tests import tags
 from tests.agents import without_surroundings
@@ -177,6 +178,14 @@ def test_model_without_a_provider_uses_the_current_one(
     assert it.session.change_setting("provider", None)
     it.session.renew_model()
     assert accepts_pictures(it.session.models.make()), "the chosen model stays"
+
+
+def test_the_command_says_how_the_model_is_led(service: Service, open_session: OpenSession) -> None:
+    it = open_session(model="openai:coder-1.5b")
+    assert SESSION_COMMANDS["model"].run(it.session, "") == (
+        "openai:coder-1.5b answers (loop: single, because it has 1.5 billion parameters,"
+        " as its name says). /model NAME chooses another model."
+    )
 
 
 # The model of a session for which none is set.
