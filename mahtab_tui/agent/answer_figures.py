@@ -31,6 +31,8 @@ _NOT_RESULTS = re.compile(
     re.DOTALL | re.MULTILINE | re.VERBOSE,
 )
 """Parts of descriptions of variables whose numbers are not those of a result."""
+_ZERO_OR_ONE = re.compile(r"(?<![\w.,])[01](?![\w%]|[.,]\d)")
+"""The number 0 or 1, and not a digit of another."""
 _CHALLENGE_WORDS = prompts.CORRECT_FIGURES.removeprefix("{figures}")
 _CHALLENGE_LINE = re.compile(f"^.*{re.escape(_CHALLENGE_WORDS)}.*$", re.MULTILINE)
 """A request to correct figures, which names the wrong ones."""
@@ -74,6 +76,41 @@ def look_up_figures(
     sources.append(FigureSource(None, code, printed=False))
     # The user reads only the words of the new answer (`prose`), so its thoughts are not looked up.
     return find_figures(parsed.prose, sources, state["original_prompt"], code=code)
+
+
+def states_unprinted_figure(state: AgentState, messages: Sequence[AnyMessage]) -> bool:
+    """Return whether an answer to a question for which no code ran states a figure that was neither
+    printed nor attached, that the user did not name, and that does not follow from such figures.
+
+    A small model takes one from the description of a table, such as the smallest value of a column, in
+    place of the mean that was asked. So descriptions are no source here, nor is what the model said.
+
+    Args:
+        state: The state of the turn, with the answer.
+        messages: The conversation.
+    """
+    sources = [
+        source
+        for message in messages
+        if message.type != "ai"
+        for source in _message_sources(str(message.text))
+        if source.printed
+    ]
+    users_words = [*state["earlier_questions"], *state["added_words"]]
+    sources += [FigureSource(None, words, printed=False) for words in users_words]
+    question = state["original_prompt"]
+    prose = parse_response(state["current_response"]).prose
+    figures = find_figures(prose, sources, question)
+    # `find_figures` takes 0 and 1 for found, because they occur in most sentences.
+    digits = {
+        digit
+        for text in (question, *(source.text for source in sources))
+        for digit in _ZERO_OR_ONE.findall(text)
+    }
+    return any(
+        not figure.found or (figure.text in ("0", "1") and figure.text not in digits)
+        for figure in figures
+    )
 
 
 def _is_plan(messages: Sequence[AnyMessage], question: str) -> bool:

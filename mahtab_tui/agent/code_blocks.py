@@ -7,7 +7,24 @@ from collections.abc import Sequence
 
 from mahtab_tui.agent.host import ApprovalRequest, ExecutionResult
 from mahtab_tui.agent.state import AgentState
+from mahtab_tui.bus.answers import ParsedResponse
 from mahtab_tui.bus.records import Decision
+
+
+def find_code(reply: ParsedResponse) -> tuple[str, ...]:
+    """Return the code blocks of a reply that are to run. There are none if it has words, and nothing
+    but comments as code."""
+    blocks = reply.code_blocks
+    if reply.prose.strip() and not any(map(_has_statements, blocks)):
+        return ()
+    return blocks
+
+
+def _has_statements(code: str) -> bool:
+    try:
+        return bool(ast.parse(code).body)
+    except (SyntaxError, ValueError, MemoryError, RecursionError):  # of IPython, or wrong
+        return True
 
 
 def make_request(state: AgentState) -> ApprovalRequest:

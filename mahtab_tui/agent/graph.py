@@ -26,6 +26,7 @@ from langgraph.graph.state import CompiledStateGraph
 
 from mahtab_tui.agent.host import AgentHost
 from mahtab_tui.agent.nodes import Nodes
+from mahtab_tui.agent.output_answers import may_answer, tells_answer
 from mahtab_tui.agent.state import (
     DEFAULT_MAX_TURNS,
     AgentState,
@@ -36,9 +37,6 @@ from mahtab_tui.agent.state import (
     step_results,
 )
 from mahtab_tui.tools.toolset import Toolset
-
-SHORT_OUTPUT_CHARS = 400
-"""Maximum length of an output that may be the answer."""
 
 ReplGraph = CompiledStateGraph[AgentState, None, AgentState, AgentState]
 
@@ -67,10 +65,9 @@ def after_execute(
     checks = nodes.reflection == "always" or (nodes.reflection == "on_error" and failed)
     if checks and (failed or not declined):
         return "reflect"
-    if len(results) == 1 and not failed and not declined:
-        output_chars = len(results[0]["output"].strip())
-        if 0 < output_chars <= SHORT_OUTPUT_CHARS and _output_answers(state, nodes):
-            return "end"
+    is_single_success = len(results) == 1 and not failed and not declined
+    if is_single_success and may_answer(results[0]) and _output_answers(state, nodes):
+        return "end"
     return "instruct"
 
 
@@ -79,8 +76,9 @@ def _output_answers(state: AgentState, nodes: Nodes) -> bool:
     what was asked, in the form that was asked, and loses both when it tells the output in words."""
     if nodes.output_answers:
         return True
-    is_doubtful = bool(step_results(state)[0].get("doubts"))
-    return nodes.leads_small_model and state["about_data"] and not is_doubtful
+    if not nodes.leads_small_model or not state["about_data"]:
+        return False
+    return tells_answer(step_results(state)[0], state["original_prompt"])
 
 
 def after_reflect(state: AgentState) -> Literal["instruct", "close", "end"]:

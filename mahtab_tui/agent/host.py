@@ -62,6 +62,8 @@ class ExecutionResult(TypedDict):
     """Describes the variables that it made or changed."""
     doubts: NotRequired[Sequence[str]]
     """Sentences about what may be wrong with the result although the block ran."""
+    drew: NotRequired[bool]
+    """Whether it drew a figure."""
     pictures: NotRequired[Sequence[str]]
     """The ids of the figures that it drew, for a model that can see."""
 
@@ -90,6 +92,8 @@ class StoredMessage(NamedTuple):
     """The sections that precede a question."""
     variables: Mapping[str, str] = MappingProxyType({})
     """A description of each variable sent with the question."""
+    about_data: bool = False
+    """Whether a question is about a variable."""
     instruction: str = ""
     """The request that follows a question."""
     private: frozenset[str] = frozenset()

@@ -13,9 +13,10 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langgraph.types import StreamWriter
 
 from mahtab_tui.agent.agent_model import AgentModel
-from mahtab_tui.agent.answer_figures import look_up_figures
+from mahtab_tui.agent.answer_figures import look_up_figures, states_unprinted_figure
 from mahtab_tui.agent.code_blocks import (
     describe_obstacle,
+    find_code,
     find_last_run,
     is_same_code,
     make_request,
@@ -241,8 +242,9 @@ class Nodes:
             return update
 
         reply = parse_response(state["current_response"], has_ended=state["ended"])
-        if reply.code_blocks:
-            update["code_blocks"] = list(reply.code_blocks)
+        code_blocks = find_code(reply)
+        if code_blocks:
+            update["code_blocks"] = list(code_blocks)
             update["step_count"] = state["step_count"] + 1
             update["next"] = "approve"
             return update
@@ -256,17 +258,27 @@ class Nodes:
             return {}
 
         messages = state["messages"]
-        if find_last_run(state["execution_results"]) is not None:
+        results = state["execution_results"]
+        if find_last_run(results) is not None:
             challenge = self._challenge(state)
             if not challenge:
                 return {}
             messages = [*messages, HumanMessage(challenge)]
-        elif self.leads_small_model and state["about_data"] and _states_unprinted_figure(state):
+        # Results of code that did not run mean that the user declined it.
+        elif not results and self._states_guess(state):
             # Without the answer, because a model that sees its figures repeats them.
             messages = append_text(without_answer(messages), prompts.COMPUTE_FIRST)
         else:
             return {}
         return {"was_challenged": True, "messages": messages, "next": "generate"}
+
+    def _states_guess(self, state: AgentState) -> bool:
+        """Return whether a small model answers a question about data with a figure from nowhere."""
+        return (
+            self.leads_small_model
+            and state["about_data"]
+            and states_unprinted_figure(state, state["messages"])
+        )
 
     def _challenge(self, state: AgentState) -> str:
         """Return the request to correct an answer from outputs; empty if the answer may stand. A
@@ -519,17 +531,6 @@ def _failed_check_note(answer: ModelAnswer) -> str:
 def _uncomputed(figures: Sequence[AnswerFigure]) -> list[AnswerFigure]:
     """Return the figures of an answer that come from nowhere."""
     return [figure for figure in figures if not figure.found]
-
-
-def _states_unprinted_figure(state: AgentState) -> bool:
-    """Return whether an answer states a figure that is not in an output of a cell, does not follow from
-    others, and is not in the question. A small model takes one from the description of a table, such
-    as the smallest value of a column, in place of the mean that was asked."""
-    question = state["original_prompt"]
-    return any(
-        figure.cell is None and not figure.basis and figure.text not in question
-        for figure in state["figures"]
-    )
 
 
 def _warn(writer: StreamWriter, text: str) -> None:

@@ -73,6 +73,10 @@ class PromptMessages:
             if message.role == "user" and not hidden.is_replaced(question_entry(message.turn))
         ]
 
+    def question_texts(self, hidden: HiddenEntries) -> list[str]:
+        """Return the user's words of the questions that were not replaced."""
+        return [self._messages[index].text for index in self.questions(hidden)]
+
     def first_question_after(self, turn: int | None) -> int:
         """Return the index of the question that follows a turn; the first for None."""
         if turn is None:

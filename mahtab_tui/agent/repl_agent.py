@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AnyMessage
 
+from mahtab_tui.agent.code_blocks import find_code
 from mahtab_tui.agent.graph import build_graph
 from mahtab_tui.agent.graph_runs import Callbacks, run_graph
 from mahtab_tui.agent.host import AgentHost, ConversationSummary, StoredMessage
@@ -322,6 +323,7 @@ class ReplAgent:
         if turn is None:
             turn = host.new_turn()
             emit(host.log, UserChat(prompt, turn=turn))
+        earlier_questions = self._history.question_texts(host.hidden)
         about_data = self._prompts.add_question(prompt, turn)
         system = self._prompts.system_message()
         messages = self._prompts.prepare_messages(prompt, turn, system)
@@ -332,6 +334,7 @@ class ReplAgent:
             system_prompt=str(system.text),
             turn=turn,
             about_data=about_data,
+            earlier_questions=earlier_questions,
         )
         message_count = len(messages)
         try:
@@ -350,7 +353,7 @@ class ReplAgent:
 def _final_words(state: AgentState) -> str:
     """Return the answer of a turn that has ended."""
     reply = parse_response(state["current_response"], has_ended=state["ended"])
-    if state["stopped"] or not reply.code_blocks:
+    if state["stopped"] or not find_code(reply):
         return reply.prose
 
     # The last reply has code. By `output_answers`, the output of that code is the answer; otherwise

@@ -37,6 +37,8 @@ class AgentState(TypedDict):
     """The conversation up to now, without the system prompt."""
     system_prompt: str
     original_prompt: str
+    earlier_questions: Sequence[str]
+    """What the user asked before."""
     added_words: list[str]
     """What the user sent while the model worked."""
     turn: int
@@ -78,6 +80,7 @@ def create_initial_state(
     system_prompt: str = "",
     turn: int = 1,
     about_data: bool = False,
+    earlier_questions: Sequence[str] = (),
 ) -> AgentState:
     """Return the state in which a turn begins.
 
@@ -88,6 +91,7 @@ def create_initial_state(
         messages=[HumanMessage(prompt)] if messages is None else list(messages),
         system_prompt=system_prompt,
         original_prompt=prompt,
+        earlier_questions=earlier_questions,
         added_words=[],
         turn=turn,
         about_data=about_data,

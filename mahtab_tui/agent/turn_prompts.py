@@ -56,12 +56,11 @@ class TurnPrompts:
             str(message.text) for message in self._history.messages if message.type != "ai"
         )
         question = self._host.add_context(turn, prompt, conversation)
-        about_data = bool(question.instruction)
         if not self._nodes.leads_small_model:
             variables = self._variables_to_send(question.variables)
             question = question._replace(variables=variables, instruction="")
         self._history.ask(question)
-        return about_data
+        return question.about_data
 
     def _variables_to_send(self, texts: Mapping[str, str]) -> dict[str, str]:
         """Return descriptions of variables, with the values that a question names only for a small

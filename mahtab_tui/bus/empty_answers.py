@@ -1,4 +1,4 @@
-"""Whether an answer names any value that its code has printed."""
+"""Whether code has printed any value, and whether an answer names one."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ _WORD_STEM_CHARS = 5
 """Characters by which words are compared, so that "cheapest" and "cheaper" are one."""
 _REPRESENTATION = re.compile(r"<[^<>\n]{1,200}>|Figure\(\d+x\d+\)")
 """The representation of an object, which is no value that an answer could name."""
+_WARNING_MARK = "Warning: "
+"""Stands in the first line of a warning, after its category."""
 _VALUE_WORD = re.compile(r"\d+(?:\.\d+)?|[^\W\d_][^\W_]{2,40}")
 _LABEL_WORDS = frozenset(
     "name dtype count mean median std min max int32 int64 float32 float64 object str bool length"
@@ -24,6 +26,18 @@ _YES = re.compile(r"\byes\b", re.IGNORECASE)
 _NEGATIVE_ANSWER = re.compile(
     r"\b(?:no|not|none|nothing|cannot|never|without)\b|n['’]t\b", re.IGNORECASE
 )
+
+
+def says_nothing(output: str) -> bool:
+    """Return whether an output has nothing but representations of objects, warnings and ``None``."""
+    remaining_words: list[str] = []
+    is_warning = False
+    for line in _REPRESENTATION.sub("", output[:MAX_SOURCE_END_CHARS]).splitlines():
+        # The line of code that gave the warning follows it.
+        is_warning = _WARNING_MARK in line or (is_warning and line.startswith(" "))
+        if not is_warning:
+            remaining_words += line.split()
+    return all(word == "None" for word in remaining_words)
 
 
 def names_no_value(
@@ -43,7 +57,8 @@ def names_no_value(
         return False
     output_words: set[str] = set()
     for output in outputs:
-        output_words.update(_value_words(output))
+        if not says_nothing(output):
+            output_words.update(_value_words(output))
     for code in codes:
         output_words.difference_update(word for word in _value_words(code) if word.isalpha())
     if not output_words:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from mahtab_tui.agent.host import ApprovalRequest, ExecutionResult
 from mahtab_tui.bus.prompt import PRIVATE_CELL
-from mahtab_tui.bus.records import Approval, Decision, Notice, Review, emit, warn
+from mahtab_tui.bus.records import PICTURE_MIMES, Approval, Decision, Notice, Review, emit, warn
 from mahtab_tui.bus.values import NotRestored, Status, describe_files
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.restorations import inverted_changes
@@ -224,6 +224,7 @@ class ModelCode:
             rewritten=result.rewritten,
             undone=is_undone,
             variables=variables,
+            drew=any(display.mime in PICTURE_MIMES for display in result.displays),
             pictures=pictures,
             doubts=doubts,
         )

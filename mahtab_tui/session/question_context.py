@@ -34,6 +34,8 @@ MAX_LISTED_FILES = 40
 MAX_SENT_DATA_CHARS = 50_000
 """Characters of descriptions in which words of a question are searched."""
 
+_FILE_ATTACHMENT = re.compile(r'<user-attachment [^<>]*label="@')
+"""An attachment that is not a variable."""
 _WORD = re.compile(r"[^\W\d_]{3,}")
 _COMMON_WORDS = frozenset(
     "what which with from that this have does many much there were the and for are how was all who why can you not head row column thi ha doe clas".split()
@@ -129,18 +131,21 @@ class QuestionContext:
         self._prompt.clear()
 
         is_planning = self._runtime.info.planning
-        instruction = ""
+        about_data = False
+        # The answer may stand in the file, and need no variable.
+        attaches_file = _FILE_ATTACHMENT.search(attachments) is not None
         if is_planning:
             sections = f"{sections}\n\n{PLANNING}".lstrip()
-        elif VALUES_KEY in variables or self._names_data(question):
-            instruction = COMPUTE
+        else:
+            about_data = VALUES_KEY in variables or self._names_data(question)
         return StoredMessage(
             "user",
             question,
             turn,
             context=make_encodable(sections),
             variables=variables,
-            instruction=instruction,
+            about_data=about_data,
+            instruction=COMPUTE if about_data and not attaches_file else "",
             private=frozenset(self._prompt.hidden.private),
         )
 

@@ -333,6 +333,17 @@ def test_the_setting_for_figures_takes_effect_at_once(
     assert images(service.asked[1]) == []
 
 
+def test_a_small_model_says_what_it_has_drawn(
+    service: Service, open_picture_session: OpenSession
+) -> None:
+    plot = PLOTS.replace("range(3)", "range(1)")
+    service.replies = [OPENAI.reply(f"{plot[:-3]}print('1 plot')\n```"), OPENAI.reply("I drew 1.")]
+    it = open_picture_session(OPENAI, approval="auto", loop="single")
+    it.run("plots = [1, 2, 3]")
+    it.ask_and_wait("draw the plots")
+    assert len(service.asked) == 2
+
+
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("reason", ["a setting", "a model that cannot see"])
 def test_figures_go_back_in_words_only(

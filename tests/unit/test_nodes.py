@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas
@@ -610,6 +611,104 @@ def test_a_small_model_computes_what_it_reads_in_a_description(
     described = words("The mean is 0.5.", match="0.5 to 99.5")
     agent = desk.agent(described, code("print(prices.price.mean())"), loop=loop)
     assert agent.ask_sync("What is the mean of prices?") == answer
+
+
+@pytest.mark.parametrize(
+    ("question", "guess"),
+    [
+        ("How many prices are above 20 in 2012?", "There are 12."),
+        ("How large is the range of prices?", "It is 99.0."),
+        ("How many prices are missing?", "It is 1."),
+    ],
+    ids=["digits of a year", "difference of described figures", "one"],
+)
+def test_a_small_model_computes_what_it_guesses(desk: Desk, question: str, guess: str) -> None:
+    desk.namespace["prices"] = pandas.DataFrame({"price": [n + 0.5 for n in range(100)]})
+    agent = desk.agent(words(guess, match="0.5 to 99.5"), code("print(57)"), loop="single")
+    assert agent.ask_sync(question) == "57"
+
+
+def test_a_small_model_may_repeat_what_was_said_and_attached(desk: Desk, project: Path) -> None:
+    desk.namespace["prices"] = [1.5, 2.5]
+    (project / "rules.txt").write_text("Prices above 4,100 are wrong.")
+    answers = [
+        "I leave them out.",
+        "Those below 57.",
+        "Those above 4100.",
+        "No price is above 9000.",
+    ]
+    desk.host.continue_from(desk.agent(*map(words, answers), loop="single"))
+    questions = [
+        "From now on leave out prices below 57.",
+        "Which prices do you leave out?",
+        "Which prices are wrong, by @rules.txt?",
+        "Which prices are too high?",
+    ]
+    assert [desk.host.ask(question, attach=True) for question in questions] == answers
+    assert len(desk.of(tags.USAGE)) == len(answers)
+
+
+def test_a_small_model_is_not_asked_for_variables_when_a_file_is_attached(
+    desk: Desk, project: Path
+) -> None:
+    desk.namespace["prices"] = [1.5, 2.5]
+    (project / "rules.txt").write_text("Prices above 4,100 are wrong.")
+    agent = desk.agent(words("I see."), words("I see."), loop="single")
+    desk.host.continue_from(agent)
+    desk.host.ask("Which prices are wrong, by @rules.txt?", attach=True)
+    desk.host.ask("Which prices are in $prices?", attach=True)
+    requests = [str(message.text) for message in agent.messages if message.type == "human"]
+    assert ["from the variables above" in request for request in requests] == [False, True]
+
+
+def test_a_small_model_whose_code_was_declined_is_not_asked_for_code(desk: Desk) -> None:
+    desk.namespace["prices"] = [1.5, 2.5]
+    desk.decide(Decision("skip", reason="not now"))
+    agent = desk.agent(code("print(prices)"), words("There may be 57."), loop="single")
+    assert agent.ask_sync("How many prices are there?") == "There may be 57."
+
+
+@pytest.mark.parametrize(
+    ("question", "block"),
+    [
+        ("Why are the prices so low?", "print(3.23)"),
+        ("What is the mean of prices?", "print('Columns:', prices.columns.tolist())"),
+        ("What is the mean of prices?", "prices.head(2)"),
+        ("What is the mean of prices?", "print('a.py:1: FutureWarning: old\\n  old()')"),
+        ("Double the prices.", "print(prices.update(2 * prices))"),
+        ("What is the mean of prices?", "print('<Figure size 8x5 with 1 Axes>')"),
+    ],
+    ids=["a reason", "names of columns", "first rows", "a warning", "None", "a figure"],
+)
+def test_an_output_that_answers_nothing_is_told_in_words(
+    desk: Desk, question: str, block: str
+) -> None:
+    desk.namespace["prices"] = pandas.DataFrame({"price": [3.0, 3.46]})
+    agent = desk.agent(code(block), words("I do not know."), loop="single")
+    assert agent.ask_sync(question) == "I do not know."
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        "dear = prices.sort_values('price')\nprint(dear.head(1))",
+        "print(prices.describe())",
+        "print(f'{prices.shape[0]} rows')",
+        "prices.price.value_counts().head(1)",
+    ],
+)
+def test_parts_of_what_was_computed_answer_a_small_models_question(desk: Desk, block: str) -> None:
+    desk.namespace["prices"] = pandas.DataFrame({"price": [3.0, 3.46]})
+    agent = desk.agent(code(block), words("So."), loop="single")
+    assert agent.ask_sync("What about the prices?") != "So."
+
+
+def test_comments_are_no_step_of_an_answer_in_words(desk: Desk) -> None:
+    agent = desk.agent(code("# Nothing needs to run.", words="Yes, it is."), words("Done."))
+    assert agent.ask_sync("Is it so?") == "Yes, it is."
+    assert len(desk.of(tags.USAGE)) == 1
+    only_comments = desk.agent(code("# It is so.", words=""), words("It is so."))
+    assert only_comments.ask_sync("Is it so?") == "It is so."
 
 
 @pytest.mark.parametrize(
