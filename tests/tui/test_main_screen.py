@@ -345,6 +345,14 @@ async def test_redo_at_the_end_of_the_same_input_is_no_command_once_something_wa
     assert entered == [("ask", QUESTION), ("ask", f"{QUESTION}/redo")]
 
 
+async def test_the_buttons_of_a_rewind_are_seen_on_a_small_screen(pilot: Pilot[int]) -> None:
+    screen = await open_rewind(pilot)
+    await pilot.resize_terminal(80, 16)
+    await drawn(pilot)
+    for button in screen.query(Button):
+        assert screen.get_widget_at(*button.region.offset)[0] is button
+
+
 async def test_what_is_not_ticked_stays(app: MahtabApp, pilot: Pilot[int]) -> None:
     screen = await open_rewind(pilot)
     conversation = screen.query(Tick).first()
@@ -353,7 +361,7 @@ async def test_what_is_not_ticked_stays(app: MahtabApp, pilot: Pilot[int]) -> No
     await pilot.press("space")
     assert str(conversation.content).startswith("[ ] conversation")
     # There is no kernel, so that nothing else can go back.
-    details = screen.query_one("#rewind-details Static", Static)
+    details = screen.query_one("#rewind-changes", Static)
     await until(pilot, lambda: "Nothing would go back" in str(details.content))
     assert screen.query_one("#rewind", Button).disabled
 
@@ -474,7 +482,7 @@ async def test_nothing_is_rewound_while_the_model_answers(
     app: MahtabApp, pilot: Pilot[int]
 ) -> None:
     screen = await open_rewind(pilot)
-    details = screen.query_one("#rewind-details Static", Static)
+    details = screen.query_one("#rewind-changes", Static)
     with app.session.agent.turn():
         await pilot.press("tab", "enter")
         await until(pilot, lambda: "Something is running" in str(details.content))

@@ -181,8 +181,10 @@ class RewindPreviewScreen(Dialog[bool]):
         self._point = point
         self._session = session
         self._ticks = {name: Tick(name) for name in RewindScope._fields}
-        self._changes = Static("Comparing with the state before …", markup=False)
-        self._details = VerticalScroll(self._changes, id="rewind-details", can_focus=False)
+        self._changes = Static(
+            "Comparing with the state before …", id="rewind-changes", markup=False
+        )
+        self._details = VerticalScroll(can_focus=False)
         self._rewind = Button("Rewind", id="rewind", variant="warning", compact=True)
         self._rewind.disabled = True
         self._leave = Button("Cancel", id="leave", compact=True)
@@ -194,10 +196,11 @@ class RewindPreviewScreen(Dialog[bool]):
 
     def compose(self) -> ComposeResult:
         with dialog_box(f"Go back to before {self._point.label}?", "rewind"):
-            yield Static(self._input_lines(), id="rewind-input", markup=False)
-            with Vertical(id="rewind-ticks"):
-                yield from self._ticks.values()
-            yield self._details
+            with self._details:
+                yield Static(self._input_lines(), id="rewind-input", markup=False)
+                with Vertical(id="rewind-ticks"):
+                    yield from self._ticks.values()
+                yield self._changes
             yield Static(
                 "Tab moves · Space ticks · Esc leaves everything as it is",
                 classes="quiet",
