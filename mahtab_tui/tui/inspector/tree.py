@@ -2,188 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
 
 from rich.cells import cell_len
 from rich.style import Style
 from textual.events import Click
 
 from mahtab_tui.bus.sanitize import one_line, plain
-from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.kernel.inspector_client import ChildObject, ChildPage, ObjectPath
+from mahtab_tui.kernel.inspector_client import ChildObject, ChildPage
 from mahtab_tui.tui.commands.declarations import TREE_COMMANDS, bindings
 from mahtab_tui.tui.inspector import Subject, View
+from mahtab_tui.tui.inspector.tree_model import (
+    PAGE_CHILDREN,
+    FetchPage,
+    TreeBranch,
+    TreeLine,
+    find_line,
+    line_at,
+    line_number,
+)
 from mahtab_tui.tui.rows.row import CURSOR_KEYS, Row, RowsView, Span, fit_text
 from mahtab_tui.tui.theme import BOLD, Palette
 
-PAGE_CHILDREN = 100
-"""Children are fetched in pages."""
-MAX_CHILDREN = 1_000_000_000
-"""A branch shows at most this many children: a range may have more than a screen can scroll
-over."""
-MAX_SEARCHED_LINES = 20_000
+INDENT = 2
+"""Columns by which a line is indented further than the object that contains it."""
+MIN_LABEL_WIDTH = 8
 MAX_LABEL_WIDTH = 44
+"""Columns of the labels with their indent and their arrow."""
+MIN_TYPE_WIDTH = 4
 MAX_TYPE_WIDTH = 20
-
-
-class TreeBranch:
-    """An object whose children are lines of the tree."""
-
-    def __init__(
-        self, path: ObjectPath, depth: int, count: int, parent_line: TreeLine | None = None
-    ) -> None:
-        """count: the number of children."""
-        self.path = path
-        self.depth = depth
-        self.parent_line = parent_line
-        self.count = min(count, MAX_CHILDREN)
-        self.open: dict[int, TreeBranch] = {}
-        """The expanded children, by position."""
-        self.requested_pages: set[int] = set()
-        self._pages: dict[int, list[ChildObject]] = {}
-
-    @property
-    def line_count(self) -> int:
-        """The children, and all lines below those that are expanded."""
-        return self.count + sum(branch.line_count for branch in self.open.values())
-
-    def set_page(self, page_number: int, page: ChildPage) -> None:
-        self.count = min(page.count, MAX_CHILDREN)
-        self._pages[page_number] = list(page.children)
-        # Drop expanded children that are gone, or are empty now. A child that is not loaded may
-        # still be there.
-        for position in list(self.open):
-            child = self.child(position)
-            is_empty = child is not None and not child.count
-            if position >= page.count or is_empty:
-                del self.open[position]
-
-    def child(self, position: int) -> ChildObject | None:
-        page = self._pages.get(position // PAGE_CHILDREN, ())
-        index = position % PAGE_CHILDREN
-        return page[index] if index < len(page) else None
-
-    def replace(self, position: int, child: ChildObject) -> None:
-        if self.child(position) is not None:
-            self._pages[position // PAGE_CHILDREN][position % PAGE_CHILDREN] = child
-
-    def forget(self) -> None:
-        """Discard all pages; keep what is expanded."""
-        self._pages.clear()
-        for branch in self.open.values():
-            branch.forget()
-
-    def without_pages(self) -> TreeBranch:
-        """Copy for use on another thread."""
-        copy = TreeBranch(self.path, self.depth, self.count)
-        for position, branch in self.open.items():
-            copy.open[position] = branch.without_pages()
-        return copy
-
-    def unfold(self, position: int, child: ChildObject) -> None:
-        parent_line = TreeLine(self, position)
-        self.open[position] = TreeBranch(
-            self.child_path(child), self.depth + 1, child.count, parent_line
-        )
-
-    def child_path(self, child: ChildObject) -> ObjectPath:
-        if child.step[0] == "computed":
-            # Computed values have paths of their own.
-            return (child.step,)
-        return (*self.path, child.step)
-
-
-class TreeLine(NamedTuple):
-    """A child of a branch, by its position."""
-
-    branch: TreeBranch
-    position: int
-
-    @property
-    def child(self) -> ChildObject | None:
-        return self.branch.child(self.position)
-
-    @property
-    def is_open(self) -> bool:
-        return self.position in self.branch.open
-
-
-def line_at(branch: TreeBranch, number: int) -> TreeLine | None:
-    """Find a line by its number among all visible lines of a branch; None if there is none."""
-    inner_lines = 0  # lines of expanded children before the one that is looked at
-    for position in sorted(branch.open):
-        child_branch = branch.open[position]
-        first_inner_line = position + 1 + inner_lines
-        if number < first_inner_line:
-            break
-        if number < first_inner_line + child_branch.line_count:
-            return line_at(child_branch, number - first_inner_line)
-        inner_lines += child_branch.line_count
-    position = number - inner_lines
-    if 0 <= position < branch.count:
-        return TreeLine(branch, position)
-    return None
-
-
-def line_number(line: TreeLine) -> int:
-    """Return the number of a line among all visible lines."""
-    branch = line.branch
-    number = line.position
-    for position, child_branch in branch.open.items():
-        if position < line.position:
-            number += child_branch.line_count
-    if branch.parent_line is None:
-        return number
-    return line_number(branch.parent_line) + 1 + number
-
-
-FetchPage = Callable[[TreeBranch, int], ChildPage]
-"""Returns the page of a branch with a number, from 0; raises `KernelError`."""
-
-
-def find_line(root: TreeBranch, query: str, start: int, step: int, fetch: FetchPage) -> int:
-    """Return the number of the next line that contains a text, and wrap around; called on a thread.
-
-    Args:
-        root: A copy of the tree; this loads its pages.
-        start: The number of the first line to look at.
-        step: 1, or -1 to search backwards.
-
-    Raises:
-        KernelError: Nothing is found.
-    """
-    query = query.lower()
-    line_count = root.line_count
-    searched_count = min(line_count, MAX_SEARCHED_LINES)
-    for offset in range(searched_count):
-        number = (start + offset * step) % line_count
-        line = line_at(root, number)
-        if line is None:
-            break
-        branch = line.branch
-        if line.child is None:
-            page_number = line.position // PAGE_CHILDREN
-            branch.set_page(page_number, fetch(branch, page_number))
-        child = line.child
-        if child is not None and query in f"{child.label} {child.type} {child.summary}".lower():
-            return number
-    raise KernelError(
-        f"Nothing found in {searched_count:,} lines. Collapsed parts are not searched."
-    )
+"""Columns of the types."""
 
 
 class TreeRows:
-    """The lines of a tree as rows."""
+    """The lines of a tree as rows. Call `lay_out` before accessing them."""
 
     def __init__(self, root: TreeBranch) -> None:
         self.root = root
-        self.loaded = False
+        """Its children are the lines of depth 0. It has no line itself."""
+        self.is_loaded = False
+        """Whether the first page has come."""
         self.problem = ""
-        self._label_width = 8
-        self._type_width = 4
+        """A sentence that stands in place of the first line; empty if all is well."""
+        self._label_width = MIN_LABEL_WIDTH
+        """Widths only grow, so that nothing jumps while scrolling."""
+        self._type_width = MIN_TYPE_WIDTH
 
     def lay_out(self, width: int, palette: Palette) -> None:
         self._palette = palette
@@ -193,57 +57,62 @@ class TreeRows:
 
     def __getitem__(self, index: int) -> Row:
         line = line_at(self.root, index)
-        if line is None or (self.problem and not index):
+        if line is None or (self.problem and index == 0):
             text = self.problem
-            if not text and self.loaded:
+            if not text and self.is_loaded:
                 text = "There is nothing inside."
             return Row([(text, self._palette.muted)])
         return Row(self._spans(line, line.child))
 
     def set_page(self, branch: TreeBranch, page_number: int, page: ChildPage) -> None:
+        """Take over a page that was fetched, and make its labels and types fit."""
         branch.set_page(page_number, page)
-        self.loaded = True
+        self.is_loaded = True
         for child in page.children:
-            label_width = cell_len(one_line(child.label)) + 2 * branch.depth + 2
+            label_width = cell_len(one_line(child.label)) + INDENT * (branch.depth + 1)
             self._label_width = min(MAX_LABEL_WIDTH, max(self._label_width, label_width))
             self._type_width = min(MAX_TYPE_WIDTH, max(self._type_width, len(child.type)))
 
     def _spans(self, line: TreeLine, child: ChildObject | None) -> list[Span]:
         """Draw a line: an arrow, a name, a type and a summary."""
         palette = self._palette
-        indent = "  " * line.branch.depth
+        indent = " " * INDENT * line.branch.depth
         if child is None:
             return [(f"{indent}·", palette.muted)]
 
-        is_cycle = child.state == "cycle"
-        is_property = child.state == "property"
-        if line.is_open:
-            mark = "▾ "
-        elif child.count:
-            mark = "▸ "
-        elif is_cycle:
-            mark = "↺ "
-        else:
-            mark = "  "
         label_style = palette.text + BOLD
-        if is_property or child.kind == "function":
+        if child.state == "property" or child.kind == "function":
             label_style = palette.muted
-
-        summary = plain(child.summary)
-        summary_style = palette.text
-        if is_property:
-            summary_style = palette.model
-        elif is_cycle:
-            summary = "the object that contains it"
-            summary_style = palette.highlight
-        label = fit_text(one_line(child.label), max(4, self._label_width - len(indent) - 2))
+        # With its indent, a label is as wide as the others, so that the types stand in a column.
+        label_width = max(4, self._label_width - len(indent) - INDENT)
+        label = fit_text(one_line(child.label), label_width)
         return [
             (indent, Style.null()),
-            (mark, palette.highlight if is_cycle else palette.muted),
+            self._mark(line, child),
             (f"{label}  ", label_style),
             (f"{fit_text(plain(child.type), self._type_width)}  ", palette.muted),
-            (summary, summary_style),
+            self._summary(child),
         ]
+
+    def _mark(self, line: TreeLine, child: ChildObject) -> Span:
+        """Return what stands before the label."""
+        is_cycle = child.state == "cycle"
+        style = self._palette.highlight if is_cycle else self._palette.muted
+        if line.is_expanded:
+            return "▾ ", style
+        if child.count:
+            return "▸ ", style
+        if is_cycle:
+            return "↺ ", style
+        return "  ", style
+
+    def _summary(self, child: ChildObject) -> Span:
+        palette = self._palette
+        if child.state == "property":
+            return plain(child.summary), palette.model
+        if child.state == "cycle":
+            return "the object that contains it", palette.highlight
+        return plain(child.summary), palette.text
 
 
 class TreeView(View, RowsView, can_focus=True):
@@ -252,25 +121,32 @@ class TreeView(View, RowsView, can_focus=True):
     BINDINGS = bindings(TREE_COMMANDS, *CURSOR_KEYS)
 
     def __init__(self, subject: Subject, *, variables: bool = False) -> None:
-        """variables: whether the object is a dict of a frame's variables."""
+        """
+        Args:
+            subject: The object whose contents are shown.
+            variables: Whether the object is a dict of a frame's variables.
+        """
         self._tree = TreeRows(TreeBranch(subject.path, 0, 0))
         super().__init__(subject, source=self._tree)
         self.set_reactive(TreeView.cursor, 0)
         self._shows_variables = variables
         self._query = ""
+        """The text that was searched for last."""
 
     def on_mount(self) -> None:
         self._fetch_page(self._tree.root, 0)
 
     def show(self, subject: Subject) -> None:
+        """Show another object, from its first line on."""
         self.subject = subject
         self._tree.problem = ""
-        self._tree.loaded = False
+        self._tree.is_loaded = False
         self.cursor = 0
         self.reload()
         self.refresh_view()
 
     def reload(self) -> None:
+        """Fetch the object again. What is expanded stays so if it is the same object."""
         root = self._tree.root
         if root.path == self.subject.path:
             root.forget()
@@ -279,8 +155,10 @@ class TreeView(View, RowsView, can_focus=True):
         self._fetch_page(self._tree.root, 0)
 
     def fail(self, sentence: str) -> None:
-        """Show an error: in the status line, or in place of the tree for variables, which have
-        none."""
+        """Show an error in the status line.
+
+        A tree of variables has no status line, so there it takes the place of the tree.
+        """
         if self._shows_variables:
             self._tree.problem = sentence
             self._tree.root = TreeBranch(self.subject.path, 0, 0)
@@ -288,11 +166,10 @@ class TreeView(View, RowsView, can_focus=True):
         else:
             super().fail(sentence)
 
-    @property
-    def _line(self) -> TreeLine | None:
-        return line_at(self._tree.root, self.cursor)
+    # Fetching
 
-    def _fetch(self) -> None:
+    def _fetch_visible(self) -> None:
+        """Fetch the pages of the visible lines that lack them."""
         top = self.scroll_offset.y
         for number in range(top, top + self.size.height):
             line = line_at(self._tree.root, number)
@@ -314,6 +191,7 @@ class TreeView(View, RowsView, can_focus=True):
         self.fetcher.run(f"{id(branch)} {page_number}", fetch, show, fail)
 
     def _page_fetcher(self) -> FetchPage:
+        """Return what fetches a page, for use on another thread."""
         client = self.subject.client
 
         def fetch(branch: TreeBranch, page_number: int) -> ChildPage:
@@ -331,18 +209,23 @@ class TreeView(View, RowsView, can_focus=True):
         self._tree.set_page(branch, page_number, page)
         self.refresh_view()
 
+    # Drawing
+
     def refresh_view(self) -> None:
         super().refresh_view()
         self.cursor = max(0, min(self.cursor, len(self._tree) - 1))
-        self._fetch()
+        self._fetch_visible()
         self._show_status()
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         super().watch_scroll_y(old_value, new_value)
-        self._fetch()
+        self._fetch_visible()
+
+    def watch_cursor(self) -> None:
+        self._show_status()
 
     def _show_status(self) -> None:
-        if not self._tree.loaded:
+        if not self._tree.is_loaded:
             return
         root = self._tree.root
         line_count = root.line_count
@@ -352,12 +235,16 @@ class TreeView(View, RowsView, can_focus=True):
 
     @property
     def marked_row(self) -> int:
+        # A sentence in place of the tree is no line to stand on.
         if self._line is None or self._tree.problem:
             return -1
         return super().marked_row
 
-    def watch_cursor(self) -> None:
-        self._show_status()
+    # What the user does
+
+    @property
+    def _line(self) -> TreeLine | None:
+        return line_at(self._tree.root, self.cursor)
 
     def on_click(self, event: Click) -> None:
         number = self.row_at(event.y)
@@ -370,43 +257,8 @@ class TreeView(View, RowsView, can_focus=True):
         if event.chain == 2:
             self.action_open_row()
 
-    def action_search(self) -> None:
-        def search(query: str) -> None:
-            self._query = query
-            self._find(self.cursor, 1)
-
-        self.open_line("names, types and values", self._query, search, "search:")
-
-    def action_find(self, step: int) -> None:
-        self._find(self.cursor + step, step)
-
-    def _find(self, start: int, step: int) -> None:
-        if self._query:
-            root = self._tree.root.without_pages()
-            find = partial(find_line, root, self._query, start, step, self._page_fetcher())
-            self.fetcher.run("search", find, self.go_to, super().fail)
-
-    def action_unfold(self) -> None:
-        line = self._line
-        if line is None or line.child is None:
-            return
-        if line.is_open:
-            self.action_move(1)
-        elif line.child.count:
-            line.branch.unfold(line.position, line.child)
-            self.refresh_view()
-
-    def action_fold(self) -> None:
-        line = self._line
-        if line is None:
-            return
-        if line.is_open:
-            del line.branch.open[line.position]
-            self.refresh_view()
-        elif line.branch.parent_line is not None:
-            self.go_to(line_number(line.branch.parent_line))
-
     def action_open_row(self) -> None:
+        """Open the object at the cursor, or evaluate it if it is a property."""
         line = self._line
         child = line.child if line is not None else None
         if line is None or child is None:
@@ -415,11 +267,12 @@ class TreeView(View, RowsView, can_focus=True):
             # Variables of a frame have no screens of their own.
             self.action_unfold()
         elif child.state == "property":
-            self._ask_property(line, child)
+            self._evaluate_property(line, child)
         else:
             self.post_message(self.ObjectOpened(line.branch.child_path(child), child.label, self))
 
-    def _ask_property(self, line: TreeLine, child: ChildObject) -> None:
+    def _evaluate_property(self, line: TreeLine, child: ChildObject) -> None:
+        """Evaluate a property, which runs code of the object, only because the user asked for it."""
         branch, position = line
         self.show_status((f"{plain(child.label)} …", "$highlight"))
 
@@ -429,3 +282,44 @@ class TreeView(View, RowsView, can_focus=True):
 
         evaluate = partial(self.subject.client.evaluate, branch.path, child.label)
         self.fetcher.run("property", evaluate, show, self.fail)
+
+    def action_unfold(self) -> None:
+        """Expand the object at the cursor; go into it if it is expanded already."""
+        line = self._line
+        if line is None or line.child is None:
+            return
+        if line.is_expanded:
+            self.action_move(1)
+        elif line.child.count:
+            line.branch.expand(line.position, line.child)
+            self.refresh_view()
+
+    def action_fold(self) -> None:
+        """Collapse the object at the cursor; go to the one that contains it if it is collapsed."""
+        line = self._line
+        if line is None:
+            return
+        if line.is_expanded:
+            del line.branch.expanded[line.position]
+            self.refresh_view()
+        elif line.branch.parent_line is not None:
+            self.go_to(line_number(line.branch.parent_line))
+
+    def action_search(self) -> None:
+        """Let the user type a text, and go to the next line that contains it."""
+
+        def search(query: str) -> None:
+            self._query = query
+            self._find(self.cursor, 1)
+
+        self.open_line("names, types and values", self._query, search, "search:")
+
+    def action_find(self, step: int) -> None:
+        """Go to the next (1) or previous (-1) line that contains the text searched for."""
+        self._find(self.cursor + step, step)
+
+    def _find(self, start: int, step: int) -> None:
+        if self._query:
+            root = self._tree.root.without_pages()
+            find = partial(find_line, root, self._query, start, step, self._page_fetcher())
+            self.fetcher.run("search", find, self.go_to, super().fail)
