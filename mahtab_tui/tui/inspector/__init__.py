@@ -1,4 +1,8 @@
-"""The base class of the inspector's views, and what shows a view."""
+"""The base class of the inspector's views, and the widget that shows one.
+
+A view (`table_view`, `tree`, `text` …) shows an object in one way. It knows the object and the kernel,
+but no screen: it posts messages, and writes to the status line of the `Viewer` that contains it.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +32,11 @@ class Subject:
     """The object that views show, shared by all views of it."""
 
     client: InspectorClient
+    """Asks the kernel. Its methods wait, so they are called on a thread of a `Fetcher`."""
     path: ObjectPath
+    """Where the object is in the namespace."""
     opened: InspectedObject
+    """What the kernel said of the object when it was opened."""
     slice: tuple[int | None, ...] | None = None
     """An index for each dimension of an array, None for a whole dimension."""
 
@@ -49,17 +56,25 @@ class View(Widget):
 
     @dataclass
     class ObjectOpened(Message):
+        """The user has opened an object inside this one."""
+
         path: ObjectPath
         label: str
+        """What to call it in the path at the top of the screen."""
         view: View
 
     @dataclass
     class CellRequested(Message):
+        """A cell should run, which does what the user has asked of the view."""
+
         code: str
         description: str
+        """A sentence that tells the user what the cell does."""
 
     @dataclass
     class QuestionAsked(Message):
+        """The user asks the model something about this text."""
+
         question: str
 
     def __init__(self, subject: Subject, **options: Any) -> None:
@@ -77,6 +92,7 @@ class View(Widget):
         return Excerpt(self.subject.opened)
 
     def reload(self) -> None:
+        """Fetch the object again, after it may have changed."""
         raise NotImplementedError
 
     def take_focus(self) -> None:
@@ -100,6 +116,11 @@ class View(Widget):
         self.query_ancestor(Viewer).open_line(placeholder, value, call_later, prompt)
 
     def show_status(self, *parts: tuple[str, str] | str) -> None:
+        """Write to the status line, unless another view is shown now.
+
+        Args:
+            parts: Texts, or texts with their styles.
+        """
         if not self.is_attached:
             return
         viewer = self.query_ancestor(Viewer)
@@ -107,6 +128,7 @@ class View(Widget):
             viewer.show_status(Content.assemble(*parts))
 
     def fail(self, sentence: str) -> None:
+        """Tell the user what went wrong."""
         self.show_status((sentence, "$bad"))
 
 
@@ -148,15 +170,22 @@ class Viewer(Vertical):
     """
 
     def __init__(self, *, id: str) -> None:
+        """
+        Args:
+            id: The id of the body, for style sheets.
+        """
         super().__init__()
         self.body = Vertical(id=id)
+        """Contains the views, of which one is visible."""
         self.view: View | None = None
+        """The view that is shown; None until there is one."""
         self._status = Static(id="viewing-status", markup=False)
         self._line = LineInput(id="viewing-line", compact=True)
         self._prompt = Static(id="viewing-prompt", markup=False)
         self._line.display = False
         self._prompt.display = False
         self._on_entered: Callable[[str], object] | None = None
+        """Gets what the user types."""
 
     def compose(self) -> ComposeResult:
         yield self.body
@@ -166,6 +195,7 @@ class Viewer(Vertical):
             yield self._line
 
     async def show(self, view: View) -> None:
+        """Show a view in place of the one before."""
         self.view = view
         await self.body.remove_children()
         await self.body.mount(view)

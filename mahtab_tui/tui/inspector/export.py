@@ -1,6 +1,12 @@
-"""Code that exports objects to files."""
+"""Writes the cells that export objects to files.
+
+An export is a cell of the user's, so that it appears in the transcript and in the notebook, can be
+changed and run again, and works with a kernel on another machine.
+"""
 
 from __future__ import annotations
+
+import re
 
 from mahtab_tui.kernel.inspector_client import InspectedObject
 from mahtab_tui.tui.inspector.export_templates import (
@@ -18,17 +24,21 @@ _JSON_BUILTINS = {
     f"builtins.{kind.__name__}" for kind in (dict, list, tuple, set, frozenset, int, float, bool)
 }
 """Types whose objects are best written as JSON."""
+_WORD = re.compile(r"\w+")
 _INDEXERS = ("iloc",)
 """Attributes in expressions that name nothing: a column is ``frame.iloc[:, 2]``."""
 
 
 def base_name(opened: InspectedObject) -> str:
-    """Return the last name in the object's expression, to build names of files and variables."""
-    text = "".join(char if char.isalnum() or char == "_" else " " for char in opened.expression)
-    names = (
-        word for word in reversed(text.split()) if word.isidentifier() and word not in _INDEXERS
-    )
-    return next(names, "value")
+    """Return the last name in the object's expression, to build names of files and variables.
+
+    For ``frames["sales 2024"].iloc[:, 2]``, this is ``sales``; without a name, ``value``.
+    """
+    words: list[str] = _WORD.findall(opened.expression)
+    for word in reversed(words):
+        if word.isidentifier() and word not in _INDEXERS:
+            return word
+    return "value"
 
 
 def suggest_file_name(opened: InspectedObject) -> str:

@@ -1,8 +1,15 @@
-"""Templates of the code that writes an object to a file: {object} is the object's expression,
-{file} that of the file's name. The tables have them by the object's exact type."""
+"""Templates of the code that writes an object to a file.
+
+`{object}` stands for the object's expression, `{file}` for that of the file's name. The tables have the
+templates by the object's exact type.
+
+The code runs as a cell of the user's, who sees it, and must leave no names in the namespace. So each
+template is a single expression: modules come from `__import__`, and names are parameters of a lambda.
+"""
 
 from __future__ import annotations
 
+# Tables and arrays as CSV
 CSV_TEMPLATES = {
     "pandas.DataFrame": "{object}.to_csv({file})",
     "pandas.Series": "{object}.to_csv({file})",
@@ -16,7 +23,10 @@ CSV_TEMPLATES = {
         "({object}, open({file}, 'w', newline='', encoding='utf-8'))"
     ),
 }
+
 _WRITE_TEXT_CODE = "__import__('pathlib').Path({{file}}).write_text({}, encoding='utf-8')"
+"""Writes a text to the file. `format` puts the text's expression into it, and leaves `{file}`."""
+
 # JSON has no form for other objects: `json` raises TypeError, so that no repr takes their place.
 _JSON_DEFAULT = (
     "lambda x: list(x) if isinstance(x, (set, frozenset))"
@@ -25,6 +35,7 @@ _JSON_DEFAULT = (
     " or type(x).__module__ in ('datetime', 'decimal', 'fractions', 'uuid')"
     " else __import__('json').JSONEncoder().default(x)"
 )
+
 _LIST_JSON_CODE = _WRITE_TEXT_CODE.format(
     f"__import__('json').dumps({{object}}.tolist(), default={_JSON_DEFAULT})"
 )
@@ -32,7 +43,9 @@ _ARROW_JSON_CODE = _LIST_JSON_CODE.replace(".tolist(),", ".to_pylist(),")
 DEFAULT_JSON_CODE = _WRITE_TEXT_CODE.format(
     f"__import__('json').dumps({{object}}, indent=1, default={_JSON_DEFAULT})"
 )
+
 _INDEX_KINDS = ("", "Range", "Multi", "Categorical", "Datetime", "Timedelta", "Period", "Interval")
+"""What stands before ``Index`` in the names of pandas' types."""
 JSON_TEMPLATES = {
     # Records have no place for row labels, which become columns unless they only count the rows.
     "pandas.DataFrame": (
@@ -49,11 +62,14 @@ JSON_TEMPLATES = {
     "numpy.ndarray": _LIST_JSON_CODE,
     "torch.Tensor": _LIST_JSON_CODE,
 }
+"""The types that do not become JSON by `DEFAULT_JSON_CODE`."""
+
 TEXT_CODE = _WRITE_TEXT_CODE.format("{object}")
 REPR_CODE = _WRITE_TEXT_CODE.format("repr({object})")
 PICKLE_CODE = (
     "(lambda file: [__import__('pickle').dump({object}, file), file.close()])(open({file}, 'wb'))"
 )
+
 NEW_FILE_CODE = """\
 open({file}, 'x').close()
 try:
@@ -61,4 +77,4 @@ try:
 except BaseException:
     __import__('os').remove({file})
     raise"""
-"""Never overwrites an existing file, and removes an incomplete one."""
+"""The cell around the expression. It never overwrites an existing file, and removes an incomplete one."""

@@ -1,4 +1,8 @@
-"""A view of a picture."""
+"""A view of a picture, as large as the screen allows.
+
+Terminals that draw graphics get its pixels (`tui.pictures.overlay`), others rows of half blocks, in
+which each cell has two pixels above each other.
+"""
 
 from __future__ import annotations
 
@@ -92,6 +96,7 @@ class PictureView(View, PictureWidget, can_focus=True):
         scale = min((width - 2) * cell_width / image.width, height * cell_height / image.height)
         columns = max(1, round(image.width * scale / cell_width))
         lines = max(1, round(image.height * scale / cell_height))
+
         palette = None
         # A chart without graphics is drawn in the theme's colours, and may use the whole view.
         terminal = getattr(self.app, "terminal", None)
@@ -113,14 +118,15 @@ class PictureView(View, PictureWidget, can_focus=True):
 
     def action_open_outside(self) -> None:
         """Open the picture in a program of the system."""
+        picture = self._decoded_picture
+        if picture is None:
+            return
 
         def show_path(path: str) -> None:
             self.show_status(f"Opened as {path}")
 
-        picture = self._decoded_picture
-        if picture is not None:
-            open_outside = partial(open_picture, picture.content, picture.suffix)
-            self.fetcher.run("viewer", open_outside, show_path, self.fail)
+        open_outside = partial(open_picture, picture.content, picture.suffix)
+        self.fetcher.run("viewer", open_outside, show_path, self.fail)
 
     def pictures(self) -> Iterator[PicturePart]:
         if self._picture is not None:

@@ -1,4 +1,8 @@
-"""A view of values as a line, a histogram or a heat map."""
+"""A view of values as a line, a histogram or a heat map.
+
+The kernel reduces the values to as many as the view has room for, so that a plot of a billion of them
+is as quick as one of a hundred.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +27,10 @@ if TYPE_CHECKING:
     from textual_plotext import PlotextPlot
 
 
+HISTOGRAM_TICKS = 5
+"""Numbers below a histogram, with those at its ends."""
+
+
 class PlotView(View, Vertical, can_focus=True):
     """Draws values as a line, a histogram or a heat map."""
 
@@ -31,8 +39,9 @@ class PlotView(View, Vertical, can_focus=True):
     def __init__(self, subject: Subject) -> None:
         super().__init__(subject)
         self._kind: Literal["line", "histogram"] = "line"
+        """What the user wants to see. The kernel answers with a heat map for a table of values."""
         self._path: ObjectPath | None = None if "array" in subject.opened.views else subject.path
-        """None until the array's slice is known."""
+        """Where the values are; None until the array's slice is known."""
 
     def on_mount(self) -> None:
         self.app.theme_changed_signal.subscribe(self, lambda _: self.reload())
@@ -41,19 +50,22 @@ class PlotView(View, Vertical, can_focus=True):
         self.reload()
 
     def show_path(self, path: ObjectPath) -> None:
+        """Show other values, such as another slice of an array."""
         self._path = path
         self.reload()
 
     def reload(self) -> None:
-        self.call_after_refresh(self._draw)
+        # The number of values depends on the size, which is known after the layout.
+        self.call_after_refresh(self._fetch)
 
-    def _draw(self) -> None:
-        if self._path is not None and self.size:
-            # A heat map has two rows of values in each row of the screen.
-            columns = self.size.width - 2
-            rows = 2 * self.size.height - 2
-            fetch = partial(self.subject.client.plot, self._path, self._kind, columns, rows)
-            self.fetcher.run("plot", fetch, self._show, self.fail)
+    def _fetch(self) -> None:
+        if self._path is None or not self.size:
+            return
+        columns = self.size.width - 2
+        # A heat map has two rows of values in each row of the screen.
+        rows = 2 * self.size.height - 2
+        fetch = partial(self.subject.client.plot, self._path, self._kind, columns, rows)
+        self.fetcher.run("plot", fetch, self._show, self.fail)
 
     def _show(self, plot: Plot) -> None:
         """Put the drawing of a plot into the view."""
@@ -74,12 +86,17 @@ class PlotView(View, Vertical, can_focus=True):
             self.show_status((status, "$muted"))
 
     def action_histogram(self) -> None:
+        """Change between the values and their histogram."""
         self._kind = "histogram" if self._kind == "line" else "line"
-        self._draw()
+        self._fetch()
 
 
 class HeatMap(Widget):
-    """Draws two rows of values in each row of the screen."""
+    """Draws a table of numbers as colours.
+
+    Each row of the screen shows two rows of values: ``▀`` has the colour of the upper one, and its
+    background that of the lower one.
+    """
 
     def __init__(self, plot: Plot) -> None:
         super().__init__()
@@ -93,16 +110,19 @@ class HeatMap(Widget):
         base = self.visual_style.rich_style
         cell_width = max(1, width // len(self._grid[0])) if self._grid else 1
         segments = [Segment(" ", base)]
-        upper_and_lower_row = self._grid[2 * y : 2 * y + 2]
-        for values in zip_longest(*upper_and_lower_row):
-            upper = self._colour(values[0])
-            lower = self._colour(values[1]) if len(values) > 1 else None
+        # The last row of the screen may have only an upper row of values.
+        upper_row = self._grid[2 * y] if 2 * y < len(self._grid) else ()
+        lower_row = self._grid[2 * y + 1] if 2 * y + 1 < len(self._grid) else ()
+        for upper_value, lower_value in zip_longest(upper_row, lower_row):
+            upper = self._colour(upper_value)
+            lower = self._colour(lower_value)
             style = Style(color=upper and upper.rich_color, bgcolor=lower and lower.rich_color)
             glyph = "▀" if upper else " "
             segments.append(Segment(glyph * cell_width, base + style))
         return Strip(segments).crop_extend(0, width, base)
 
     def _colour(self, value: float | None) -> Color | None:
+        """Return the colour of a value; None for a missing one, which is not drawn."""
         if value is None:
             return None
         fraction = (value - self.low) / (self.high - self.low or 1.0)
@@ -117,6 +137,7 @@ class HeatMap(Widget):
 
 def _plotext(plot: Plot, colour: str) -> PlotextPlot:
     """Return the widget that draws a line or a histogram."""
+    # Imported late, because few sessions show a plot.
     from textual_plotext import PlotextPlot
 
     widget = PlotextPlot()
@@ -125,7 +146,8 @@ def _plotext(plot: Plot, colour: str) -> PlotextPlot:
         widget.plt.bar(list(plot.xs), list(plot.ys), color=rgb, width=1.0)
         first_x = plot.xs[0]
         span = plot.xs[-1] - first_x
-        ticks = [first_x + span * quarter / 4 for quarter in range(5)]
+        last_tick = HISTOGRAM_TICKS - 1
+        ticks = [first_x + span * number / last_tick for number in range(HISTOGRAM_TICKS)]
         widget.plt.xticks(ticks, [f"{tick:.4g}" for tick in ticks])
     else:
         widget.plt.plot(list(plot.xs), list(plot.ys), color=rgb, marker="braille")

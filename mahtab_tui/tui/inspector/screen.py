@@ -1,4 +1,8 @@
-"""The inspector: shows an object, and the objects inside it."""
+"""The inspector: shows an object in several ways, and the objects inside it.
+
+Objects that the user opens one inside the other form a stack of `Level`s. Each level has a tab for
+each way to look at its object, and makes the view of a tab when it is first looked at.
+"""
 
 from __future__ import annotations
 
@@ -42,6 +46,7 @@ from mahtab_tui.tui.widgets.bars import KeyLine
 from mahtab_tui.tui.workers import Fetcher
 
 _MARK = "◐ "
+"""What stands before the path to the object."""
 _SEPARATOR = " › "
 
 
@@ -93,6 +98,7 @@ class Level:
         self.path = path
         self.label = label
         self.opened: InspectedObject | None = None
+        """What the kernel said of the object; None until it has answered."""
         self.tabs: list[Tab] = []
         self.views: dict[int, View] = {}
         """The views that were opened, by the index of their tab."""
@@ -100,7 +106,11 @@ class Level:
         """The index of the visible tab."""
 
     def update(self, client: InspectorClient, opened: InspectedObject) -> bool:
-        """Return whether the object has the same views as before."""
+        """Take over what the kernel said of the object.
+
+        Returns:
+            Whether the tabs are those of before, whose views have only to be reloaded.
+        """
         tabs = []
         # Parts of the object that it wants to be shown have tabs of their own.
         for part in opened.shown:
@@ -196,9 +206,15 @@ class InspectorScreen(Dialog[None]):
 
     @property
     def labels(self) -> list[str]:
+        """The names of the objects of the stack, the outermost first."""
         return [level.label for level in self._levels]
 
     def _open(self, *, again: bool = False) -> None:
+        """Ask the kernel for the object on top of the stack.
+
+        Args:
+            again: Whether it was open before, and may have changed.
+        """
         level = self._level
         fetch = partial(self._client.open, level.path, again=again)
         self._fetcher.run("open", fetch, partial(self._show_opened, level), self.viewer.fail)
@@ -242,7 +258,7 @@ class InspectorScreen(Dialog[None]):
     def _draw_heading(self) -> None:
         """Draw the path to the object, what it is, and its tabs."""
         level = self._level
-        opened = self._level.opened
+        opened = level.opened
         width = self.app.size.width - 2
         facts = Content("…")
         if opened is not None:
@@ -290,13 +306,16 @@ class InspectorScreen(Dialog[None]):
             self._show(self._level.current)
 
     def action_look_again(self) -> None:
+        """Show the object as it is now."""
         self._open(again=True)
 
     def action_step_view(self, step: int) -> None:
+        """Go to the next (1) or previous (-1) tab."""
         if self._level.tabs:
             self._show((self._level.current + step) % len(self._level.tabs))
 
     def action_view(self, number: int) -> None:
+        """Go to a tab by its number, from 1."""
         self._show(number - 1)
 
     def action_copy_expression(self) -> None:
@@ -307,7 +326,7 @@ class InspectorScreen(Dialog[None]):
         copy(self.app, opened.expression)
 
     def action_copy_text(self) -> None:
-        """Runs the object's own code."""
+        """Copy the object's repr, which its own code makes."""
 
         def show(representation: tuple[str, bool]) -> None:
             text, _ = representation

@@ -1,4 +1,9 @@
-"""A table that is fetched in parts, and its arrangement."""
+"""What is known of a table that is fetched in parts: its cells, its columns and its arrangement.
+
+A table may have millions of rows. The view asks this model for what is missing of its visible part,
+sends the request to the kernel, and gives the answer back to the model. Only the newest request counts,
+so an answer that comes too late is dropped.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +56,7 @@ class RowBlock:
     """Cached cells of consecutive rows."""
 
     def __init__(self, page: TablePage) -> None:
-        """Create a block without cells. page: says which rows they are."""
+        """Create a block without cells, of the rows of a page."""
         self.positions = page.positions
         """The positions that the rows have in the table itself, which is not sorted or filtered."""
         self.labels = page.labels
@@ -59,8 +64,11 @@ class RowBlock:
         """The cells of each fetched column; None is a missing value."""
 
     def label(self, index: int) -> str:
-        """Return the label of a row, or its position if the table has no labels. index: within the
-        block."""
+        """Return the label of a row, or its position if the table has no labels.
+
+        Args:
+            index: The index of the row within the block.
+        """
         if self.labels is not None:
             return self.labels[index]
         return str(self.positions[index])
@@ -110,7 +118,7 @@ class StatisticsRequest(NamedTuple):
 
 
 class _ArrangedRows(NamedTuple):
-    """An arrangement, and how many rows pass its filters."""
+    """An arrangement that the kernel has answered, and how many rows pass its filters."""
 
     arrangement: TableArrangement
     row_count: int
@@ -120,7 +128,7 @@ class TableModel:
     """A table with its cached rows and its arrangement. Main thread only."""
 
     def __init__(self, opened: InspectedObject) -> None:
-        """Create a model of a table, of which nothing has been fetched."""
+        """Create a model of a table. Nothing of it has been fetched."""
         self.row_count = opened.rows
         """Rows that pass the filters."""
         self.total_row_count = opened.rows
@@ -133,6 +141,7 @@ class TableModel:
         self._blocks: dict[int, RowBlock] = {}
         """The blocks by their numbers, in the order in which they were last used."""
         self.arrangement = TableArrangement()
+        """How the rows are sorted and filtered."""
         self.busy = ""
         """What the kernel is doing to the table, such as ``sorting …``."""
         self._previous: _ArrangedRows | None = None
@@ -193,8 +202,12 @@ class TableModel:
     # Rows
 
     def arrange(self, arrangement: TableArrangement, busy: str) -> None:
-        """Sort and filter the table in another way, from the next request on. Cached rows are
-        dropped. busy: what the kernel will do, such as ``sorting …``."""
+        """Sort and filter the table in another way, from the next request on.
+
+        Args:
+            arrangement: How rows are sorted and filtered.
+            busy: What the kernel will do, such as ``sorting …``.
+        """
         if self._previous is None:
             self._previous = _ArrangedRows(self.arrangement, self.row_count)
         self.arrangement = arrangement
@@ -217,8 +230,15 @@ class TableModel:
         return True
 
     def take_table_request(self, rows: range, columns: Sequence[int]) -> TableRequest | None:
-        """Return the request for what is missing of the visible part, and note that it waits for its
-        answer. Return None if all of it is cached or requested."""
+        """Return a request for what is missing of the visible part, and note that it waits.
+
+        Args:
+            rows: The visible rows.
+            columns: The visible columns, at least one.
+
+        Returns:
+            The request; None if all of the visible part is cached or requested.
+        """
         first_column = max(0, columns[0] - PREFETCHED_COLUMNS)
         last_column = min(self.column_count - 1, columns[-1] + PREFETCHED_COLUMNS)
         needed_columns = range(first_column, last_column + 1)
@@ -240,8 +260,10 @@ class TableModel:
         return request
 
     def use_block(self, row: int) -> RowBlock | None:
-        """Return the block of a row, which then stays cached for longest; None if it is not
-        cached."""
+        """Return the block of a row; None if it is not cached.
+
+        The block that was used last stays cached for longest.
+        """
         block_number = row // ROWS_PER_BLOCK
         block = self._blocks.pop(block_number, None)
         if block is not None:
@@ -249,8 +271,11 @@ class TableModel:
         return block
 
     def apply(self, answer: TableAnswer) -> bool:
-        """Cache what the kernel has answered. Return False if the table's columns have changed
-        meanwhile."""
+        """Cache what the kernel has answered.
+
+        Returns:
+            Whether the answer fits. It does not if the table has other columns now.
+        """
         request = answer.request
         if any(page.columns != self.column_count for page in answer.pages):
             return False
@@ -285,8 +310,10 @@ class TableModel:
             del self._blocks[least_used]
 
     def _forget_table(self) -> None:
-        """Drop all that was fetched, because the table itself has changed. Statistics that are being
-        fetched may be those of the old table."""
+        """Drop all that was fetched, because the table itself has changed.
+
+        Statistics that are being fetched may be those of the old table. The new version says so.
+        """
         self._blocks.clear()
         self.headings.clear()
         self.statistics.clear()
@@ -298,8 +325,15 @@ class TableModel:
     def take_statistics_request(
         self, visible_columns: Sequence[int], preferred_column: int
     ) -> StatisticsRequest | None:
-        """Return a request for the statistics of a visible column, and note that it waits for its
-        answer. Return None if no column lacks statistics, or if the next one is requested."""
+        """Return a request for the statistics of a visible column, and note that it waits.
+
+        Args:
+            visible_columns: The columns of which one is chosen.
+            preferred_column: Is chosen if it lacks statistics; the one with the cursor.
+
+        Returns:
+            The request; None if no column lacks statistics, or if the next one is requested.
+        """
         if not self.row_count:
             return None
         missing = [column for column in visible_columns if column not in self.statistics]
@@ -316,7 +350,11 @@ class TableModel:
         self, request: StatisticsRequest, statistics: ColumnStatistics | None
     ) -> None:
         """Keep the statistics of a column, unless the table has changed since they were requested.
-        None if the kernel has none."""
+
+        Args:
+            request: The request that was answered.
+            statistics: None if the kernel has none.
+        """
         if request.table_version != self._version:
             return
         self._statistics_request = None
@@ -329,7 +367,12 @@ class TableModel:
 
 
 def rows_code(expression: str, table: TableModel) -> str:
-    """Return code for a table's rows as they are sorted and filtered. expression: for the table."""
+    """Return code for a table's rows as they are sorted and filtered.
+
+    Args:
+        expression: Code for the table itself.
+        table: The table, with its arrangement.
+    """
     names = [heading.name for heading in table.headings.values()]
     has_all_names = len(names) == table.column_count
 

@@ -1,10 +1,15 @@
-"""A view of tables of any length."""
+"""A view of a table of any size: sorted, filtered, and with statistics of its columns.
+
+`table_model.TableModel` has the cells that were fetched, and knows what is missing. This view draws
+them, asks the kernel for the rest, and moves the cursor.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from enum import IntEnum
 from functools import partial
 from keyword import iskeyword
 
@@ -38,10 +43,33 @@ from mahtab_tui.tui.rows.row import CURSOR_KEYS, fit_text
 from mahtab_tui.tui.theme import BOLD, REVERSE
 
 BAR_GLYPHS = " ▁▂▃▄▅▆▇█"
-STATISTICS_LABELS = ("missing", "min", "max", "mean")
-"""Lines of a tall header, below the histogram."""
+"""How `bars` draws a count, from none to the highest."""
 TALL_HEADER_MIN_HEIGHT = 22
 """In a view of at least this many rows, the header shows all statistics."""
+MIN_LABEL_WIDTH = 3
+MAX_LABEL_WIDTH = 24
+"""Columns of the screen for the labels of rows."""
+
+
+class HeaderLine(IntEnum):
+    """The lines of the header. A low one ends with the histogram."""
+
+    NAME = 0
+    TYPE = 1
+    HISTOGRAM = 2
+    MISSING = 3
+    MIN = 4
+    MAX = 5
+    MEAN = 6
+
+
+STATISTICS_LABELS = {
+    HeaderLine.MISSING: "missing",
+    HeaderLine.MIN: "min",
+    HeaderLine.MAX: "max",
+    HeaderLine.MEAN: "mean",
+}
+"""What stands before the statistics, in the column of the rows' labels."""
 
 
 def bars(counts: Sequence[int]) -> str:
@@ -70,13 +98,16 @@ class TableView(View, ScrollView, can_focus=True):
 
     def __init__(self, subject: Subject) -> None:
         super().__init__(subject)
-        # The cursor, and the first visible column.
         self._row = 0
+        """The row of the cursor."""
         self._column = 0
+        """The column of the cursor."""
         self._first_column = 0
+        """The first visible column."""
         self._reset()
 
     def _reset(self) -> None:
+        """Forget what was fetched; the cursor stays, as far as the table still reaches."""
         opened = self.subject.opened
         self._table = TableModel(opened)
         self._row = max(0, min(self._row, opened.rows - 1))
@@ -84,6 +115,7 @@ class TableView(View, ScrollView, can_focus=True):
         self._first_column = min(self._first_column, self._column)
 
     def show_path(self, path: ObjectPath) -> None:
+        """Show another table, such as another slice of an array."""
         client = self.subject.client
 
         def show(opened: InspectedObject) -> None:
@@ -97,18 +129,20 @@ class TableView(View, ScrollView, can_focus=True):
         self._measure()
 
     def reload(self) -> None:
-        """Sorting and filters stay, unless the columns have changed."""
+        """Fetch the table again. Sorting and filters stay, unless the columns have changed."""
         old_table = self._table
         self._reset()
         if self._table.column_count == old_table.column_count:
             self._table.arrangement = old_table.arrangement
         self._measure()
 
+    # Sizes
+
     @property
     def _header_height(self) -> int:
         if self.size.height >= TALL_HEADER_MIN_HEIGHT:
-            return 3 + len(STATISTICS_LABELS)
-        return 3
+            return len(HeaderLine)
+        return HeaderLine.HISTOGRAM + 1
 
     @property
     def _page_height(self) -> int:
@@ -126,6 +160,7 @@ class TableView(View, ScrollView, can_focus=True):
 
     @property
     def _label_width(self) -> int:
+        """The width of the labels of rows, in columns of the screen."""
         rows = self._visible_rows
         block = self._table.use_block(rows.start) if rows else None
         if block is not None and block.labels:
@@ -134,14 +169,18 @@ class TableView(View, ScrollView, can_focus=True):
             last_row = max(self._table.total_row_count - 1, 0)
             widest = len(str(last_row))
         # A tall header has the labels of the statistics in this column.
-        min_width = 7 if self._header_height > 3 else 3
-        return max(min_width, min(24, widest))
+        min_width = MIN_LABEL_WIDTH
+        if self._header_height == len(HeaderLine):
+            min_width = max(map(len, STATISTICS_LABELS.values()))
+        return max(min_width, min(MAX_LABEL_WIDTH, widest))
 
     @property
     def _columns_width(self) -> int:
+        """The width that the table's columns have, in columns of the screen."""
         return max(1, self.scrollable_content_region.width - self._label_width - COLUMN_GAP - 1)
 
     def _measure(self) -> None:
+        """Scroll over as many rows as there are now."""
         height = self._header_height + self._table.row_count
         self.virtual_size = Size(self.scrollable_content_region.width, height)
         self._fetch()
@@ -153,6 +192,8 @@ class TableView(View, ScrollView, can_focus=True):
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         super().watch_scroll_y(old_value, new_value)
         self._fetch()
+
+    # Fetching
 
     def _fetch(self) -> None:
         """Fetch what the visible part lacks, and draw what is there."""
@@ -179,6 +220,7 @@ class TableView(View, ScrollView, can_focus=True):
         self._measure()
 
     def _revert(self, sentence: str) -> None:
+        """Say why a request failed, and show the rows as they were arranged before."""
         if self._table.revert():
             self.app.notify(sentence, severity="warning")
             self._fetch()
@@ -204,13 +246,15 @@ class TableView(View, ScrollView, can_focus=True):
         fetch = partial(client.figures, path, request.column)
         self.fetcher.run("figures", fetch, show, lambda _: show(None))
 
+    # Drawing
+
     def render_line(self, y: int) -> Strip:
         table = self._table
         width = self.scrollable_content_region.width
         base = self.visual_style.rich_style
         if y < self._header_height:
             base += self.palette.surface
-            return Strip(self._header(y, base)).crop_extend(0, width, base)
+            return Strip(self._header(HeaderLine(y), base)).crop_extend(0, width, base)
 
         row = self.scroll_offset.y + y - self._header_height
         if row >= table.row_count or not table.column_count:
@@ -225,49 +269,66 @@ class TableView(View, ScrollView, can_focus=True):
             base += self.palette.panel
         return Strip(self._cells(row, has_cursor, base)).crop_extend(0, width, base)
 
-    def _header(self, line: int, base: Style) -> list[Segment]:
-        segments = [self._label(("", "", "", *STATISTICS_LABELS)[line], base)]
+    def _header(self, line: HeaderLine, base: Style) -> list[Segment]:
+        segments = [self._label(STATISTICS_LABELS.get(line, ""), base)]
         for column in self._visible_columns:
             text, style = self._header_text(line, column)
             segments += self._cell(column, text, base + style, base)
         return segments
 
-    def _header_text(self, line: int, column: int) -> tuple[str, Style]:
+    def _header_text(self, line: HeaderLine, column: int) -> tuple[str, Style]:
         """Return what a line of the header says of a column, and its style."""
         palette = self.palette
         table = self._table
-        if line == 0:
+        if line is HeaderLine.NAME:
             style = palette.person if column == self._column else palette.text
-            return (
-                f"{table.column_name(column)} {self._heading_mark(column)}".rstrip(),
-                style + BOLD,
-            )
-        if line == 1:
+            name = f"{table.column_name(column)} {self._heading_mark(column)}".rstrip()
+            return name, style + BOLD
+        if line is HeaderLine.TYPE:
             return table.column_type(column), palette.muted
         if column not in table.statistics:
-            is_pending = line == 2 and table.row_count > 0
+            is_pending = line is HeaderLine.HISTOGRAM and table.row_count > 0
             return "…" if is_pending else "", palette.muted
         statistics = table.statistics[column]
         if statistics is None:
             return "", palette.muted
-        if statistics.top and line != 3:
-            # A text column has its most common values instead of a histogram, minimum and mean.
-            common_values = ranked_values(statistics.top)
-            rank = max(0, line - 3)
-            value = common_values[rank] if rank < len(common_values) else ""
-            return one_line(value), palette.muted
-        if line == 2:
-            return bars(statistics.bars), palette.person
-        if line == 3 and statistics.missing:
-            return f"{statistics.missing:,}", palette.highlight
-        values = ("none", statistics.min, statistics.max, statistics.mean)
-        return values[line - 3], palette.muted
+        if statistics.top and line is not HeaderLine.MISSING:
+            return self._common_value(statistics, line), palette.muted
+        return self._statistic(statistics, line)
+
+    def _common_value(self, statistics: ColumnStatistics, line: HeaderLine) -> str:
+        """Return one of the most common values of a text column.
+
+        They stand where other columns have the histogram, the minimum, the maximum and the mean.
+        """
+        common_values = ranked_values(statistics.top)
+        rank = 0 if line is HeaderLine.HISTOGRAM else line - HeaderLine.MISSING
+        return one_line(common_values[rank]) if rank < len(common_values) else ""
+
+    def _statistic(self, statistics: ColumnStatistics, line: HeaderLine) -> tuple[str, Style]:
+        palette = self.palette
+        match line:
+            case HeaderLine.HISTOGRAM:
+                return bars(statistics.bars), palette.person
+            case HeaderLine.MISSING if statistics.missing:
+                return f"{statistics.missing:,}", palette.highlight
+            case HeaderLine.MISSING:
+                return "none", palette.muted
+            case HeaderLine.MIN:
+                return statistics.min, palette.muted
+            case HeaderLine.MAX:
+                return statistics.max, palette.muted
+            case _:
+                return statistics.mean, palette.muted
 
     def _heading_mark(self, column: int) -> str:
+        """Return signs that say whether a column is sorted and filtered; empty for neither."""
         arrangement = self._table.arrangement
         mark = ""
-        if arrangement.sort is not None and arrangement.sort[0] == column:
-            mark = "▼" if arrangement.sort[1] else "▲"
+        if arrangement.sort is not None:
+            sorted_column, is_descending = arrangement.sort
+            if sorted_column == column:
+                mark = "▼" if is_descending else "▲"
         if column in dict(arrangement.filters):
             mark += "/"
         return mark
@@ -354,10 +415,6 @@ class TableView(View, ScrollView, can_focus=True):
         self.show_status(*parts)
 
     @property
-    def _column_name(self) -> str:
-        return self._table.column_name(self._column)
-
-    @property
     def excerpt(self) -> Excerpt:
         table = self._table
         opened = self.subject.opened
@@ -369,6 +426,13 @@ class TableView(View, ScrollView, can_focus=True):
             description += f", sorted by {table.column_name(table.arrangement.sort[0])}"
         return Excerpt(replace(opened, expression=code), description)
 
+    # Moving the cursor
+
+    @property
+    def _column_name(self) -> str:
+        """The name of the column at the cursor; empty if it has not been fetched."""
+        return self._table.column_name(self._column)
+
     def action_move(self, rows: int, columns: int = 0) -> None:
         self._go_to(self._row + rows, self._column + columns)
 
@@ -376,12 +440,15 @@ class TableView(View, ScrollView, can_focus=True):
         self.action_move(direction * max(1, self._page_height - 1))
 
     def action_go(self, column: int) -> None:
+        """Go to the first (0) or last (-1) column."""
         self._go_to(self._row, 0 if column == 0 else self._table.column_count - 1)
 
     def action_go_row(self, row: int) -> None:
+        """Go to the first (0) or last (-1) row."""
         self._go_to(0 if row == 0 else self._table.row_count - 1, self._column)
 
     def _go_to(self, row: int, column: int) -> None:
+        """Move the cursor, as far as the table reaches, and scroll just enough to show it."""
         self._row = max(0, min(self._table.row_count - 1, row))
         self._column = max(0, min(self._table.column_count - 1, column))
         top = self.scroll_offset.y
@@ -417,7 +484,10 @@ class TableView(View, ScrollView, can_focus=True):
         elif in_rows and event.chain == 2:
             self.action_open_cell()
 
+    # What the user does with the table
+
     def action_open_cell(self) -> None:
+        """Open the object in the cell at the cursor."""
         block = self._table.use_block(self._row)
         index = self._row % ROWS_PER_BLOCK
         if block is not None and index < len(block.positions):
@@ -443,10 +513,11 @@ class TableView(View, ScrollView, can_focus=True):
         self._arrange(arrangement, "sorting …")
 
     def action_filter(self) -> None:
+        """Let the user type which values of the cursor's column to show."""
         condition = dict(self._table.arrangement.filters).get(self._column, "")
-        forms = "> 5   = berlin   missing   or a text"
+        examples = "> 5   = berlin   missing   or a text"
         prompt = f"filter {self._column_name}:"
-        self.open_line(forms, condition, self._filter, prompt)
+        self.open_line(examples, condition, self._filter, prompt)
 
     def _filter(self, condition: str) -> None:
         """Filter by the cursor's column. An empty condition removes this column's filter."""
@@ -465,6 +536,7 @@ class TableView(View, ScrollView, can_focus=True):
             self._fetch()
 
     def action_make_variable(self) -> None:
+        """Let the user name a variable, and make it of the rows as they are shown."""
         if self.excerpt.opened.expression:
             suggested = f"{base_name(self.subject.opened)}_view"
             self.open_line("a name", suggested, self._make_variable, "new variable:")
