@@ -1,4 +1,9 @@
-"""Makes models from their names."""
+"""Makes models from their names, such as ``openai:gpt-5``, ``ollama:`` or ``claude``.
+
+Nothing is asked of a service here. `check_model` tells early what is missing: a key, a program, an
+agent. `find_service` says where and how a model's service is asked, which searches do directly;
+`get_llm` wraps it as a LangChain model, for the graph that answers questions.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +40,7 @@ _ADDRESS_VARIABLES = {
 }
 """Variables that name another address, as in the services' own programs."""
 _COMPATIBLE = "openai_compatible"
-"""Names the key of the service at `base_url`, which must not get the OpenAI key."""
+"""The provider in the name of the key for `base_url`, because that service must not get OpenAI's key."""
 _DIALECTS: Mapping[str, Dialect] = {
     "anthropic": "anthropic",
     "openai": "openai",
@@ -44,7 +49,9 @@ _DIALECTS: Mapping[str, Dialect] = {
 }
 """The protocols of providers' services; all others speak Chat Completions."""
 _DIALECTS_WITH_VERSION = ("anthropic", "ollama")
-"""Protocols whose paths begin with a version."""
+"""Protocols whose paths begin with a version, so that an address must not end in it."""
+_ACCESS_ARGUMENTS = {"base_url": "address", "api_key": "api_key"}
+"""The arguments of `find_service`, by the option of a search that sets them."""
 _TIMEOUT_S = 120.0
 """Seconds without a byte before an answer is abandoned, by default."""
 _OLLAMA_WINDOW_TOKENS = 16_384
@@ -60,7 +67,7 @@ class ModelAccess(TypedDict, total=False):
     api_keys: Mapping[str, str]
     """Keys that are not in the environment, by provider; "openai_compatible" for `base_url`."""
     claude_api_key: bool
-    """Whether the `claude` CLI may be billed to a key."""
+    """Whether the `claude` CLI may use a key that is billed, in place of the user's subscription."""
     max_answer_chars: int
     """Characters after which an answer is given up."""
     agents: Mapping[str, AcpAgent]
@@ -77,7 +84,16 @@ class ModelOptions(ModelAccess, total=False):
     folder: Callable[[], str] | None
     """Returns the folder in which the `claude` CLI runs, before each call."""
     max_tokens: int | None
-    """Most tokens of an answer."""
+    """The highest number of tokens of an answer; None for the service's own limit."""
+
+
+class _Key(NamedTuple):
+    """A key for a service."""
+
+    variable: str
+    """The variable that holds it; empty if no key is needed."""
+    value: str
+    """Empty if there is none."""
 
 
 def check_model(spec: str, **access: Unpack[ModelAccess]) -> None:
@@ -123,6 +139,7 @@ def installed_agent(name: str, configured: Mapping[str, AcpAgent]) -> AcpAgent:
 
 def get_llm(spec: str, **options: Unpack[ModelOptions]) -> BaseChatModel:
     """Make a model from its name. Raises `ModelError` for an unknown or unavailable one."""
+    # Each import is late, because only the module of the chosen model is needed.
     service = find_service(spec, **options)
     if service is not None:
         from mahtab_tui.llm.chat_service import ChatService
@@ -131,17 +148,7 @@ def get_llm(spec: str, **options: Unpack[ModelOptions]) -> BaseChatModel:
 
     provider, model = split_spec(full_name(spec, options.get("provider")))
     if provider == "claude":
-        from mahtab_tui.llm.claude_cli import ChatClaudeCLI
-
-        return ChatClaudeCLI(
-            model=model or None,
-            on_notice=options.get("on_notice"),
-            folder=options.get("folder"),
-            use_api_key=options.get("claude_api_key", False),
-            max_tokens=options.get("max_tokens"),
-            max_answer_chars=options.get("max_answer_chars", MAX_ANSWER_CHARS),
-            timeout=options.get("timeout") or _TIMEOUT_S,
-        )
+        return _make_claude(model, options)
     if provider == AGENT:
         raise ModelError(
             f"{spec} is an agent, which only answers questions. Name a model for this, such as claude."
@@ -155,6 +162,20 @@ def get_llm(spec: str, **options: Unpack[ModelOptions]) -> BaseChatModel:
     return ChatReplay.from_file(Path(model))
 
 
+def _make_claude(model: str, options: ModelOptions) -> BaseChatModel:
+    from mahtab_tui.llm.claude_cli import ChatClaudeCLI
+
+    return ChatClaudeCLI(
+        model=model or None,
+        on_notice=options.get("on_notice"),
+        folder=options.get("folder"),
+        use_api_key=options.get("claude_api_key", False),
+        max_tokens=options.get("max_tokens"),
+        max_answer_chars=options.get("max_answer_chars", MAX_ANSWER_CHARS),
+        timeout=options.get("timeout") or _TIMEOUT_S,
+    )
+
+
 def find_service(
     spec: str,
     *,
@@ -162,13 +183,17 @@ def find_service(
     api_key: str | None = None,
     **options: Unpack[ModelOptions],
 ) -> Service | None:
-    """Return the service of a model; None if it has none, as `claude`.
+    """Return the service of a model; None if it has none, such as ``claude`` and ``demo``.
 
     Args:
-        spec: the model's name.
-        address: where the service is. It gets no other key than `api_key`.
-        api_key: the key, instead of the configured one.
-        options: as for `get_llm`.
+        spec: The model's name.
+        address: Where the service is; None for where the settings or the environment say. Another
+            address gets no key but `api_key`.
+        api_key: The key, in place of the configured one.
+        options: As for `get_llm`.
+
+    Returns:
+        The service, with the model's name, its key and its limits.
 
     Raises:
         ModelError: The name is not valid, or there is no key or no model.
@@ -186,6 +211,7 @@ def find_service(
     base_url = address
     if base_url is None and provider == "openai":
         base_url = options.get("base_url")
+
     # Another address must not get the key of the provider's own service.
     is_elsewhere = address is not None and provider != "openai"
     if api_key is not None or is_elsewhere:
@@ -211,14 +237,22 @@ def find_service(
 
 
 def _choose_dialect(provider: str, base_url: str | None) -> Dialect:
-    """Return the protocol of a provider's service. base_url: another address, if there is one."""
+    """Return the protocol of a provider's service.
+
+    Args:
+        provider: The provider in the model's name.
+        base_url: Another address than the provider's own; None for that.
+    """
     if provider == "openai" and base_url is not None:
         return "compatible"
     return _DIALECTS.get(provider, "compatible")
 
 
 def _root_address(address: str, dialect: Dialect) -> str:
-    """Return an address without what the paths of a protocol begin with."""
+    """Return an address without the version with which the paths of a protocol begin.
+
+    Users and variables write it with the version or without.
+    """
     root = address.rstrip("/")
     if dialect in _DIALECTS_WITH_VERSION:
         return root.removesuffix("/v1")
@@ -226,21 +260,27 @@ def _root_address(address: str, dialect: Dialect) -> str:
 
 
 def pop_access(options: dict[str, Any]) -> dict[str, str]:
-    """Take `base_url` and `api_key` out of options, as `address` and `api_key`. Raises
-    `ValueError`."""
+    """Take `base_url` and `api_key` out of the options of a search.
+
+    Returns:
+        Those of them that were given, as the arguments `address` and `api_key` of `find_service`.
+
+    Raises:
+        ValueError: One of them is not a text, or is empty.
+    """
     access: dict[str, str] = {}
-    for name, argument in (("base_url", "address"), ("api_key", "api_key")):
-        value = options.pop(name, None)
+    for option, argument in _ACCESS_ARGUMENTS.items():
+        value = options.pop(option, None)
         if value is None:
             continue
         if not isinstance(value, str) or not value.strip():
-            raise ValueError(f"{name} must be a text.")
+            raise ValueError(f"{option} must be a text.")
         access[argument] = value.strip()
     return access
 
 
 def _find_address(provider: str) -> str:
-    """Return where a provider's service is, as the environment says."""
+    """Return where a provider's service is. A variable of the environment may say so."""
     if provider in SERVERS:
         from mahtab_tui.llm.local_servers import server_address
 
@@ -250,15 +290,6 @@ def _find_address(provider: str) -> str:
         if address:
             return address
     return SERVICES[provider]
-
-
-class _Key(NamedTuple):
-    """A key for a service."""
-
-    variable: str
-    """The variable that holds it; empty if no key is needed."""
-    value: str
-    """Empty if there is none."""
 
 
 def _find_key(
