@@ -1,4 +1,9 @@
-"""The application over a session."""
+"""The application over a session: it connects commands, keys, the panes and the session.
+
+What is drawn is in the panes (`main_screen.Panes`) and the screens; what a command does in
+`tui.commands`. This class passes on: what was typed to the session, the session's records to the panes,
+and what a pane asks for to whoever can do it. `TerminalApp` has what concerns the terminal.
+"""
 
 from __future__ import annotations
 
@@ -77,6 +82,7 @@ if TYPE_CHECKING:
     from mahtab_tui.tui.widgets.review_row import ReviewRow
 
 REDO = "/redo"
+"""The command that takes an undo or a rewind back."""
 EXIT_NAMES = ("exit", "quit")
 """Inputs that leave the program, with or without parentheses. They are not sent to the kernel, which
 may be busy."""
@@ -121,11 +127,13 @@ class MahtabApp(TerminalApp[int]):
         self.ui_state = UiState.load()
         theme = session.settings.theme or self.ui_state.theme
         super().__init__(css_path=list(style_sheets()), guard=guard, theme=theme)
-        self._collector = collector
-        self._after_first_picture: list[Callable[[], object]] = []
         self.session = session
-        self.record_pump = RecordPump(self)
+        self.history = history
+        self.keeps_namespace = keeps_namespace
+        self._collector = collector
         self._joins = joins
+        self._after_first_picture: list[Callable[[], object]] = []
+        self.record_pump = RecordPump(self)
         self._recent_records: Sequence[Record] = ()
         """The records that a running session had before this application."""
         if joins:
@@ -133,7 +141,6 @@ class MahtabApp(TerminalApp[int]):
         else:
             session.listen(self.record_pump.install)
         self.saves_crash = not session.no_trace
-        self.history = history
         self.call_after_first_picture(lambda: self.ui_state.remember_model(session.model))
         if session.settings.kernel is not None:
             self.ui_state.remember_kernel(session.settings.kernel)
@@ -141,15 +148,19 @@ class MahtabApp(TerminalApp[int]):
             self, session, self.ui_state, COMMAND_IDS, self._use_editor_keys
         )
         self.navigation = Navigation(self, session, COMMANDS)
-        self.keeps_namespace = keeps_namespace
         self._rewound_text = ""
         """The input that the last rewind has put into the editor."""
         self._window_focused = True
+        """Whether the terminal's window has the focus, as far as it tells us."""
         self._keys = KeyOrder(self, super().on_event, self._before_key, self._after_key)
         self._overlay: Overlay | None = None
+        """Draws pictures above the text; None until something is drawn."""
         self._drafts: DraftSaver | None = None
         """Set once earlier text is back in the editor; until then, nothing of it is saved."""
         self._is_drawn = False
+        """Whether the first picture is on the screen, after which slow modules may be loaded."""
+
+    # The start: first a picture, then, a step at a time, all that it does not need
 
     def call_after_first_picture(self, callback: Callable[[], object]) -> None:
         """Call something once the screen is drawn; only before `run`."""
@@ -181,9 +192,11 @@ class MahtabApp(TerminalApp[int]):
             self.panes.resume(self.session.past)
         self.panes.greet(greeting_lines(self.session))
         self.panes.arrange_panes()
-        steps = [
-            self.session.build,
-            self._collector.settle if self._collector else lambda: None,
+        # After each step, keys that were typed meanwhile are handled.
+        steps: list[Callable[[], object]] = [self.session.build]
+        if self._collector is not None:
+            steps.append(self._collector.settle)
+        steps += [
             self._show_transcript,
             self._fold_records,
             self._report_history,
@@ -217,6 +230,7 @@ class MahtabApp(TerminalApp[int]):
             self._drafts.forget()
 
     async def _fold_records(self) -> None:
+        """Let the panes get the session's records from now on."""
         from mahtab_tui.tui.module_hints import MissingModuleHints
 
         pane_folds = [*self.panes.folds(), *await self.panes.mount_prompt_rows()]
@@ -238,6 +252,8 @@ class MahtabApp(TerminalApp[int]):
     def on_unmount(self) -> None:
         IMPORTS.screen_ends()
 
+    # Commands
+
     @property
     def editor(self) -> EditorPane:
         return self.panes.editor
@@ -246,6 +262,7 @@ class MahtabApp(TerminalApp[int]):
         self.editor.keys = keys
 
     def action_command(self, id: str, argument: str = "") -> None:
+        """Run a command of `tui.commands`, by its id."""
         BY_ID[id].run(self.command_context, argument)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -254,7 +271,10 @@ class MahtabApp(TerminalApp[int]):
         return super().check_action(action, parameters)
 
     async def run_action(self, action: str | ActionParseResult, *args: Any, **kwargs: Any) -> bool:
-        """Run fewer commands over screens; `check_action` would empty the footer below them."""
+        """Run an action, but over another screen only a command that may run there.
+
+        `check_action` could refuse it as well, but would empty the footer of the main screen below.
+        """
         command = BY_ACTION.get(action) if isinstance(action, str) else None
         if command is not None and self.panes.is_covered:
             is_question = getattr(self.screen, "asks", False)
@@ -263,10 +283,15 @@ class MahtabApp(TerminalApp[int]):
                 return False
         return await super().run_action(action, *args, **kwargs)
 
+    # What the user enters
+
     @on(EditorPane.Submitted)
     def _submitted(self, message: EditorPane.Submitted) -> None:
-        """Do what the user has entered: leave, a command, a cell of the notebook, or else a new
-        input."""
+        """Do what the user has entered.
+
+        This is a word that leaves, a command with a slash, an edited cell of the notebook, or else
+        new code or a new question.
+        """
         from mahtab_tui.bus.entry_names import unrun_cell_position
 
         mode = message.mode
@@ -284,7 +309,7 @@ class MahtabApp(TerminalApp[int]):
         typed_command = parse_slash(text)
         # In Python mode, any other text after a slash gets Python's own error.
         if typed_command is not None and (mode == "ask" or typed_command.name in BY_SLASH):
-            # What the command logs stands at the end.
+            # What the command logs will stand at the end.
             self.panes.transcript.action_scroll_end()
             self._run_slash(*typed_command)
         elif notebook_cell is not None and mode == "python":
@@ -313,6 +338,7 @@ class MahtabApp(TerminalApp[int]):
 
     @on(EditorPane.EmptySubmitted)
     def _run_held_cells(self) -> None:
+        """Run cells that wait because an earlier one has failed."""
         self.session.inbox.release()
 
     def _run_slash(self, name: str, argument: str) -> None:
@@ -328,6 +354,7 @@ class MahtabApp(TerminalApp[int]):
 
     @on(EditorPane.ModeChanged)
     def _mode_changed(self, message: EditorPane.ModeChanged) -> None:
+        # Loading a model takes seconds, in which the user types the question.
         if message.mode == "ask":
             self.session.agent.warm_up()
 
@@ -335,7 +362,8 @@ class MahtabApp(TerminalApp[int]):
     async def action_quit(self) -> None:
         self.command_context.quit_flow.leave()
 
-    # The prompt rows are loaded after the first picture, so their messages are handled by name.
+    # What the user answers to the rows that ask something. They are loaded after the first picture,
+    # so their messages are handled by name, not with `on`.
 
     def on_approval_row_decided(self, message: ApprovalRow.Decided) -> None:
         if message.rules:
@@ -372,7 +400,7 @@ class MahtabApp(TerminalApp[int]):
     def on_queue_row_when_chosen(self, message: QueueRow.WhenChosen) -> None:
         self.session.inbox.set_joins(message.item_id, message.joins)
 
-    # What panes ask for.
+    # What panes ask for
 
     @on(OpenScreen)
     def _open_screen(self, message: OpenScreen) -> None:
@@ -458,7 +486,10 @@ class MahtabApp(TerminalApp[int]):
             advice = "The input has the cells that made it: read them, then run them."
             self.notify(f"{message.reason} {advice}")
 
+    # Keys
+
     async def on_event(self, event: Event) -> None:
+        # Keys take turns, so that each acts on what the one before has done.
         if isinstance(event, Key | Paste) and not event.is_forwarded and self.screen_stack:
             if self._collector is not None:
                 self._collector.note_key()
@@ -470,7 +501,11 @@ class MahtabApp(TerminalApp[int]):
             await super().on_event(event)
 
     def _before_key(self, event: Key | Paste) -> bool:
-        """Move the focus to where a key belongs. Return whether the key needs no delivery."""
+        """Move the focus to where a key belongs.
+
+        Returns:
+            Whether the key is handled, and needs no delivery.
+        """
         key = event.key if isinstance(event, Key) else ""
         character = character_with_alt(key)
         if character and self._is_behind_escape(key):
@@ -485,8 +520,11 @@ class MahtabApp(TerminalApp[int]):
         self.command_context.quit_flow.end_key()
 
     def _is_behind_escape(self, key: str) -> bool:
-        """Return whether a key with Alt is the Escape key, which closes a screen, and a character typed
-        right behind it, for which most terminals send the same."""
+        """Return whether a key with Alt is in truth Escape, and a character typed right behind it.
+
+        Most terminals send the same for both. Over a screen, Escape closes the screen, so two keys
+        are likelier than one that nothing is bound to.
+        """
         if not self.panes.is_covered or key in self.screen.active_bindings:
             return False
         # An unknown key must not close what is being typed.
@@ -505,6 +543,8 @@ class MahtabApp(TerminalApp[int]):
             return True
         # Panes use the space bar themselves.
         return event.is_printable and event.key != "space" and not event.key.startswith("alt+")
+
+    # What the user sees and hears besides the panes
 
     def _display(self, screen: Screen[Any], renderable: RenderableType | None) -> None:
         if renderable is not None and self._is_drawn:
@@ -532,7 +572,7 @@ class MahtabApp(TerminalApp[int]):
         self._window_focused = False
 
     def _call_user(self, new_records: Sequence[Record]) -> None:
-        """Tell the user, who looks elsewhere, that a long cell has ended, or that something waits."""
+        """Let the terminal call a user who looks elsewhere: a long cell has ended, or something waits."""
         if self._window_focused or self._driver is None:
             return
         # Not needed before the first picture.

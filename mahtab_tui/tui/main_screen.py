@@ -1,4 +1,9 @@
-"""The main screen: its panes, their layout and the focus."""
+"""The main screen: its panes, their layout and the focus.
+
+The transcript and the editor are below each other on the left; the variables and the searches are on
+the right, the *side*. On a narrow screen, the side is a *drawer*, which covers the transcript while it is
+open. `pane_layout.PaneLayout` computes the sizes that the user has chosen.
+"""
 
 from __future__ import annotations
 
@@ -37,25 +42,28 @@ if TYPE_CHECKING:
     from mahtab_tui.tui.widgets.approval_row import ApprovalRow
 
 
+# On a screen with fewer lines than these, styles leave out more and more.
 SHORT_SCREEN_LINES = 30
 LOW_SCREEN_LINES = 16
 TINY_SCREEN_LINES = 8
-"""On a screen with fewer lines, styles leave out more and more."""
 
 NAMESPACE_PERCENT = 55
 """The namespace's share of the side, if there are searches and the user has not moved the
 splitter."""
 
 JUMP_SELECTORS = {"t": "#transcript", "e": "#editor", "n": "#namespace", "r": "#recursion"}
+"""The panes, by the letter that leads to each in jump mode."""
+PROMPT_JUMP_LETTER = "w"
+"""The letter that leads to the row that asks something."""
 PROMPT_ROWS = ("ApprovalRow", "ReviewRow", "FanOutRow", "InputRow")
 """The rows that ask something, the most urgent first."""
-PROMPT_JUMP_LETTER = "w"
 
 
 class Panes(Screen[None]):
     """The main screen. The transcript and the searches are made when they are first needed.
 
-    The application composes the widgets of `parts` itself, before the screen is shown."""
+    The application composes the widgets of `parts` itself, before the screen is shown.
+    """
 
     # Not the first pane, even briefly: keys may already have been typed.
     AUTO_FOCUS = "#code"
@@ -69,7 +77,14 @@ class Panes(Screen[None]):
         *,
         joins: bool = False,
     ) -> None:
-        """joins: whether the session runs already, in another interface until now."""
+        """
+        Args:
+            session: The session, which the panes show.
+            history: The inputs of all sessions, for the editor.
+            ui_state: What the user has chosen of the interface; the layout is saved in it.
+            input_help: Completes what is typed, and explains it.
+            joins: Whether the session runs already, in another interface until now.
+        """
         super().__init__(id="_default")
         self._session = session
         self._joins = joins
@@ -78,9 +93,9 @@ class Panes(Screen[None]):
         self.editor: EditorPane = EditorPane(history, input_help, id="editor")
         self._greeting: GreetingLines = ()
         self._transcript: TranscriptPane | None = None
-        """Made when first needed; until then there is a greeting."""
+        """None until it is first needed; until then there is a greeting."""
         self._search_tree: SearchTreePane | None = None
-        """Made with the first search; until then there is an example."""
+        """None until the first search; until then there is an example."""
         self._offered_cell: Cell | None = None
         """The failed cell whose frames the footer offers to show."""
         ui_state.layout = ui_state.layout.with_drawer(False)
@@ -146,7 +161,11 @@ class Panes(Screen[None]):
         return tree
 
     async def mount_prompt_rows(self) -> list[Fold]:
-        """Add the rows that ask something, hidden. Returns their functions that take records."""
+        """Add the rows that ask something. They are hidden until they have something to ask.
+
+        Returns:
+            The functions of the rows that take records.
+        """
         from mahtab_tui.tui.widgets.approval_row import ApprovalRow
         from mahtab_tui.tui.widgets.fan_out_row import FanOutRow
         from mahtab_tui.tui.widgets.input_row import InputRow
@@ -176,8 +195,10 @@ class Panes(Screen[None]):
         return [row.fold for row in (*upper_rows, *lower_rows)]
 
     def _watch_hidden_code(self, approval: ApprovalRow) -> None:
-        """Look after each layout, when the transcript has its size, whether it hides the code that
-        waits."""
+        """Show the code that waits in its row, whenever the transcript does not show all of it.
+
+        How much it shows is known only after a layout.
+        """
         self.screen_layout_refresh_signal.subscribe(
             approval, lambda _: approval.call_after_refresh(self._show_hidden_code, approval)
         )
@@ -418,8 +439,12 @@ class Panes(Screen[None]):
             lower_pane.styles.height = lower_lines
 
     def _fit_heights(self) -> None:
-        """Fit the transcript to waiting code, so that its answers are right below it, and an open
-        drawer to the transcript that it covers, so that the editor stays visible."""
+        """Fit the height of the transcript and of the drawer to what they show.
+
+        While code waits for an approval, the transcript is no higher than its rows, so that the
+        question stands right below the code. An open drawer is as high as the transcript that it
+        covers, so that the editor stays visible.
+        """
         if not self._is_ready:
             return
         transcript = self._transcript or self.query_one(Greeting)
@@ -520,8 +545,11 @@ class Panes(Screen[None]):
         return targets
 
     def go_to(self, pane: Widget | None) -> None:
-        """Focus a pane, which is uncovered first: the side if it is hidden, or what the drawer
-        covers. A row that was answered meanwhile is not there any more."""
+        """Focus a pane. It is uncovered first, if it is in a hidden side or below the drawer.
+
+        Args:
+            pane: None for a row that was answered meanwhile.
+        """
         if pane is None:
             return
         side = self.query_one("#side")
