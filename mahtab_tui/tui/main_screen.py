@@ -548,7 +548,7 @@ class Panes(Screen[None]):
         """Focus a pane. It is uncovered first, if it is in a hidden side or below the drawer.
 
         Args:
-            pane: None for a row that was answered meanwhile.
+            pane: None if none was chosen.
         """
         if pane is None:
             return
@@ -558,6 +558,7 @@ class Panes(Screen[None]):
             self.toggle_side()
         if pane.id == "transcript":
             self.close_drawer()
+        # A row that was answered meanwhile is not there any more.
         if _is_displayed(pane):
             self.call_after_refresh(pane.focus)
 
