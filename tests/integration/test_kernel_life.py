@@ -34,6 +34,20 @@ code = "import os; print(os.getpid(), flush=True)\\nimport time; time.sleep(0.1)
 kernel.execute(code, cell=1, on_output=lambda kind, text: print(text.strip(), flush=True))
 """
 
+HOST_THAT_BLOCKS_SIGNALS = """
+import signal, sys
+signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+from mahtab_tui.kernel.process import ProcessKernel
+from mahtab_tui.kernel.values import FileWatching
+from tests.integration.kernels import RecordingHost
+kernel = ProcessKernel(watching=FileWatching((".",), (), "copies", 200))
+kernel.start(RecordingHost())
+witness_pid = kernel.execute("import os; os.getppid()", cell=1, on_output=lambda kind, text: None)
+print(witness_pid.output.strip(), kernel.info().pid, flush=True)
+sys.stdin.read()
+kernel.close()
+"""
+
 
 @pytest.mark.parametrize(
     ("code", "how"),
@@ -321,3 +335,24 @@ def test_children_of_cells_have_the_signals_of_the_users_shell() -> None:
     hangup_quit_user1 = (signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1)
     added = sum(1 << (number - 1) for number in hangup_quit_user1)
     assert ignored["HUP USR1 QUIT CHLD INT"] == ignored[""] | added
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="files are watched on Linux only")
+@pytest.mark.parametrize("is_killed", [False, True], ids=["closing", "killed"])
+def test_watched_kernel_ends_with_a_host_that_blocks_all_signals(
+    project: Path, is_killed: bool
+) -> None:
+    command = [sys.executable, "-c", HOST_THAT_BLOCKS_SIGNALS]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as host:
+        assert host.stdin is not None
+        assert host.stdout is not None
+        pids = [int(number) for number in host.stdout.readline().split()]
+        try:
+            if not is_killed:
+                host.stdin.close()
+                assert host.wait(60) == 0
+        finally:
+            host.kill()
+    wait_for(lambda: not any(map(alive, pids)))

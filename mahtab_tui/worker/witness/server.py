@@ -36,6 +36,8 @@ def serve(link: WitnessLink, *, dies_with_parent: bool) -> NoReturn:
         dies_with_parent: Whether to end with the thread that started this process.
     """
     parent_pid = os.getppid()
+    # The host may block signals. Blocked, those that tell of an end would never arrive.
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])
     for name in _IGNORED_SIGNALS:
         signal.signal(getattr(signal, f"SIG{name}"), signal.SIG_IGN)
     control = WitnessConnection(link.control)
