@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from mahtab_tui.bus.values import NotRestored
 from mahtab_tui.kernel.base import KernelError
 from tests.integration.kernels import Cells
 from tests.integration.undo import kinds, undone
@@ -62,9 +63,26 @@ cut: an open file cannot be restored | cut = open('cut.txt', 'w') | cut.truncate
 times.txt: its times | open('times.txt', 'w').close() | os.utime('times.txt', (1, 1))
 marked.txt: its attributes | import contextlib; open('marked.txt', 'w').close() | with contextlib.suppress(OSError): os.setxattr('marked.txt', 'user.a', b'1')
 os.mkfifo: the file that was created is not removed | one = 1 | os.mkfifo('pipe.fifo')
-os.kill: cannot be taken back | one = 1 | os.kill(os.getpid(), 0)
 fcntl.flock: undo does not compare | import fcntl; locked = open('lock.txt', 'w') | fcntl.flock(locked, fcntl.LOCK_EX)
 event loop: a callback was scheduled | one = 1 | asyncio.get_event_loop().call_later(1000, print); None
+"""
+
+PROCESS_SETUP = """
+import multiprocessing, os, pty, signal, subprocess, threading
+first, second = [subprocess.Popen(['sleep', '1000']) for _ in range(2)]
+forking = multiprocessing.get_context('fork')
+def stop(): second.terminate()
+"""
+PROCESSES = """
+os.kill: a signal that was sent cannot be taken back | os.kill(os.getpid(), signal.SIGWINCH)
+os.killpg: a signal that was sent cannot be taken back | os.killpg(0, signal.SIGWINCH)
+os.kill: a signal that was sent cannot be taken back | first.kill()
+os.kill: a signal that was sent cannot be taken back | stop()
+signal.pthread_kill: a signal that was sent cannot be taken back | signal.pthread_kill(threading.get_ident(), signal.SIGWINCH)
+signal.raise_signal: a signal that was sent cannot be taken back | signal.raise_signal(signal.SIGWINCH)
+os.fork: a process was started; what it has done stays | os.fork() or os._exit(0); None
+os.fork: a process was started; what it has done stays | forking.Process(target=len, args=('',)).start()
+os.forkpty: a process was started; what it has done stays | pty.spawn(['true']) and None
 """
 
 DESCRIPTORS = r"""
@@ -155,6 +173,27 @@ def test_unrestorable_objects_are_named_with_the_reason(cells: Cells) -> None:
     assert preview.not_restored == done.not_restored
     assert kinds(done)["also"] == "deleted"
     assert cells.text("'also' in globals()") == "False\n"
+
+
+def test_processes_that_a_cell_makes_or_signals_are_named(cells: Cells) -> None:
+    cells.text(PROCESS_SETUP)
+    for words, code in rows(PROCESSES):
+        name, _, reason = words.partition(": ")
+        cells.text(code)
+        assert NotRestored(name, reason) in cells.kernel.undo(cells.number).not_restored, code
+
+
+def test_what_the_kernel_does_with_processes_is_not_named(cells: Cells) -> None:
+    cells.text("items = [1]")
+    cells.text("items.append(2)")
+    cells.number += 1
+    locked = cells.kernel.execute(
+        "len(items)", cell=cells.number, on_output=lambda kind, text: None, lock="keep"
+    )
+    assert locked.output == "2\n" or cells.kernel.lock_unavailable_reason
+    cells.text("items.append(3)")
+    done = cells.kernel.undo(2)
+    assert done.exact, done.not_restored
 
 
 def test_work_and_modules_that_go_on_from_earlier_are_not_named(cells: Cells) -> None:
@@ -427,7 +466,7 @@ model = Model()
     ("setup", "change", "label"),
     [
         ("import os; file = open('a', 'w')", "os.lockf(file.fileno(), os.F_LOCK, 0)", "os.lockf"),
-        ("from os import kill, getpid", "kill(getpid(), 0)", "os.kill"),
+        ("from signal import raise_signal", "raise_signal(28)", "signal.raise_signal"),
         ("from gc import freeze as keep", "keep()", "gc.freeze"),
         ("import gc as collector", "collector.freeze()", "gc.freeze"),
         (

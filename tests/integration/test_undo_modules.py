@@ -14,6 +14,7 @@ from tests.tables import rows
 SETUP = r"""
 import contextlib, functools, json, sys, textwrap
 from fractions import Fraction
+from unittest import mock
 def find(module, name):
     return getattr(sys.modules.get(module), name, None)
 wrapper = textwrap.TextWrapper()
@@ -110,6 +111,9 @@ exec(open('script.py').read()) | hasattr(json, 'scripted')
 %run script.py | hasattr(json, 'scripted')
 %time json.timed = 1 | hasattr(json, 'timed')
 sys.modules['json'].quoted = 1 | hasattr(json, 'quoted')
+mock.patch('textwrap.dedent', 5).start() | textwrap.dedent == 5
+mock.patch('json.decoder.scanner', 5).start() | json.decoder.scanner == 5
+mock.patch('json.decoder.JSONDecoder.decode', 5).start() | json.decoder.JSONDecoder.decode == 5
 mine.patch_json() | hasattr(json, 'from_module')
 """
 

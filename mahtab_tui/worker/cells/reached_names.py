@@ -39,6 +39,9 @@ _METHOD_HOLDERS = (
 _MAX_TEXT_CHARS = 10_000
 """Characters that are read of a text that may be code."""
 
+_MAX_DOTTED_NAME_CHARS = 200
+"""Longer texts are not taken for the name of something in a module."""
+
 _WORD = re.compile(r"[^\W\d]\w*")
 
 _NO_MODULES: Mapping[str, ModuleType] = {}
@@ -162,8 +165,9 @@ def _iter_members(cls: type, user_code: _UserCode) -> Iterator[tuple[str, Any]]:
 
 
 def _quoted_names(code: CodeType, *, runs_text: bool) -> Iterator[str]:
-    """Yield the names of loaded modules that are texts in code, as in `sys.modules["json"]`; if it
-    runs texts as code, all words in its texts."""
+    """Yield the names of loaded modules that are texts in code, as in `sys.modules["json"]`, and of
+    what is in them, as in `mock.patch("json.dumps")`; if it runs texts as code, all words in its
+    texts."""
     for constant in code.co_consts:
         if type(constant) is CodeType:
             yield from _quoted_names(constant, runs_text=runs_text)
@@ -171,6 +175,20 @@ def _quoted_names(code: CodeType, *, runs_text: bool) -> Iterator[str]:
             yield constant
         elif type(constant) is str and runs_text:
             yield from _WORD.findall(constant[:_MAX_TEXT_CHARS])
+        elif type(constant) is str and len(constant) <= _MAX_DOTTED_NAME_CHARS:
+            yield from _names_in_module(constant)
+
+
+def _names_in_module(text: str) -> Iterator[str]:
+    """Yield the parts of a dotted name that begins with that of a loaded module, and this module."""
+    module, _, name = text.rpartition(".")
+    while module and module not in sys.modules:
+        module, _, inner_name = module.rpartition(".")
+        name = f"{inner_name}.{name}"
+    parts = name.split(".")
+    if module and all(map(str.isidentifier, parts)):
+        yield module
+        yield from parts
 
 
 def _read_closure(function: FunctionType) -> Iterator[Any]:

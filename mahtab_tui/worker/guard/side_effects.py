@@ -19,11 +19,18 @@ _CACHES = ("__pycache__", "/.cache/", "/.config/matplotlib", "/.matplotlib")
 _MAX_COMMAND_CHARS = 80
 """Longer commands are cut."""
 
-STARTED_PROGRAM = "this program was started; what it has done stays"
-STARTED_WATCHED_PROGRAM = (
-    "this program was started; what it has done stays, except to watched files"
-)
-"""What takes the place of `STARTED_PROGRAM` where files are watched, which an undo restores."""
+_SENT_SIGNAL = "a signal that was sent cannot be taken back"
+_STARTED_PROCESS = "a process was started; what it has done stays"
+_STARTED_PROGRAM = "this program was started; what it has done stays"
+WATCHED_REMAINS = {
+    remains: f"{remains}, except to watched files"
+    for remains in (_STARTED_PROCESS, _STARTED_PROGRAM)
+}
+"""What an undo does not take back where files are watched, which it restores, by what it does not take
+back elsewhere."""
+
+PROCESS_EVENTS = frozenset(("os.kill", "os.killpg", "os.fork", "os.forkpty"))
+"""Events about processes. Libraries raise them for code, such as `Popen.kill`, and so do we."""
 
 Args = tuple[Any, ...]
 """The arguments of an audit event."""
@@ -150,18 +157,18 @@ _EFFECTS: dict[str, _EffectKind] = {
         ),
     ),
     "os.chdir": _EffectKind(_path, "go to the folder"),
-    "os.system": _EffectKind(_first_argument, "start", STARTED_PROGRAM),
-    "subprocess.Popen": _EffectKind(_command, "start", STARTED_PROGRAM),
+    "os.system": _EffectKind(_first_argument, "start", _STARTED_PROGRAM),
+    "subprocess.Popen": _EffectKind(_command, "start", _STARTED_PROGRAM),
     "os.exec": _EffectKind(_first_argument, "start"),
-    "os.posix_spawn": _EffectKind(_first_argument, "start", STARTED_PROGRAM),
+    "os.posix_spawn": _EffectKind(_first_argument, "start", _STARTED_PROGRAM),
     "socket.connect": _EffectKind(
         _address, "connect to", "what was sent over this connection cannot be undone"
     ),
     "socket.getaddrinfo": _EffectKind(_first_argument, "connect to"),
-    "os.kill": _EffectKind(_signalled_process, "signal the process"),
-    "os.killpg": _EffectKind(_signalled_process, "signal the processes"),
-    "os.fork": _EffectKind(_first_argument, "make a process"),
-    "os.forkpty": _EffectKind(_first_argument, "make a process"),
+    "os.kill": _EffectKind(_signalled_process, "signal the process", _SENT_SIGNAL),
+    "os.killpg": _EffectKind(_signalled_process, "signal the processes", _SENT_SIGNAL),
+    "os.fork": _EffectKind(_first_argument, "make a process", _STARTED_PROCESS),
+    "os.forkpty": _EffectKind(_first_argument, "make a process", _STARTED_PROCESS),
 }
 """How audit events are read, by their names. After some, an undo has nothing to say: the working folder is
 restored, after `os.exec` there is no kernel left, and what follows the look-up of an address is a connection,

@@ -12,11 +12,11 @@ from contextlib import suppress
 from typing import Any, Callable, NamedTuple
 
 from ..cells.reached_names import iter_names, names_in
-from ..cells.tracebacks import describe_safely
+from ..cells.tracebacks import OUR_FOLDER, describe_safely
 from ..guard.loaded_modules import watch_imports
 from ..guard.side_effects import (
-    STARTED_PROGRAM,
-    STARTED_WATCHED_PROGRAM,
+    PROCESS_EVENTS,
+    WATCHED_REMAINS,
     changed_path,
     read_side_effect,
 )
@@ -47,6 +47,9 @@ _RETAIN_LIMITS = Limits(work=MAX_RETAINED_OBJECTS, size=MAX_RETAINED_OBJECTS)
 
 STATE_BEFORE_UNDO = 0
 """In place of a cell, for the state to which a redo returns."""
+
+_AUDIT_FRAMES = 4
+"""The frames of `UndoHistory.audit`, of what calls it for an audit event, and of its caller."""
 
 
 class UndoError(Exception):
@@ -313,13 +316,20 @@ class UndoHistory:
         if len(effects) > MAX_SIDE_EFFECTS:
             return
         effect = read_side_effect(event, args)
-        if effect is not None and effect.remains:
-            path = changed_path(event, args)
-            if path and self.is_watched(path):
+        if effect is None or not effect.remains:
+            return
+        path = changed_path(event, args)
+        if path and self.is_watched(path):
+            return
+        remains = effect.remains
+        if self.watches_files:
+            remains = WATCHED_REMAINS.get(remains, remains)
+        name = effect.target
+        if event in PROCESS_EVENTS:
+            if _is_called_by_worker():
                 return
-            if self.watches_files and effect.remains == STARTED_PROGRAM:
-                effect = effect._replace(remains=STARTED_WATCHED_PROGRAM)
-            effects[Unrestored(effect.target, effect.remains)] = None
+            name = event
+        effects[Unrestored(name, remains)] = None
 
     def enforce_memory_limit(self) -> None:
         """Drop the oldest steps until the memory limit is met."""
@@ -518,6 +528,15 @@ def _note_library_changes(state_before: Step, removed_steps: list[Step]) -> None
     state_before.libraries = [
         take_library_snapshot(holder, state_before.mentioned) for holder in holders.values()
     ]
+
+
+def _is_called_by_worker() -> bool:
+    """Return whether our own code does what `UndoHistory.audit` is told of."""
+    try:
+        frame = sys._getframe(_AUDIT_FRAMES)
+    except ValueError:  # a thread that began with this call
+        return False
+    return frame.f_code.co_filename.startswith(OUR_FOLDER)
 
 
 def _is_code(value: object) -> bool:

@@ -52,8 +52,11 @@ _LASTING_CALLS = (
     *_functions("os", "register_at_fork", "what was registered stays until the kernel ends"),
     *_functions("os", "eventfd_read", "a number that was read is not put back"),
     *_functions("os", "eventfd_write", "a number that was written stays"),
-    *_functions("os", "kill killpg", "a signal that was sent cannot be taken back"),
-    *_functions("os", "fork", "the process that was started goes on"),
+    *_functions(
+        "signal",
+        "raise_signal pthread_kill pidfd_send_signal",
+        "a signal that was sent cannot be taken back",
+    ),
     *_functions("os", "mkfifo mknod", "the file that was created is not removed"),
     *_functions("os", "lockf", "undo does not compare locks of files"),
     *_functions("fcntl", "flock lockf", "undo does not compare locks of files"),
