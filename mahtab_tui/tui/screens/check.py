@@ -1,4 +1,8 @@
-"""Runs the cells of the session again, and lists what is still the same."""
+"""The screen that runs the cells of the session again, and lists what is still the same.
+
+The check runs on a thread, with kernels and a copy of the project of its own. They must be gone when the
+program ends, so closing the screen stops the check and waits for it.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +22,10 @@ if TYPE_CHECKING:
     from mahtab_tui.session.checking.comparison import Comparison
 
 PROGRESS_INTERVAL_S = 0.2
+"""Seconds between two looks at how far the check is."""
 END_TIMEOUT_S = 10.0
 """How long the program's end waits until the kernel and the copy are gone."""
+# Widths of the columns, in terminal cells.
 NAME_WIDTH = 14
 VERDICT_WIDTH = 16
 MAX_SIDE_LINES = 4
@@ -31,6 +37,7 @@ _MARKS = {
     "failed": ("✗ ", "$bad"),
     "not comparable": ("– ", "$muted"),
 }
+"""What stands before a row, and its style, by its verdict."""
 _RUNNING = "The cells run again in a copy of this folder."
 _SAFE = "Your files stay as they are."
 
@@ -47,8 +54,11 @@ class CheckScreen(ListScreen[None, "Comparison"]):
         self._session = session
         self._fetcher = Fetcher(self)
         self._check: Check | None = None
+        """None until its thread has made it."""
         self._report: CheckReport | None = None
+        """None until the check has ended."""
         self._progress = "preparing"
+        """What the check is doing. Its thread sets it, and the screen looks at it."""
         self._is_stopping = False
         self._ended = threading.Event()
         """Set when nothing of the check is left."""
@@ -66,6 +76,7 @@ class CheckScreen(ListScreen[None, "Comparison"]):
         """Run the check. Called on a thread. Raises `KernelError`."""
         try:
             self._check = self._session.new_check()
+            # The user was faster.
             if self._is_stopping:
                 self._check.stop()
             return self._check.run(self._note_progress)
@@ -83,9 +94,14 @@ class CheckScreen(ListScreen[None, "Comparison"]):
         self._report = report
         self.show_count(report.summary())
         self.show_status("\n".join(report.remarks), "$muted")
-        visible_rows = self.find_rows(self.typed)
-        broken_indexes = (index for index, row in enumerate(visible_rows) if row.breaks)
-        self.fill(next(broken_indexes, 0))
+        self.fill(self._first_broken_row())
+
+    def _first_broken_row(self) -> int:
+        """Return the index of the first row that does not hold any more; 0 if all hold."""
+        for index, row in enumerate(self.find_rows(self.typed)):
+            if row.breaks:
+                return index
+        return 0
 
     def _fail(self, sentence: str) -> None:
         if self._is_stopping:
@@ -117,14 +133,16 @@ class CheckScreen(ListScreen[None, "Comparison"]):
         ]
 
     def line(self, row: Comparison, width: int) -> Content:
-        mark = _MARKS[row.verdict]
+        mark, style = _MARKS[row.verdict]
         reason = row.reason
-        if not reason and row.before and row.now and "\n" not in row.before + row.now:
+        # A short difference needs no other reason.
+        is_one_line = "\n" not in row.before + row.now
+        if not reason and row.before and row.now and is_one_line:
             reason = f"{row.before} → {row.now}"
         content = Content.assemble(
-            mark,
+            (mark, style),
             f"{one_line(row.name):<{NAME_WIDTH}}",
-            (f"{row.verdict:<{VERDICT_WIDTH}}", mark[1]),
+            (f"{row.verdict:<{VERDICT_WIDTH}}", style),
             (one_line(reason), "$muted"),
         )
         return content.truncate(width, ellipsis=True)
@@ -136,15 +154,23 @@ class CheckScreen(ListScreen[None, "Comparison"]):
             return Content(_RUNNING if self._session.check_risk else f"{_RUNNING} {_SAFE}")
         if row is None:
             return super().describe(row)
-        lines = [Content.styled(plain(row.reason), "$muted")] if row.reason else []
-        for mark, text, style in (("- ", row.before, "$bad"), ("+ ", row.now, "$good")):
-            text_lines = text.split("\n") if text else []
-            lines += [
-                Content.assemble((mark, style), plain(line)) for line in text_lines[:MAX_SIDE_LINES]
-            ]
-            if len(text_lines) > MAX_SIDE_LINES:
-                lines.append(Content.styled("  …", "$muted"))
+        lines: list[Content] = []
+        if row.reason:
+            lines.append(Content.styled(plain(row.reason), "$muted"))
+        lines += _side_lines("- ", row.before, "$bad")
+        lines += _side_lines("+ ", row.now, "$good")
         return Content("\n").join(lines)
 
     def choose(self, row: Comparison) -> None:
         """Do nothing: everything about a row stands below the list."""
+
+
+def _side_lines(mark: str, text: str, style: str) -> list[Content]:
+    """Draw one side of a difference: what was recorded, or what the cell shows now."""
+    if not text:
+        return []
+    text_lines = text.split("\n")
+    lines = [Content.assemble((mark, style), plain(line)) for line in text_lines[:MAX_SIDE_LINES]]
+    if len(text_lines) > MAX_SIDE_LINES:
+        lines.append(Content.styled("  …", "$muted"))
+    return lines

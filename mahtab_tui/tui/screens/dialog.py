@@ -24,10 +24,12 @@ from mahtab_tui.tui.messages import TypeInEditor
 from mahtab_tui.tui.widgets.options import Options
 
 Answer = TypeVar("Answer")
-# Widths of the columns of a menu.
+
+# Widths of the columns of a menu, in terminal cells.
 KEY_WIDTH = 5
 TITLE_WIDTH = 19
 REWIND_LETTER = "u"
+"""The letter that opens the list of points to go back to, in jump mode."""
 HIDDEN_TARGETS_LINE = 1
 """The line of the screen on which hidden panes are listed."""
 
@@ -45,6 +47,7 @@ def ask(app: App[Any], dialog: Dialog[Answer | None], then: Callable[[Answer], o
 class TextDialog(Dialog[None]):
     """Shows a text that scrolls."""
 
+    # It asks nothing, so commands that are possible over screens run over it as well.
     asks = False
     BINDINGS: ClassVar[list[BindingType]] = [("escape,q", "leave", "Close")]
 
@@ -126,8 +129,11 @@ class Prompt(Dialog[str | None]):
 
 
 class ActionMenu(Dialog[str | None]):
-    """A letter acts at once, or only selects an action that needs Enter; other letters go to the
-    editor."""
+    """A menu of what can be done with the marked entry.
+
+    A letter runs its command at once, but only selects one that needs Enter. Other letters close the
+    menu and go to the editor, because the user has begun to type.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [("escape", "leave", "Leave")]
 
@@ -153,7 +159,7 @@ class ActionMenu(Dialog[str | None]):
             self._options.add_option(line)
         self._options.highlighted = 0
         self._pending: list[Key] = []
-        """The letter that selected an action; if another letter follows, both are typed text."""
+        """The letter that selected a command. If another letter follows, both are typed text."""
 
     def compose(self) -> ComposeResult:
         keys = "Enter runs what is chosen · Esc closes"
@@ -192,10 +198,17 @@ class ActionMenu(Dialog[str | None]):
 
 
 class JumpScreen(Dialog[Widget | None]):
-    """Shows a letter at each target, and lists the hidden ones and the rewind; any other key closes
-    it."""
+    """Shows a letter at each pane, which leads to it. Any other key closes the screen.
+
+    Panes that are hidden, and the rewind, are listed on a line of their own.
+    """
 
     def __init__(self, targets: Sequence[JumpTarget], open_rewind: Callable[[], object]) -> None:
+        """
+        Args:
+            targets: What the letters lead to.
+            open_rewind: Opens the list of points to go back to.
+        """
         super().__init__()
         self._targets = targets
         self._open_rewind = open_rewind
@@ -205,7 +218,7 @@ class JumpScreen(Dialog[Widget | None]):
             # In the margin, so that it does not cover text.
             if not target.hidden:
                 yield self._label(target.letter, target.widget.region.x, target.widget.region.y)
-        # The others from right to left.
+        # The others stand on one line, from right to left.
         x = self.app.size.width
         texts = [
             f" {target.letter} opens {target.widget.id} "
@@ -226,7 +239,8 @@ class JumpScreen(Dialog[Widget | None]):
         widgets_by_letter = {target.letter: target.widget for target in self._targets}
         pane = widgets_by_letter.get(event.key)
         if pane is not None and self.is_active:
-            # At once, because the next key of a burst is meant for the pane.
+            # At once, because the next key of a burst is meant for the pane. A pane may be only a
+            # container of what gets the keys.
             focusable = (widget for widget in (pane, *pane.query("*")) if widget.focusable)
             pane.screen.set_focus(next(focusable, None))
         if event.key == REWIND_LETTER and self.is_active:

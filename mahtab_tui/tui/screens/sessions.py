@@ -1,4 +1,7 @@
-"""The screen of saved sessions."""
+"""The screen of saved sessions: search in them, look at one, and resume, copy, rename or delete it.
+
+All that reads the database runs on threads, so that keys act at once however many sessions there are.
+"""
 
 from __future__ import annotations
 
@@ -90,8 +93,11 @@ class ListResult(NamedTuple):
 
 
 def sessions_screen(session: Session) -> SessionsScreen:
-    """Return the list of saved sessions, which offers to switch to them unless this one is not
-    saved."""
+    """Return the screen for a running session.
+
+    It does not switch to another session if this one is not saved, because its variables and its
+    conversation would be lost.
+    """
     try:
         project = str(project_folder())
     except SettingsError:
@@ -119,7 +125,13 @@ class SessionsScreen(SearchScreen[str | None, SessionHit, ListResult]):
     def __init__(
         self, database: Path, current: str, project: str, *, switch_problem: str = ""
     ) -> None:
-        """current: empty if it is not saved. switch_problem: why no other session can be opened."""
+        """
+        Args:
+            database: The database of all sessions.
+            current: The id of the running session; empty if it is not saved.
+            project: The folder of the project; empty if it was deleted.
+            switch_problem: Why no other session can be opened; empty if it can.
+        """
         super().__init__()
         self.companion = self._preview = Preview()
         self._database = database
@@ -127,8 +139,11 @@ class SessionsScreen(SearchScreen[str | None, SessionHit, ListResult]):
         self._project = project
         self._switch_problem = switch_problem
         self._all_projects = False
+        """Whether sessions of other folders are listed."""
         self._result: ListResult
+        """What is in the list; set before anything is drawn of it."""
         self._detached: Mapping[str, str] = {}
+        """What detached kernels do; see `ListResult`."""
         self._unindexed = 1
         """Records that the search does not cover yet; at first unknown, but not 0."""
         self._previewed: tuple[str, int] | None = None
@@ -137,6 +152,8 @@ class SessionsScreen(SearchScreen[str | None, SessionHit, ListResult]):
     def on_mount(self) -> None:
         self.show_count("looking…")
         self.find(None, pause=0)
+
+    # Searching
 
     def search(self, query: str) -> ListResult:
         path = self._database
@@ -147,6 +164,7 @@ class SessionsScreen(SearchScreen[str | None, SessionHit, ListResult]):
         if wanted_words(query):
             listing = find_sessions(path, query, project, limit=MAX_SESSIONS)
         else:
+            # One more than are listed, to know whether there are more.
             rows = list_sessions(path, project, limit=MAX_SESSIONS + 1)
             hits = [SessionHit(row, "") for row in rows[:MAX_SESSIONS]]
             listing = SessionHits(hits, len(rows) > MAX_SESSIONS)
@@ -168,10 +186,12 @@ class SessionsScreen(SearchScreen[str | None, SessionHit, ListResult]):
             self.call_later(self._index_more)
 
     def _index_more(self) -> None:
+        """Search again, which covers more records, unless the user searches for something else."""
         if not self._searching:
             self.find(None)
 
     def _count(self, listing: SessionHits) -> str:
+        """Return what stands above the list, such as ``the newest 100 in this folder``."""
         count = f"{len(listing.hits):,}"
         if self._unindexed:
             return f"{count} found · {self._unindexed:,} still being read"
@@ -182,18 +202,12 @@ class SessionsScreen(SearchScreen[str | None, SessionHit, ListResult]):
         scope = "in all folders" if self._all_projects else "in this folder"
         return f"{count} {scope}"
 
+    # Drawing
+
     def line(self, row: SessionHit, width: int) -> Content:
         session = row.session
+        mark = self._mark(session.id)
         date = session.last_use_date
-        if session.id == self._current:
-            mark = CURRENT
-        elif session.id in self._result.holders:
-            mark = ("◌ ", "$warning")
-        elif session.id in self._result.detached:
-            mark = ("○ ", "$good")
-        else:
-            mark = OTHER
-
         # A session with a title of its own shows its first input, too.
         title = plain(one_line(session.heading)) or "(nothing was entered)"
         first_input = ""
@@ -208,22 +222,42 @@ class SessionsScreen(SearchScreen[str | None, SessionHit, ListResult]):
         text = text.truncate(max(1, width - fixed_width), ellipsis=True, pad=True)
         return Content.assemble(mark, (f"{date}  ", "$muted"), text, (f"  {size}", "$muted"))
 
+    def _mark(self, session_id: str) -> tuple[str, str]:
+        """Return what stands before a session, and its style: whether it is open, or has a kernel."""
+        if session_id == self._current:
+            return CURRENT
+        if session_id in self._result.holders:
+            return "◌ ", "$warning"
+        if session_id in self._result.detached:
+            return "○ ", "$good"
+        return OTHER
+
     def describe(self, row: SessionHit | None) -> Content:
         if row is None:
             self._previewed = None
             self.fetcher.forget("preview")
             self._preview.show([])
-            is_pending = self._searching or self._unindexed  # also after a failure
+            # Also after a failure, whose sentence stands below.
+            is_pending = self._searching or self._unindexed
             return Content("" if is_pending else self._empty_text())
+        self._show_preview(row)
+        excerpt = f"\n{plain(row.excerpt)}" if row.excerpt else ""
+        return Content.assemble((self._facts(row), "$muted"), excerpt)
 
+    def _show_preview(self, row: SessionHit) -> None:
+        """Show the session beside the list, once the cursor stays on it for a moment."""
         session = row.session
-        if self._previewed != (session.id, row.record):
-            self._previewed = (session.id, row.record)
-            read = partial(preview_records, self._database, session.id, row.record)
-            self.fetcher.run(
-                "preview", read, self._preview.show, self.show_status, pause=SEARCH_DELAY_S
-            )
+        if self._previewed == (session.id, row.record):
+            return
+        self._previewed = (session.id, row.record)
+        read = partial(preview_records, self._database, session.id, row.record)
+        self.fetcher.run(
+            "preview", read, self._preview.show, self.show_status, pause=SEARCH_DELAY_S
+        )
 
+    def _facts(self, row: SessionHit) -> str:
+        """Return where a session is open, what its kernel does, its id and its folder."""
+        session = row.session
         facts = []
         holder = self._holder(row)
         if session.id == self._current:
@@ -234,9 +268,7 @@ class SessionsScreen(SearchScreen[str | None, SessionHit, ListResult]):
         if kernel_activity:
             facts.append(f"its kernel: {kernel_activity} (F7 stops it)")
         facts += [session.id, session.project]
-        about = " · ".join(plain(one_line(fact)) for fact in facts if fact not in ("", "–"))
-        excerpt = f"\n{plain(row.excerpt)}" if row.excerpt else ""
-        return Content.assemble((about, "$muted"), excerpt)
+        return " · ".join(plain(one_line(fact)) for fact in facts if fact not in ("", "–"))
 
     def _empty_text(self) -> str:
         sentence = "Nothing was found" if self.typed else "There are no saved sessions"
@@ -244,7 +276,10 @@ class SessionsScreen(SearchScreen[str | None, SessionHit, ListResult]):
             return f"{sentence}."
         return f"{sentence} in this folder. Ctrl+T shows all folders."
 
+    # Actions
+
     def action_scope(self) -> None:
+        """Change between the sessions of this folder and those of all."""
         self._all_projects = not self._all_projects
         self.show_count("looking…")
         self.find(pause=0)
@@ -260,33 +295,39 @@ class SessionsScreen(SearchScreen[str | None, SessionHit, ListResult]):
             self._go_to(row.session.id)
 
     def rename(self, hit: SessionHit) -> None:
+        """Let the user give the session a title."""
+
         def set_title(title: str) -> None:
             if isinstance(self.app, TerminalApp):
                 title = self.app.mask(title)
-            self._do(partial(rename_session, self._database, hit.session.id, title))
+            self._start(partial(rename_session, self._database, hit.session.id, title))
 
         ask(self.app, Prompt("Title of the session", hit.session.heading), set_title)
 
     def delete(self, hit: SessionHit) -> None:
+        """Delete the session, after a question."""
         if hit.session.id == self._current:
             self.show_status("You are in this session: leave it before you delete it.")
             return
         title = one_line(hit.session.heading)[:MAX_TITLE_CHARS]
         question = f'Delete the session "{title}" and its variables for good?'
-        remove = partial(self._do, partial(remove_session, hit.session), "Deleted.")
+        remove = partial(self._start, partial(remove_session, hit.session), "Deleted.")
         confirm(self.app, question, remove, yes="Delete", no="Keep")
 
     def stop_kernel(self, hit: SessionHit) -> None:
+        """End the kernel that the session has left in the background, after a question."""
         if hit.session.id not in self._result.detached:
             self.show_status("This session has no kernel in the background.")
             return
         question = "Stop the kernel of this session, with the cell that it runs?"
-        stop = partial(self._do, partial(stop_detached_kernel, hit.session.id))
+        stop = partial(self._start, partial(stop_detached_kernel, hit.session.id))
         confirm(self.app, question, stop, yes="Stop", no="Keep")
 
     def fork(self, hit: SessionHit) -> None:
-        """Copy the session; with the focus in the preview, only the part before the marked
-        entry."""
+        """Copy the session, and switch to the copy.
+
+        With the focus in the preview, only the part before the marked entry is copied.
+        """
         transcript = self._preview.transcript
         entry = ""
         if transcript is not None and transcript.has_focus:
@@ -300,7 +341,7 @@ class SessionsScreen(SearchScreen[str | None, SessionHit, ListResult]):
         def copy() -> None:
             self.call_later(self._go_to, fork(hit.session.id, entry))
 
-        self._do(copy)
+        self._start(copy)
 
     def _holder(self, hit: SessionHit) -> LockHolder | None:
         return self._result.holders.get(hit.session.id)
@@ -311,8 +352,14 @@ class SessionsScreen(SearchScreen[str | None, SessionHit, ListResult]):
         else:
             self.dismiss(session)
 
-    def _do(self, work: Callable[[], str | None], outcome: str = "") -> None:
-        """Work on a thread, and report its outcome: what it returns, or the given one."""
+    def _start(self, work: Callable[[], str | None], outcome: str = "") -> None:
+        """Work on a thread, and tell the user what came of it.
+
+        Args:
+            work: Returns a sentence for the user, or nothing. May raise `StoreError` and
+                `SessionNotFound`.
+            outcome: The sentence if it returns nothing.
+        """
 
         def act() -> None:
             style = "$good"
@@ -321,13 +368,15 @@ class SessionsScreen(SearchScreen[str | None, SessionHit, ListResult]):
             except (StoreError, SessionNotFound) as error:
                 sentence = str(error)
                 style = "$bad"
-            self.call_later(self._done, sentence, style)
+            self.call_later(self._show_outcome, sentence, style)
 
         threading.Thread(target=act, name="session-action", daemon=True).start()
 
-    def _done(self, outcome: str, style: str) -> None:
-        if not is_being_removed(self):
-            self._previewed = None
-            self._unindexed = 1
-            self.show_status(outcome, style)
-            self.find(None, pause=0)
+    def _show_outcome(self, outcome: str, style: str) -> None:
+        if is_being_removed(self):
+            return
+        # The session may have changed, and so may what the search covers.
+        self._previewed = None
+        self._unindexed = 1
+        self.show_status(outcome, style)
+        self.find(None, pause=0)

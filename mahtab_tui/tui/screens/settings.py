@@ -1,4 +1,8 @@
-"""The screen of all settings."""
+"""The screen of all settings: what each is, where it comes from, and a dialog to change it.
+
+A change is checked, takes effect in the running session if it can, and is written to the user's file.
+`LiveSettings` knows which settings take effect at once.
+"""
 
 from __future__ import annotations
 
@@ -49,14 +53,20 @@ ORIGIN_WIDTH = 16
 
 
 class EditSetting(Dialog[str | None]):
-    """Returns a valid value; an empty one removes the setting from the file."""
+    """Asks for a value, and returns it once it is valid; empty to remove the setting from the file."""
 
     BINDINGS: ClassVar[list[BindingType]] = [("escape", "leave", "Leave")]
 
     def __init__(
         self, live: LiveSettings, entry: SettingEntry, value: str, *, secret: bool
     ) -> None:
-        """secret: whether the value is never shown."""
+        """
+        Args:
+            live: Checks the value.
+            entry: The setting.
+            value: The text with which the field begins.
+            secret: Whether the value is never shown.
+        """
         super().__init__()
         self._live = live
         self._entry = entry
@@ -89,6 +99,7 @@ class EditSetting(Dialog[str | None]):
             self._show_problem(plain(str(error)))
 
     def _show_problem(self, text: str) -> None:
+        """Say why the value is not valid; empty if it may be."""
         self.query_one(".setting-wrong", Static).update(Content.styled(text, "$bad"))
 
 
@@ -106,7 +117,9 @@ class SettingsScreen(ListScreen[None, SettingEntry]):
         self._entries: list[SettingEntry] = []
         self._project = project_folder()
         self._file = config_files(self._project).user_file
+        """The file to which changes are written."""
         self._saving = asyncio.Lock()
+        """Held while a change is written, so that two fast ones do not mix."""
 
     def on_mount(self) -> None:
         self.show_count(f"written to {short_path(str(self._file), self._project)}")
@@ -125,20 +138,26 @@ class SettingsScreen(ListScreen[None, SettingEntry]):
             if not is_being_removed(self):
                 self.show_status(str(error))
 
+        self._entries = self._rows_of(entries)
+        if not is_being_removed(self):
+            self.fill()
+
+    def _rows_of(self, entries: Sequence[SettingEntry]) -> list[SettingEntry]:
+        """Return the rows of the list: the settings, and a row to add to each table."""
+        # Without a setting, the program has chosen these.
         current_values = {"model": self._live.session.model, "theme": self.app.theme}
-        self._entries = []
+        rows: list[SettingEntry] = []
         for index, entry in enumerate(entries):
             if entry.value == NOT_SET and entry.key in current_values:
                 entry = entry._replace(value=current_values[entry.key])
-            self._entries.append(entry)
-            # After the last entry of a table, a row adds another one.
+            rows.append(entry)
+            # After the last entry of a table, such as ``api_keys.openai``.
             table, dot, _ = entry.key.partition(".")
             next_key = entries[index + 1].key if index + 1 < len(entries) else ""
             if dot and not next_key.startswith(f"{table}."):
                 origin = ValueOrigin("name=value adds")
-                self._entries.append(SettingEntry(table, "", origin, entry.description))
-        if not is_being_removed(self):
-            self.fill()
+                rows.append(SettingEntry(table, "", origin, entry.description))
+        return rows
 
     def find_rows(self, typed: str) -> Sequence[SettingEntry]:
         matches = []
@@ -177,10 +196,12 @@ class SettingsScreen(ListScreen[None, SettingEntry]):
         key = row.key
         current_value = "" if row.value == NOT_SET else row.value
         values = theme_names() if key == "theme" else choices(key.partition(".")[0])
+        # A switch is switched at once.
         if values == ("true", "false"):
             is_on = getattr(self._settings, key)
             self._save(key, "false" if is_on else "true")
             return
+
         dialog: ChooseOne | ModelPicker | EditSetting
         if values:
             dialog = ChooseOne(key, values, row.value)
@@ -217,7 +238,19 @@ class SettingsScreen(ListScreen[None, SettingEntry]):
                 self.show_status(outcome, "$bad" if has_failed else "$good")
 
     async def _set(self, key: str, text: str) -> str:
-        """Write a setting, and return the outcome. Raises `SettingsError` and `ModelError`."""
+        """Change a setting, and write it to the file.
+
+        Args:
+            key: The setting, such as ``theme``; or the entry of a table, such as ``api_keys.openai``.
+            text: The value as the user types it.
+
+        Returns:
+            A sentence that says what came of it.
+
+        Raises:
+            SettingsError: The value is not valid, or could not be written.
+            ModelError: There is no such model.
+        """
         parsed_value = parse_value(key, text)
         await asyncio.to_thread(self._live.check, key, text, self._settings.provider)
         value = await asyncio.to_thread(validate_value, key, parsed_value)
@@ -238,6 +271,7 @@ class SettingsScreen(ListScreen[None, SettingEntry]):
             for line_key, line_value in lines.items():
                 await asyncio.to_thread(set_value, self._file, line_key, line_value)
         except SettingsError as error:
+            # What takes effect at once stays, because the user sees it already.
             if not is_immediate:
                 self._live.change(table, old_value)
                 raise
@@ -246,6 +280,7 @@ class SettingsScreen(ListScreen[None, SettingEntry]):
         return self._saved_sentence(next(iter(lines)), is_immediate)
 
     def _saved_sentence(self, key: str, is_immediate: bool) -> str:
+        """Say when a setting takes effect, and what may keep it from doing so."""
         sentence = f"Saved. {_effect_sentence(is_immediate)}"
         try:
             origin = self._settings.origin(key)
@@ -257,6 +292,7 @@ class SettingsScreen(ListScreen[None, SettingEntry]):
         return sentence
 
     async def _unset(self, key: str) -> str:
+        """Remove a setting from the file, and return what came of it. Raises `SettingsError`."""
         if not await asyncio.to_thread(unset, self._file, key):
             raise SettingsError(f"{self._file} does not set {key}.")
         table = key.partition(".")[0]
