@@ -219,6 +219,15 @@ def test_large_table_says_how_many_rows_were_read(monkeypatch: pytest.MonkeyPatc
             ["2026-01-02", "2025-12-31", "2026-01-02"],
             "'2025-12-31' to '2026-01-02'; 2 different; dates as text",
         ),
+        (
+            ["2024-01-05", "2024-02-30", "2024-03-09"],
+            "'2024-01-05' to '2024-03-09'; all different; dates as text, but 1 is not a date: '2024-02-30'",
+        ),
+        (
+            ["0000-00-00", "0000-00-00", "2024/3/9", "2024/3/8", "2024/12/10"],
+            "values: '0000-00-00' 2, '2024/3/9' 1, '2024/3/8' 1, '2024/12/10' 1;"
+            " dates as text, but 2 are not dates: '0000-00-00'",
+        ),
         (["1/2/2026", "12/1/2026"], "values: '1/2/2026', '12/1/2026'; dates as text"),
         *(
             (dates, f"values: {', '.join(map(repr, dates))}; dates as text")

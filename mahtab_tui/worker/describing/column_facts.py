@@ -40,6 +40,8 @@ _DATE = re.compile(
 )
 _ISO_DATE = re.compile(r"(\d{4}([-/.])\d\d\2\d\d(?:[T ][\d:.]+)?)([Z+-][\d:.+Z-]*)?")
 """A date with the year first. Groups: date and time, a separator, the offset from UTC."""
+_YEAR_MONTH_DAY = re.compile(r"\s*(\d{4})[-/.](\d\d?)[-/.](\d\d?)(?!\d)")
+"""The date at the start of a text that has the year first."""
 _DIGIT = re.compile("[0-9]")
 _UNITS_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _SECONDS_PER_UNIT = {"D": 86_400, "h": 3_600, "m": 60}
@@ -83,7 +85,7 @@ def text_facts(facts: ColumnFacts, texts: Counter[str]) -> ColumnFacts:
     """
     note = facts.note or _text_note(texts)
     facts = with_counts(facts, texts)._replace(note=note)
-    if note != _DATES_AS_TEXT or not _have_order_of_time(texts):
+    if not note.startswith(_DATES_AS_TEXT) or not _have_order_of_time(texts):
         return facts
 
     # Of dates, the first and the last say more than the commonest.
@@ -214,11 +216,27 @@ def _text_note(texts: Counter[str]) -> str:
             continue
         if len(texts) > _MAX_MATCHED_TEXTS:
             return f"the first {len(sample):,} are mostly {note}"
-        unmatched_texts = [text for text in texts if not _matches(pattern, text)]
+        unmatched_texts = [
+            text for text in texts if not _matches(pattern, text) or _is_impossible_date(text)
+        ]
         unmatched_count = sum(texts[text] for text in unmatched_texts)
         if 2 * unmatched_count < sum(texts.values()):
             return note + _describe_unmatched(note, unmatched_texts, unmatched_count)
     return ""
+
+
+def _is_impossible_date(text: str) -> bool:
+    """Return whether a text is a date with the year first that no calendar has, such as
+    2024-02-30."""
+    match = _YEAR_MONTH_DAY.match(text)
+    if match is None:
+        return False
+    year, month, day = map(int, match.groups())
+    try:
+        datetime.date(year, month, day)
+    except ValueError:
+        return True
+    return False
 
 
 def _describe_unmatched(note: str, texts: Sequence[str], count: int) -> str:
