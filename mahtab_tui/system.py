@@ -339,7 +339,7 @@ class ImportOrder:
         self._lock = threading.RLock()
         self.freezes_modules = False
         """Whether the garbage collector never goes through what exists after an import. Only for a
-        process of ours, because garbage of that time stays, too."""
+        process of ours, because what is garbage at that time stays forever."""
 
     def screen_begins(self) -> None:
         """Let other threads wait until `screen_ends`."""

@@ -55,7 +55,7 @@ class _OpenRequest(NamedTuple):
     """A request of an agent that is not answered."""
 
     id: int | str
-    """The agent's own id, which another of its requests may have, too."""
+    """The agent's own id. Another of its requests may have the same."""
     byte_count: int
 
 

@@ -76,9 +76,9 @@ def _summary(variable: Variable) -> str:
 
 
 def _join_summary(variable: Variable, summary: str) -> str:
-    """Join a variable's type with a summary: ``int 3``, or ``Order(id=7)`` for an object with
-    fields. The summary of a function begins with a bracket, too: ``function (x)``."""
+    """Join a variable's type with a summary: ``int 3``, or ``Order(id=7)`` for an object with fields."""
     type_name = plain(variable.type)
+    # A function is no data, but its summary also begins with a bracket: ``function (x)``.
     has_fields = variable.kind == "data" and summary.startswith("(")
     if has_fields:
         return f"{type_name}{summary}"

@@ -185,8 +185,10 @@ def _unite_sources(
 
 
 def limit_sources(sources: Set[str]) -> frozenset[str]:
-    """Return the names; for more than the limit, always the same set of more than the limit, so that
-    what is computed from these has too many, too."""
+    """Return the names; in place of too many, a set that stands for too many.
+
+    This set is itself larger than the limit, so what is computed from it also has too many sources.
+    """
     if len(sources) > MAX_SOURCES:
         return _TOO_MANY_SOURCES
     return frozenset(sources)

@@ -278,8 +278,11 @@ def enumerated_items(sentence: str) -> set[int]:
 
 
 def wrong_digits(text: str) -> Iterator[str]:
-    """Return the texts that differ from a figure's by one digit, nearest first, or by two
-    neighbouring digits that were swapped; in long figures by a lost or doubled digit, too."""
+    """Return the texts that a figure may be a slip of the pen for, the nearest first.
+
+    They differ from it by one digit, or by two neighbouring digits that were swapped; those of long
+    figures also by a digit that was lost or doubled.
+    """
     positions = [index for index, char in enumerate(text) if char.isdecimal()]
     significant = "".join(text[index] for index in positions).lstrip("0")
     if len(significant) < _MIN_NEAR_DIGITS:

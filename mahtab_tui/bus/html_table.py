@@ -219,7 +219,7 @@ class _TableReader:
             self._fill_from_above(line)
 
     def _fill_from_above(self, line: list[TableCell]) -> None:
-        """Add the cells of earlier lines that span the next columns of this one, too."""
+        """Add the cells of earlier lines that reach down into the next columns of this line."""
         while spanning := self._table.spanning_cells.get(len(line)):
             last_line, cell = spanning
             if last_line < self._table.line_count:

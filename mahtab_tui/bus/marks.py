@@ -9,7 +9,7 @@ NAME = "name"
 FLAG = "flag"
 NULL = "null"
 PICTURE = "picture"
-"""Marks of a field's type. `NULL`: None is written, too."""
+"""Marks of a field's type. With `NULL`, a field is written even if it is None."""
 
 Word = Annotated[str, WORD]
 """One of the program's own words, or an id. It is never masked, even if it equals a secret."""

@@ -25,7 +25,7 @@ UNMASKED_KEYS = frozenset(
 IDENTIFIER_KEYS = frozenset({"name", "type", "was_type"})
 """Keys whose values are identifiers, which may equal a short secret."""
 FOREIGN_MAPPING_KEY = "arguments"
-"""The key of a mapping whose keys are masked, too."""
+"""The key of a mapping whose keys are masked like its values."""
 
 
 def mask_spans(text: str, spans: Sequence[SecretSpan]) -> str:
@@ -199,7 +199,7 @@ def _mask_json(
 
     Args:
         key: The key of the dict that holds the value; empty if its keys are not the program's own.
-        mask_keys: Mask the keys of dicts, too.
+        mask_keys: Whether to mask the keys of dicts as well.
     """
     if isinstance(value, str):
         if key in UNMASKED_KEYS:

@@ -30,7 +30,7 @@ def _make_skill_note(record: records.SkillRecord) -> Note:
 
 
 def _make_quiet_note(record: Record) -> Note:
-    """Return a note, not shown in every view, with the text of a record."""
+    """Return a quiet note with the text of a record. Exports leave out such notes."""
     return Note(level="quiet", text=record.text)
 
 

@@ -11,7 +11,7 @@ from mahtab_tui.bus.secret_matching import SecretSpan
 MIN_PRIVATE_CHARS = 8
 """Shorter lines of private texts are not hidden: they are too common in other texts."""
 PIECE_CHARS = 16
-"""A long private line is cut into pieces of this length, so that parts of it are found, too: any 31
+"""A long private line is cut into pieces of this length, so that a part of it is also found: any 31
 characters of it contain a complete piece."""
 MIN_PIECEWISE_CHARS = 2 * PIECE_CHARS
 """A private line of this length or more is long; shorter ones are found only as a whole."""
@@ -52,7 +52,7 @@ class PrivateTexts:
             self._index = new_index
 
     def add(self, texts: Iterable[str]) -> None:
-        """Search for the lines of these texts, too, also as written in code and JSON."""
+        """Search also for the lines of these texts, as they are and as code and JSON write them."""
         lines = _searched_lines(texts)
         with self._change_lock:
             for line in lines:

@@ -52,7 +52,7 @@ def resume(
     Args:
         session: The beginning of its ID; None is the last one.
         project: Only sessions of this folder.
-        variables: Restore its variables, too.
+        variables: Whether to restore its variables as well.
         asks_user: Whether there is a user to ask; otherwise the command ends.
 
     Raises:

@@ -147,7 +147,7 @@ class SearchReporter:
         self._log: LogFile | None = None
 
     def open_log(self, path: Path) -> bool:
-        """Write all events to a file, too. Return whether that is possible; if not, say so."""
+        """Also write all events to a file. Return whether that is possible; if not, say so."""
         try:
             self._log = LogFile(path)
         except OSError as error:

@@ -75,7 +75,7 @@ class FileStyle(NamedTuple):
     has_crlf: bool = False
     """Whether lines end with ``\\r\\n``."""
     ends_with_newline: bool = True
-    """Whether the last line ends, too."""
+    """Whether the last line ends with a line break."""
     encoding: str = "utf-8"
     """Declared by a script."""
 

@@ -40,7 +40,7 @@ class SkillLibrary:
         """
         Args:
             on_problem: Called once for each problem, with a sentence.
-            meaning: Finds skills by meaning, too; None finds them by words alone.
+            meaning: Finds skills also by meaning; None to find them by words alone.
         """
         self._loader = loader
         self._on_problem = on_problem

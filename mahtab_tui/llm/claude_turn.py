@@ -132,8 +132,8 @@ class ClaudeTurn:
     def usage(self) -> Counter[str]:
         """The numbers of tokens that this turn has used.
 
-        The event that ends a turn does not count calls that broke off, and the stream does not have the
-        CLI's own calls. So the greater number of both is taken, for each kind of tokens.
+        Neither source has all calls: the event that ends a turn leaves out those that broke off, and
+        the stream leaves out the CLI's own. So for each kind of tokens, the greater number counts.
         """
         result_usage = self.spent.usage - self._totals_before.usage
         streamed_usage = self._streamed_usage + self._message_usage

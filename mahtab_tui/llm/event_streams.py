@@ -49,7 +49,7 @@ class ServerSentEvent(NamedTuple):
     data: bytes
     """JSON, unless the service is at fault."""
     is_error: bool = False
-    """Whether the stream marks it as an error; its data may say so, too."""
+    """Whether the stream marks it as an error. Its data may also be one."""
 
 
 def read_events(lines: Iterable[bytes]) -> Iterator[ServerSentEvent]:

@@ -1,7 +1,7 @@
 """The arguments of the tools of the MCP server.
 
 What agents get are the descriptions of the fields. The classes have no docstrings, because pydantic
-would send these, too.
+would also send these.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ class BudgetedCalls:
     _search_gate: Gate
     """Limits the calls of all models that run at a time."""
     _session_ledger: Ledger
-    """The ledger of the session, for which all models count: those of questions, too."""
+    """The ledger of the session, in which the models of questions count as well."""
     _estimates: dict[Model, Estimates] = field(default_factory=dict)
 
     def estimate(self, model: Model, chars: int, calls: int = 1) -> Amount:

@@ -95,7 +95,7 @@ class Engine:
         self._nodes: dict[str, LiveNode] = {}
         """Nodes that have not ended, by their ids."""
         self._sub_call_count = 0
-        """How many calls there were; those that wait for consent count, too."""
+        """How many calls there were, with those that still wait for consent."""
         self._root_count = 0
         self._made_bytes = 0
         """Bytes of the texts that code has made for nodes that have not ended."""

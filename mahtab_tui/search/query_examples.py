@@ -74,7 +74,7 @@ FINAL("answer")
 ```"""
 
 _NUMBER_PATTERN = r"-?\d+(?:\.\d+)?"
-"""Matches a number in a text. The code of examples has this pattern, too."""
+"""Matches a number in a text. The code of the examples contains the same pattern."""
 _INTEGER_PATTERN = r"-?\d+"
 _NAME_AND_VALUE = re.compile(r"\b([A-Za-z_]\w*)(=|: ?)(-?\w+)")
 """A name, a separator and a value, as in logs: ``size=12``."""

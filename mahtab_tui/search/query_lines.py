@@ -41,7 +41,7 @@ _MAX_RARE_LINES = 3
 _MAX_PROSE_LINES = 2
 """If no line of prose has all words, this many of the best lines are shown."""
 _LINES_BEFORE = 2
-"""This many lines before the best line of prose are shown, too."""
+"""Lines that are shown before the best line of prose."""
 
 COMMON_WORDS = frozenset(
     "a about all an and any are as at be been by can did do does each for from had has have how in"

@@ -122,7 +122,7 @@ class Search:
             sampling: `temperature`, `top_p` and `seed`, as far as they are set.
             access: `address` and `api_key` of the model's service.
             tools: functions that the model's code may call.
-            by_code: whether a short text is searched by code, too.
+            by_code: whether even a short text is searched by code.
             emit: called with each event instead of the function given to the constructor.
             caller: lets another thread cancel the wait.
 

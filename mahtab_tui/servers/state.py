@@ -24,7 +24,7 @@ _MAX_TOOL_LINE_CHARS = 200
 
 
 class ServerError(Exception):
-    """The message is a sentence, or the tool's own words."""
+    """A server or its tool has failed. The message is a sentence, or the tool's own words."""
 
 
 class SavedLogins:

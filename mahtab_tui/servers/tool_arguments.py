@@ -21,7 +21,7 @@ _PLAIN_KEYWORDS = (
 
 
 class ArgumentsError(Exception):
-    """The message is a sentence that names the argument."""
+    """A tool was called with wrong arguments. The message is a sentence that names the argument."""
 
 
 def check_arguments(arguments: Mapping[str, Any], schema: Any) -> None:

@@ -54,7 +54,7 @@ class ToolSignature(NamedTuple):
     parameters: tuple[ToolParameter, ...]
     """Its parameters, the required ones first."""
     open: bool
-    """Whether it may take other arguments, too."""
+    """Whether it accepts arguments that are not among its parameters."""
     doc: str
     """The server's description of it and of its parameters."""
     summary: str

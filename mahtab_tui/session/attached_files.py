@@ -30,7 +30,7 @@ _MAX_READ_BYTES = 50_000_000
 
 
 class NotAttached(Exception):
-    """Something is not attached. The message says why, as a clause."""
+    """Something is not attached. The message is a clause that gives the reason."""
 
 
 class ResolvedPath(NamedTuple):

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 MIN_LARGE_LINES = 50
 """The editor collapses a pasted text with at least this many line breaks."""
 MAX_SMALL_CHARS = 10_000
-"""A longer pasted text is collapsed, too."""
+"""A longer pasted text is collapsed even if it has few lines."""
 _MAX_PARTIAL_CHARS = 1_000
 """Characters before the cursor to search for the start of a mention."""
 _MENTION = re.compile(

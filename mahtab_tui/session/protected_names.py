@@ -205,7 +205,7 @@ def _without_read_texts(
 ) -> Iterator[ast.Constant]:
     """Yield the texts of a call, except for names of files from which it only reads.
 
-    Texts of a magic command that are read as code or as a command are left out, too.
+    Texts of a magic command that are read as code or as a command are also left out.
     """
     if call is None:
         yield from texts

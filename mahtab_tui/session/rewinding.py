@@ -176,7 +176,7 @@ class Rewinding:
         """Return what would be taken back of the variables and files that cells have changed.
 
         Args:
-            first_cell: The first of these cells; all later ones are taken back, too.
+            first_cell: The first of these cells. All later ones are also taken back.
             scope: Whether variables go back, and whether files do.
         """
         no_target = UndoTarget(None)

@@ -60,7 +60,7 @@ class CellSearch(NamedTuple):
     allows_fan_outs: bool
     """Whether it may make any number of sub-calls without asking."""
     by_code: bool
-    """Whether a short text is searched by code, too."""
+    """Whether even a short text is searched by code."""
 
     @classmethod
     def parse(cls, args: Mapping[str, Any]) -> CellSearch:

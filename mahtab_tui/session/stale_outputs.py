@@ -6,7 +6,7 @@
 
 After In 3, In 2 is stale: it has used a value of `df` that has changed since, its input, and what it has
 printed no longer holds. The model is told "In 2 uses `df` from In 1, changed by In 3", once. If In 3 is
-undone, In 2 holds again, which the model is told, too.
+undone, In 2 holds again, and the model is told so.
 """
 
 from __future__ import annotations
@@ -212,8 +212,8 @@ class StaleOutputs(RecordHandler):
     def _note_staleness(self, cells: Iterable[int]) -> None:
         """Note which of some cells are stale now.
 
-        An input that is as before again is forgotten as told, so that the model is told again if it
-        changes once more.
+        The model is told of each changed input once. If an input changes back, it no longer counts as
+        told, so that the model hears of its next change.
         """
         for cell in cells:
             has_run_again = self._staleness.rerun_of(cell) is not None

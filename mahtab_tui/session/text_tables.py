@@ -35,7 +35,7 @@ def guess_separator(
         text: the first lines.
         is_cut: whether the last line may be incomplete.
         preferred: the separator that the file's suffix stands for.
-        tries_rare: whether `^` and `:` are considered, which prose and settings have, too.
+        tries_rare: whether `^` and `:` are considered, which also occur in prose and settings.
     """
     # A stable sort, and `max` returns the first of several equal ones.
     separators = sorted(_SEPARATORS, key=lambda separator: separator != preferred)

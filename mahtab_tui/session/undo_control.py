@@ -125,7 +125,7 @@ class UndoControl:
         """Restore the namespace and files to the state before a cell.
 
         Args:
-            cell: The first cell to undo; those after it are undone, too.
+            cell: The first cell to undo. Those after it are also undone.
             during_turn: Whether this is allowed while a question is being answered.
 
         Returns:

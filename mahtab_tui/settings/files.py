@@ -12,7 +12,7 @@ from pydantic import ValidationError
 ENV_FILE = ".env"
 """The project's file of environment variables."""
 MCP_JSON = ".mcp.json"
-"""The project's file of MCP servers, which other programs use, too."""
+"""The project's file of MCP servers. Other programs also use it."""
 
 
 Values = dict[str, Any]

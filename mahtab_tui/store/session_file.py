@@ -102,8 +102,10 @@ def _read_version(connection: sqlite3.Connection, path: Path) -> int:
 
 
 def _use_write_ahead_log(connection: sqlite3.Connection) -> None:
-    """Let others read while one program writes. SQLite does not wait here for another program that
-    creates the file, too."""
+    """Let others read while one program writes.
+
+    SQLite does not wait here if another program creates the file at the same time, so we do.
+    """
     deadline = time.monotonic() + WRITE_TIMEOUT_S
     while True:
         try:

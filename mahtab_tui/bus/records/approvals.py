@@ -22,14 +22,16 @@ class Decision(NamedTuple):
 
 
 class Approval(Record, tag="approval"):
-    """Code that waits for approval, or the decision about it. Text: the code, edited or not. If
-    nothing is asked, only refused code has one."""
+    """Code that waits for approval, or the decision about it. Text: the code, edited or not.
+
+    Code that runs without a question has no such record, unless it is refused.
+    """
 
     request: Word = ""
     """Names the question, so that the answer finds it."""
     turn: int | None = None
-    """The number of the question for which the model runs the code. The next three fields, `party`, `guest`
-    and `call` are those of `CellRecord`, too."""
+    """The number of the question for which the model runs the code. `turn`, `step`, `block`, `party`,
+    `guest` and `call` mean the same as in `CellRecord`."""
     step: int | None = None
     block: int | None = None
     blocks: int | None = None

@@ -1,6 +1,6 @@
 """Folds records into the entries of the transcript.
 
-`bus.conversation.Conversation` makes the entries that exports have, too. `Transcript` adds what only a
+`bus.conversation.Conversation` makes the entries that exports also have. `Transcript` adds what only a
 screen shows: output and answers while they stream, what runs and what waits for the user, the cells of
 an opened notebook; and it notes which entries must be drawn again.
 """
@@ -64,7 +64,7 @@ def _plain_text(output: OutputBuffer) -> str:
 class Transcript(Conversation):
     """The entries that are drawn, and which of them have changed.
 
-    Records of a resumed session pass through it, too. What runs or waits in those is over.
+    It also gets the records of a resumed session. What runs or waits in those is over.
     """
 
     def __init__(self, since: float) -> None:

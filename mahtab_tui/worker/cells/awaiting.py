@@ -73,7 +73,7 @@ class EventLoop:
 
     @contextmanager
     def current(self) -> Iterator[None]:
-        """Make the loop current, so that `create_task` works in plain code, too."""
+        """Make the loop current, so that `create_task` also works in code that awaits nothing."""
         if self._thread_id:
             yield
             return

@@ -27,7 +27,7 @@ _FUNCTION_NODES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lamb
 
 
 class NotCompiledError(Exception):
-    """The cause says why."""
+    """Code does not compile. The cause is the error of the compiler."""
 
 
 def walk_tree(tree: ast.AST) -> Iterator[ast.AST]:

@@ -90,7 +90,7 @@ class CellEnvironment:
             **{event: [lambda event, args: self.flush()] for event in _FLUSH_BEFORE},
         }
         self.loaded: dict[str, None] = {}
-        """Files read by cells, newest last, which locked cells may read, too."""
+        """Files that cells have read, newest last. Locked cells may also read them."""
         self._open_streams()
         self._set_streams()
         interrupts.install()

@@ -219,7 +219,7 @@ def _own_columns(frame: Any, count: int) -> list[Any]:
 
 
 def _column_array(frame: Any, position: int) -> Any:
-    """Return the array with a column's values, which may have other columns' values, too."""
+    """Return the array with a column's values. It may also contain those of other columns."""
     return frame._mgr.blocks[frame._mgr.blknos[position]].values
 
 

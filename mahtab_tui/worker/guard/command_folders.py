@@ -33,7 +33,7 @@ class CommandFolders(NamedTuple):
     paths: Sequence[str]
     """The first is empty: the working folder."""
     unknown_part: str
-    """A word because of which it may run elsewhere, too; empty if there is none."""
+    """A word because of which it may also run elsewhere; empty if there is none."""
 
 
 def find_folders(

@@ -70,7 +70,7 @@ class StateRecorder:
         self._libraries: list[LibrarySnapshot] = []
         self._plot_settings: dict[Any, Any] | None = None
         self._libraries_lock = threading.RLock()
-        """Held while snapshots of libraries are added, because threads import, too."""
+        """Held while snapshots of libraries are added, because threads may also import."""
 
     def begin(self, cell: int) -> None:
         """Do nothing: a fork runs one cell."""

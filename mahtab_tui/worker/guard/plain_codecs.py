@@ -26,7 +26,7 @@ _NO_FACTORY = ""
 
 
 class NotTransferableError(Exception):
-    """The message names a type that is not plain data."""
+    """A value has something in it that is not plain data. The message names its type."""
 
 
 class Codec(NamedTuple):

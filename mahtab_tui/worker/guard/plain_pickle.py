@@ -48,7 +48,7 @@ MAX_BYTES = 2**30
 
 
 class TransferTooLargeError(Exception):
-    """The message says, as a clause, what there is too much of."""
+    """A value is too large to be sent. The message is a clause that says what is too large."""
 
 
 class Dumper:

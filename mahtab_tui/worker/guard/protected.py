@@ -80,8 +80,8 @@ class ProtectedFiles:
         self._attribution = attribution
         self._guarded_cells: set[int] = set()
         self.protect_from_programs: Callable[[], bool] = lambda: False
-        """Called before such code starts a program or a process, perhaps after its cell; returns
-        whether what that changes is refused, too."""
+        """Called before such code starts a program or a process, perhaps after its cell. Returns
+        whether changes by that program are also refused."""
 
     def guard(self, cell: int) -> None:
         """Refuse changes by a cell from now on."""

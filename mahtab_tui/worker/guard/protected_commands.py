@@ -66,7 +66,7 @@ def paths_changed_by_command(command: str, folder: str = "") -> Iterator[str]:
 
     Args:
         command: The command.
-        folder: Where it starts, if not in the working folder; words are yielded with it, too.
+        folder: Where it starts, if not in the working folder. Words are also yielded as paths in it.
     """
     if command_only_reads(command):
         return

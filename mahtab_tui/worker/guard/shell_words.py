@@ -41,7 +41,8 @@ _COUNTING = "|".join(
         r"git rev-list --count [\w./~^][\w./~^-]{0,200}",
     )
 )
-"""A command that prints numbers alone, and has no other in it; `wc` prints the name of a file, too."""
+"""A command that prints numbers alone, and has no other command in it. `wc` with a file is none,
+because it also prints the file's name."""
 _COUNTING_PIPE = (
     rf"(?:(?:[^()`'\"\\\n;&|#]|'[^'\n]{{0,100}}'){{1,200}}\|){{1,20}} ?(?:wc -[clmw]|{_GREP_COUNT})"
 )
@@ -376,7 +377,7 @@ class _Splitter:
                 self._insert_tested_output(parenthesis.output)
 
     def _note_arithmetic_command(self) -> None:
-        """Note what is computed in ``((…))``, which is read as commands, too."""
+        """Note what is computed in ``((…))``, besides reading it as commands."""
         arithmetic = _ARITHMETIC.match(self._text, self._index - 1)
         if arithmetic is None:
             self._note_ambiguity("((…))")

@@ -58,7 +58,7 @@ _STARTERS = frozenset(
 )
 """Programs that start the one which their arguments name."""
 _STARTED_PROGRAMS = _RARE_SHELLS | WORDS_AS_CODE
-"""Programs that count as started after one of these only: their names mean other things, too."""
+"""Programs that count as started only after one of these, because their names have other meanings."""
 _ASSIGNMENT = re.compile(r"\A([A-Za-z_]\w*)(?:\[[^\]]{0,100}\])?\+?=")
 _CODE_OPTION = re.compile(r"[-+][A-Zabd-z]*c[A-Za-z]*")
 """The option of a shell before its command."""
@@ -95,7 +95,7 @@ class SimpleCommand(NamedTuple):
     is_certain: bool
     """Whether it surely runs: a text among the arguments of any program may be a command or not."""
     is_whole: bool
-    """Whether its words are not those of another one, too."""
+    """Whether its words belong to it alone."""
 
     @property
     def basename(self) -> str:

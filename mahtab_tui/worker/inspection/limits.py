@@ -15,7 +15,7 @@ _MAX_ERROR_CHARS = 500
 
 
 class InspectionError(Exception):
-    """The message is a sentence for the user."""
+    """An object cannot be shown. The message is a sentence for the user."""
 
 
 class AbandonedError(Exception):

@@ -165,8 +165,10 @@ class HostCalls:
                 return frame
 
     def _close_inbox(self, number: int, inbox: queue.SimpleQueue[Frame]) -> None:
-        """Forget a call that has ended, and refuse the cells that came too late for it. Raises
-        `KeyboardInterrupt` if an interrupt came too late for it, too."""
+        """Forget a call that has ended, and refuse the cells that came too late for it.
+
+        Raises `KeyboardInterrupt` if an interrupt came too late for it.
+        """
         is_interrupted = False
         while frame := self._take_late_frame(number, inbox):
             if frame["op"] == "execute":

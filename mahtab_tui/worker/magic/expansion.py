@@ -99,8 +99,10 @@ def expand_command(command: str, names: Names) -> str:
 
 
 def expand_arguments(arguments: str, names: Names) -> str:
-    """Do the same as `expand_command` for the arguments of a magic. No shell reads them afterwards,
-    so variables of the environment are replaced, too."""
+    """Do the same as `expand_command` for the arguments of a magic.
+
+    No shell reads them afterwards, so this also replaces variables of the environment.
+    """
     return _ArgumentExpansion(arguments, names).run()
 
 

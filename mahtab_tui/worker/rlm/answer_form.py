@@ -33,7 +33,7 @@ _BOOLS = {"true": True, "yes": True, "false": False, "no": False}
 
 
 class WrongForm(ValueError):
-    """The message is a sentence for the model."""
+    """An answer is not in the form that was asked for. The message is a sentence for the model."""
 
 
 class SimpleForm(NamedTuple):

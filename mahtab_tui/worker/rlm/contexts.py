@@ -53,7 +53,7 @@ _DocumentSpan = tuple[str, int, int]
 
 
 class ContextError(Exception):
-    """The message is a sentence that says why it cannot be searched."""
+    """A value cannot be searched. The message is a sentence that gives the reason."""
 
 
 class NamedContext(NamedTuple):

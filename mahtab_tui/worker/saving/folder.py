@@ -28,7 +28,7 @@ _MOVE = "Move it away to save variables again."
 
 
 class FolderError(Exception):
-    """The message is a sentence for the user."""
+    """A folder of saved variables cannot be used. The message is a sentence for the user."""
 
 
 class SaveFolder:

@@ -124,8 +124,10 @@ def unpickle_variables(
 
 
 class _VariableRules:
-    """What a pickler of variables does in another way than cloudpickle, from whose pickler the
-    derived class inherits, too."""
+    """What a pickler of variables does in another way than cloudpickle.
+
+    It is combined with cloudpickle's pickler, the second base of the derived class.
+    """
 
     def set_rules(
         self, namespace: dict[str, object], output: _Output, pulse: ProgressCounter
@@ -184,7 +186,7 @@ class _VariableRules:
 
 
 class _Unpickler(pickle.Unpickler):
-    """Loads pickles of earlier versions of this program, too."""
+    """Loads pickles, also those of earlier versions of this program."""
 
     objects_by_id: dict[str, object]
     """What the persistent ids stand for."""

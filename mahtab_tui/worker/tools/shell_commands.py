@@ -36,7 +36,8 @@ _GIT_OPTIONS_WITH_VALUE = frozenset(
 """The options before Git's command whose value may be the next word."""
 
 _OPERATOR_CHARACTERS = frozenset("&|;()")
-"""Of these are the words that end a program's arguments, such as `&&`; redirections have others, too."""
+"""Words of these characters alone end a program's arguments, such as `&&`. A redirection, which does
+not, has other characters as well."""
 
 # Options of Git, also with others in one word, such as the m in -am.
 _COMMIT_MESSAGE = re.compile(r"-[a-zA-Z]*[mFC]|--(?:message|file|no-edit|fixup|reuse-message)\b")

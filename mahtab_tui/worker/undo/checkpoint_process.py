@@ -53,7 +53,7 @@ Responder = Callable[[Any], object]
 
 
 class CheckpointError(Exception):
-    """The message is a sentence for the user."""
+    """The process with the earlier state fails. The message is a sentence for the user."""
 
 
 class Rescue(NamedTuple):

@@ -20,7 +20,7 @@ CountProgress = Callable[[], int]
 
 
 class UnpicklableError(Exception):
-    """The message says why, as a clause."""
+    """An object cannot be pickled. The message is a clause that gives the reason."""
 
 
 def run_in_fork(

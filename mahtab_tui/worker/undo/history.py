@@ -53,7 +53,7 @@ _AUDIT_FRAMES = 4
 
 
 class UndoError(Exception):
-    """The message is a sentence for the user."""
+    """Something cannot be undone. The message is a sentence for the user."""
 
 
 class _Undone(NamedTuple):
@@ -100,7 +100,7 @@ class UndoHistory:
         """The step of the cell that runs, which notes the modules that the cell loads."""
         self._watches_imports = False
         self._libraries_lock = threading.RLock()
-        """Held while snapshots of libraries are added, because threads of a cell import, too."""
+        """Held while snapshots of libraries are added, because threads of a cell may also import."""
         self._pid = os.getpid()
         """The process whose history this is; a fork of it, which has another, notes nothing."""
         self._scheduled = scheduled

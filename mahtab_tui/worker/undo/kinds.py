@@ -165,7 +165,7 @@ class Kinds:
         return any(address_of(value) == address for value in fixed_values)
 
     def is_user_defined(self, value: Any) -> bool:
-        """Return whether a class, module or function is the user's; a closure of theirs, too."""
+        """Return whether a class, module, function or closure is the user's."""
         if is_class(value):
             return self._is_user_class(value)
         if is_module(value):

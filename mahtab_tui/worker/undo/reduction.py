@@ -2,7 +2,7 @@
 
 An undo reads the earlier state of an object in a fork (`dump_state`), and the kernel restores it
 (`load_state`). What the kernel still has is not copied: its address stands in the pickle.
-`reduce_object` serves the files of saved variables (`saving.pickling`), too.
+`reduce_object` also serves the files of saved variables (`saving.pickling`).
 
 Saved pickles name `_function`, `_set_function`, `_code`, `_set_cell`, `_read_only`, `_view` and
 `_refs`, which must keep their names and parameters. `worker/former_names.py` lists the names that
@@ -41,7 +41,7 @@ def dump_state(value: object, alive: set[int], namespace: dict[str, object]) -> 
 
     Args:
         value: The value.
-        alive: The addresses of the objects that the kernel has, too.
+        alive: The addresses of the objects that the kernel also has.
         namespace: The user's namespace.
 
     Raises:
