@@ -86,6 +86,8 @@ ATTEMPTS = {
     "old hard link": "c.creat(b'twin', 0o600)",
     "mount": 'os.system("mkdir -p m; mount --bind .gi?/hooks m && echo x > m/new; umount m")',
     "mount of its own": "os.system(\"mkdir -p m; unshare -rm sh -c 'mount --bind .gi?/hooks m && echo x > m/new'\")",
+    "copy of a mount": "c.openat(c.syscall(428, -100, b'.gi' + b't/hooks', 1), b'new', 65, 0o700)",
+    "copy of a mount with attributes": "c.openat(c.syscall(467, -100, b'.gi' + b't/hooks', 1, 0, 0), b'new', 65, 0o700)",
     # Renaming, linking and removing
     "rename over": "c.creat(b'n', 0o600); c.rename(b'n', FILE)",
     "rename away": "c.rename(FILE, b'n')",

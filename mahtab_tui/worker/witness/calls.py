@@ -60,6 +60,7 @@ _CALL_TABLE = """
     removexattrat 466 466 own    2 0:1
     mount      165 40  hide    -
     open_tree  428 428 hide    -
+    open_tree_attr 467 467 hide -
     move_mount 429 429 hide    -
     fsmount    432 432 hide    -
     io_uring_setup    425 425 hide -
@@ -73,7 +74,7 @@ _BIND = 2
 _CHANGING_32_BIT_CALLS: dict[int, int | None] = {
     **dict.fromkeys((8, 9, 10, 14, 15, 21, 30, 38, 39, 40, 83, 92, 94, 193)),
     **dict.fromkeys((271, 296, 297, 299, 301, 302, 303, 304, 306, 320, 342, 353, 412, 425)),
-    **dict.fromkeys((361, 428, 429, 432, 437, 452)),
+    **dict.fromkeys((361, 428, 429, 432, 437, 452, 467)),
     # Owners and attributes
     **dict.fromkeys((16, 95, 182, 198, 207, 212, 226, 227, 228, 235, 236, 237, 298, 463, 466)),
     5: 1,
