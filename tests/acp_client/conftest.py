@@ -113,3 +113,11 @@ def answering(project: Path) -> Iterator[OpenAnswering]:
     yield open_it
     for it in opened:
         it.session.close()
+
+
+@pytest.fixture
+def answered(answering: OpenAnswering) -> Answering:
+    """A session whose agent has answered a question, and is idle."""
+    it = answering()
+    it.ask("say hello")
+    return it

@@ -529,21 +529,17 @@ def test_a_question_that_ends_while_it_is_cancelled_leaves_the_next_one(
     assert answers[1].result(60) == "Spent."
 
 
-def test_a_question_for_an_agent_that_was_closed_ends(answering: OpenAnswering) -> None:
-    it = answering()
-    it.ask("say hello")
-    outside_agent = it.session.agent._outside_agent
+def test_a_question_for_an_agent_that_was_closed_ends(answered: Answering) -> None:
+    outside_agent = answered.session.agent._outside_agent
     assert outside_agent is not None
     outside_agent.close()
-    assert it.wait_end(it.begin_question("say more")) == "stopped"
+    assert answered.wait_end(answered.begin_question("say more")) == "stopped"
 
 
 def test_two_questions_at_once_replace_an_idle_agent(
-    answering: OpenAnswering, monkeypatch: pytest.MonkeyPatch
+    answered: Answering, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    it = answering()
-    it.ask("say hello")
-    it.session.set_model("demo")
+    answered.session.set_model("demo")
     both_have_begun = threading.Barrier(2)
     choose_answerer = SessionAgent._answerer
 
@@ -553,7 +549,7 @@ def test_two_questions_at_once_replace_an_idle_agent(
 
     monkeypatch.setattr(SessionAgent, "_answerer", choose_later)
     with ThreadPoolExecutor() as threads:
-        answers = [threads.submit(it.session.agent.ask, "Which variables?") for _ in range(2)]
+        answers = [threads.submit(answered.session.agent.ask, "Which variables?") for _ in range(2)]
     assert all(answer.result() for answer in answers)
 
 

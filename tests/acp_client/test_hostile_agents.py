@@ -579,10 +579,8 @@ def test_a_stop_before_the_loop_begins_the_answer_counts(
 
 
 def test_a_stop_that_the_loop_takes_too_late_leaves_the_next_question(
-    answering: OpenAnswering, monkeypatch: pytest.MonkeyPatch
+    answered: Answering, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    it = answering()
-    it.ask("say hello")
     submit = OutsideAgent._submit
 
     def submit_after_stop(agent: OutsideAgent, work: Coroutine[Any, Any, T]) -> Future[T]:
@@ -591,7 +589,7 @@ def test_a_stop_that_the_loop_takes_too_late_leaves_the_next_question(
         return submit(agent, work)
 
     monkeypatch.setattr(OutsideAgent, "_submit", submit_after_stop)
-    assert it.ask("say again") == "again "
+    assert answered.ask("say again") == "again "
 
 
 def test_an_agent_without_a_login_says_what_to_do(answering: OpenAnswering) -> None:

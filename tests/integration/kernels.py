@@ -20,6 +20,14 @@ from mahtab_tui.kernel.host import HostCall, HostFunction, HostServer
 from mahtab_tui.kernel.values import CellResult, Completion, KernelInfo, KernelState, OutputKind
 
 PATIENCE = 60.0
+FIND_CHANNEL = """\
+import sys
+frame = sys._getframe()
+while frame.f_code.co_name != '_execute':
+    frame = frame.f_back
+channel = frame.f_locals['self'].channel
+"""
+"""Code that finds the channel by which its own kernel answers, so that it can replace its methods."""
 WAITS = {
     "computes": "while True: pass",
     "sleeps": "import time; time.sleep(1000)",

@@ -41,8 +41,9 @@ class SavedSession:
             cells.text(code)
         return cells
 
-    def leave(self, code: str) -> None:
-        cells = self.started(code)
+    def leave(self, *codes: str) -> None:
+        """Run cells in a kernel, save its namespace, and end it."""
+        cells = self.started(*codes)
         self.keep(cells)
         cells.kernel.close()
 

@@ -20,7 +20,7 @@ from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.values import FileWatching, KernelState, Restoration
 from mahtab_tui.settings.model import file_copies_folder
 from mahtab_tui.store.file_copies import collect_file_copies, delete_file_copies
-from tests.integration.kernels import Cells, interpreters, running
+from tests.integration.kernels import FIND_CHANNEL, Cells, interpreters, running
 from tests.random_files import find_problems, read_tree, watched_kernel
 from tests.waiting import alive, wait_for
 
@@ -256,12 +256,9 @@ def test_several_cells_are_undone_together(watched: Cells, folder: Path) -> None
     assert tree(folder) == after
 
 
-INTERRUPTED_AT_ITS_END = """\
-import sys
-frame = sys._getframe()
-while frame.f_code.co_name != '_execute':
-    frame = frame.f_back
-channel = frame.f_locals['self'].channel
+INTERRUPTED_AT_ITS_END = (
+    FIND_CHANNEL
+    + """\
 send = channel.send
 def interrupt_sending(frame):
     if frame['op'] == 'done':
@@ -270,6 +267,7 @@ def interrupt_sending(frame):
     send(frame)
 channel.send = interrupt_sending
 open('out.csv', 'w').close()"""
+)
 """Code whose end is sent at the second attempt."""
 
 

@@ -14,7 +14,7 @@ import pytest
 from mahtab_tui.bus.values import Status
 from mahtab_tui.kernel.host import HostFunction
 from mahtab_tui.kernel.values import CellResult
-from tests.integration.kernels import PATIENCE, WAITS, Cells
+from tests.integration.kernels import FIND_CHANNEL, PATIENCE, WAITS, Cells
 from tests.waiting import wait_for
 
 
@@ -226,12 +226,10 @@ def test_interrupt_stops_a_cell_in_which_a_nested_one_cannot_begin(cells: Cells)
     cells.expect("1 + 1", "2\n")
 
 
-INTERRUPTS_AFTER_ITS_END = """\
-import signal, sys
-frame = sys._getframe()
-while frame.f_code.co_name != '_execute':
-    frame = frame.f_back
-channel = frame.f_locals['self'].channel
+INTERRUPTS_AFTER_ITS_END = (
+    FIND_CHANNEL
+    + """\
+import signal
 send = channel.send
 def send_and_interrupt(frame):
     send(frame)
@@ -239,6 +237,7 @@ def send_and_interrupt(frame):
         channel.send = send
         signal.raise_signal(signal.SIGINT)
 channel.send = send_and_interrupt"""
+)
 """Code that sends the signal as soon as the host knows its end."""
 
 
@@ -280,17 +279,12 @@ class Lock:
         words.append(Host.call("usage", {}))
     def __exit__(self, *error):
         lock.__exit__(*error)
-import sys
-frame = sys._getframe()
-while frame.f_code.co_name != '_execute':
-    frame = frame.f_back
-channel = frame.f_locals['self'].channel
 lock = channel._lock
 words = []
 channel._lock = Lock()
 words.append(Host.call("usage", {}))
 words"""
-    cells.expect(code, "['inner', 'outer']\n")
+    cells.expect(FIND_CHANNEL + code, "['inner', 'outer']\n")
 
 
 CALLS_ON_CONTROL_THREAD = """\

@@ -385,12 +385,10 @@ def test_cells_run_during_saving(limited: SavedSession) -> None:
 
 
 def test_restoring_can_be_stopped_without_loss(limited: SavedSession) -> None:
-    first_cells = limited.started(
+    limited.leave(
         "import time\nclass Slow:\n    def __setstate__(self, state): open('slow', 'w').close(); time.sleep(0 if fast() else 3600)\ndef fast():\n    import os\n    return os.path.exists('fast')",
         "slow = Slow(); slow.x = 'x' * 100_000; other = 1",
     )
-    limited.keep(first_cells)
-    first_cells.kernel.close()
     cells = limited.kernel()
     names = {
         file.name: [variable.name for variable in file.variables] for file in listed(cells).files
@@ -416,12 +414,10 @@ def test_restoring_can_be_stopped_without_loss(limited: SavedSession) -> None:
 def test_restoring_that_takes_too_long_is_stopped(
     limited: SavedSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first_cells = limited.started(
+    limited.leave(
         "import time\nclass Slow:\n    def __setstate__(self, state): time.sleep(20)",
         "slow = Slow(); slow.x = 1",
     )
-    limited.keep(first_cells)
-    first_cells.kernel.close()
     cells = limited.kernel()
     monkeypatch.setattr(Operations.restore, "timeout", 0.5)
     with pytest.raises(KernelError):

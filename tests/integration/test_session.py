@@ -538,12 +538,17 @@ def places(it: Opened) -> int:
 WAITS_FOR_FILE = "import os, time\nwhile not os.path.exists('go'): time.sleep(0.01)\n"
 
 
+def enter_waiting_cell(it: Opened, code: str = "") -> None:
+    """Enter a cell of the user's that waits for the file "go", and then runs code."""
+    it.session.submit("python", WAITS_FOR_FILE + code)
+    it.store.wait(tags.USER_REPL_IN)
+
+
 def test_code_of_a_model_runs_once_the_users_cell_before_it_waits_for_the_model(
     open_session: OpenSession, project: Path
 ) -> None:
     it = open_session("```python\ntheirs = 1\n```", "Done.", "Hello.", approval="auto")
-    it.session.submit("python", f"{WAITS_FOR_FILE}words = ask('say hello')")
-    it.store.wait(tags.USER_REPL_IN)
+    enter_waiting_cell(it, "words = ask('say hello')")
     it.session.submit("ask", "bind theirs")
     it.store.wait(tags.ASSISTANT_CHAT)
     wait_for(lambda: places(it) == 2)
@@ -556,8 +561,7 @@ def test_code_of_a_model_and_of_the_program_waits_for_a_users_cell_that_asks(
     open_session: OpenSession, project: Path
 ) -> None:
     it = open_session("```python\ntheirs = 1\n```", "Done.", "Hello.", approval="auto")
-    it.session.submit("python", f"{WAITS_FOR_FILE}words = ask('say hello')")
-    it.store.wait(tags.USER_REPL_IN)
+    enter_waiting_cell(it, "words = ask('say hello')")
     run_unrecorded = it.session.cells.run_unrecorded
     programs_code = start_thread(
         "program", run_unrecorded, "done = 1", lambda: False, lambda: False
@@ -575,8 +579,7 @@ def test_code_of_the_program_that_waits_for_a_users_cell_can_be_cancelled(
     open_session: OpenSession, project: Path
 ) -> None:
     it = open_session()
-    it.session.submit("python", WAITS_FOR_FILE)
-    it.store.wait(tags.USER_REPL_IN)
+    enter_waiting_cell(it)
     cancelled = threading.Event()
     run_unrecorded = it.session.cells.run_unrecorded
     programs_code = start_thread(
@@ -594,8 +597,7 @@ def test_code_of_a_model_runs_before_cells_that_the_user_entered_after_it(
     open_session: OpenSession, project: Path
 ) -> None:
     it = open_session("```python\ntheirs = 1\n```", "Done.", approval="auto")
-    it.session.submit("python", WAITS_FOR_FILE)
-    it.store.wait(tags.USER_REPL_IN)
+    enter_waiting_cell(it)
     it.session.submit("ask", "bind theirs")
     wait_for(lambda: places(it) == 2)
     it.session.submit("python", "comes_after = 'theirs' in globals()")
@@ -635,8 +637,7 @@ def test_code_of_a_model_that_waits_for_the_users_cell_can_be_stopped(
     open_session: OpenSession, project: Path
 ) -> None:
     it = open_session("```python\ntheirs = 1\n```", "Done.", approval="auto")
-    it.session.submit("python", WAITS_FOR_FILE)
-    it.store.wait(tags.USER_REPL_IN)
+    enter_waiting_cell(it)
     it.session.submit("ask", "bind theirs")
     wait_for(lambda: places(it) == 2)
     it.session.agent.stop()

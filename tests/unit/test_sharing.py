@@ -61,6 +61,15 @@ def texts(feed: Feed) -> list[str]:
     return [record.text for record in list(feed.queue) if record is not None]
 
 
+def unread_feed(log: logging.Logger, monkeypatch: pytest.MonkeyPatch, *, max_records: int) -> Feed:
+    """Return a feed that keeps some records at most, after five have come: "0", "1" …"""
+    monkeypatch.setattr(broadcast, "MAX_QUEUED_RECORDS", max_records)
+    feed = handler(log).watch()
+    for number in range(5):
+        emit(log, tags.NOTICE, str(number))
+    return feed
+
+
 def test_watcher_gets_the_past_without_streams_and_then_everything_new(log: logging.Logger) -> None:
     emit(log, tags.USER_REPL_IN, "code", cell=1)
     emit(log, tags.USER_REPL_OUT_STREAM, "piece", cell=1)
@@ -78,10 +87,7 @@ def test_watcher_gets_the_past_without_streams_and_then_everything_new(log: logg
 def test_a_feed_that_nobody_reads_is_limited_and_ends(
     log: logging.Logger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(broadcast, "MAX_QUEUED_RECORDS", 3)
-    feed = handler(log).watch()
-    for number in range(5):
-        emit(log, tags.NOTICE, str(number))
+    feed = unread_feed(log, monkeypatch, max_records=3)
     handler(log).unwatch(feed)
     assert texts(feed) == ["0", "1", "2"]
     assert list(feed.queue)[-1] is None
@@ -153,10 +159,7 @@ def test_only_the_newest_past_records_are_replayed(
 def test_slow_watcher_misses_records_and_blocks_nobody(
     log: logging.Logger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(broadcast, "MAX_QUEUED_RECORDS", 2)
-    feed = handler(log).watch()
-    for number in range(5):
-        emit(log, tags.NOTICE, str(number))
+    feed = unread_feed(log, monkeypatch, max_records=2)
     assert texts(feed) == ["0", "1"]
 
 
