@@ -14,7 +14,7 @@ from types import CodeType, CoroutineType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..stdlib import copy_module, late_import
-from ..undo.registries import opening_own_descriptors
+from ..undo.descriptor_states import opening_own_descriptors
 from ..values.objects import class_module
 from .tracebacks import OUR_FOLDER, format_safely
 

@@ -19,7 +19,8 @@ from ..values.objects import (
     own_dict,
 )
 from .actions import Action, Unrestored
-from .registries import Descriptors, ModuleTable, write_modules
+from .descriptor_states import DescriptorStates
+from .registries import ModuleTable, write_modules
 from .settings import SETTINGS, Setting
 
 
@@ -146,7 +147,7 @@ class ProcessState:
         self._values = [_read(setting) for setting in SETTINGS]
         self._module_names = _read_module_names()
         self._modules: ModuleTable | None = None
-        self._descriptors: Descriptors | None = None
+        self._descriptors: DescriptorStates | None = None
         self.note_mentioned(mentioned_names)
 
     def note_mentioned(self, mentioned_names: Collection[str]) -> None:
@@ -157,7 +158,7 @@ class ProcessState:
         # `close` alone is too common, so require `os` as well.
         uses_descriptors |= "os" in mentioned_names and "close" in mentioned_names
         if self._descriptors is None and uses_descriptors:
-            self._descriptors = Descriptors()
+            self._descriptors = DescriptorStates()
 
     def note_loaded_libraries(self) -> None:
         """Record the settings of libraries that were loaded after the snapshot."""
@@ -171,8 +172,8 @@ class ProcessState:
         """Describe descriptors that were read, written, closed or replaced.
 
         Args:
-            ignored_descriptors: See `Descriptors.find_changes`.
-            mentioned_descriptors: See `Descriptors.find_changes`.
+            ignored_descriptors: See `DescriptorStates.find_changes`.
+            mentioned_descriptors: See `DescriptorStates.find_changes`.
         """
         if self._descriptors is None:
             return []

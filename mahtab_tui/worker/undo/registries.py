@@ -1,24 +1,21 @@
-"""State of the process that code adds to: modules, registered classes, variables of the C library,
-descriptors."""
+"""State that code adds to or registers: modules, classes, environment variables, contexts, caches.
+
+For each kind there is a function that reads it, and one that writes back what the first has returned.
+`settings` and `process_state` decide when they are called.
+"""
 
 from __future__ import annotations
 
 import ctypes
-import fcntl
 import os
-import stat
-import struct
 import sys
-import termios
 import time
 import weakref
-from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable
 from itertools import count, takewhile
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..cells.tracebacks import CELL
-from ..link.descriptors import OWN_DESCRIPTORS, identify_file
 from ..values.objects import (
     MISSING,
     address_of,
@@ -37,17 +34,18 @@ except ImportError:  # not CPython
 
 _SIZE_VARIABLES = ("COLUMNS", "LINES")
 """The program sets these when the screen's size changes."""
-_C_SIZE_VARIABLES = tuple(f"{name}=".encode() for name in _SIZE_VARIABLES)
-_C_LIBRARY = ctypes.CDLL(None)
-_C_ENVIRONMENT = ctypes.POINTER(ctypes.c_char_p).in_dll(_C_LIBRARY, "environ")
-"""The variables as child processes get them: `os.putenv` changes only these."""
+_SIZE_ROW_PREFIXES = tuple(f"{name}=".encode() for name in _SIZE_VARIABLES)
+_C_ENVIRONMENT = ctypes.POINTER(ctypes.c_char_p).in_dll(ctypes.CDLL(None), "environ")
+"""The variables as child processes get them, as rows ``NAME=text``: `os.putenv` changes only these."""
 
 _LOOP_SETTINGS = ("_debug", "_exception_handler", "_task_factory", "slow_callback_duration")
 """The settings of an event loop of asyncio."""
 
 _ACCESSOR_CLASSES = ("DataFrame", "Series", "Index")
+"""The classes of pandas that get accessors, such as `table.geo`."""
 
 _DECIMAL_CONTEXTS = ("DefaultContext", "BasicContext", "ExtendedContext")
+"""The contexts of `decimal` that are variables of the module."""
 _CONTEXT_FIELDS = ("prec", "rounding", "Emin", "Emax", "capitals", "clamp", "flags", "traps")
 
 _DIALECT_FIELDS = (
@@ -56,12 +54,7 @@ _DIALECT_FIELDS = (
 )
 
 
-def _read_c_environment() -> list[bytes]:
-    """Return rows ``NAME=text``."""
-    if not ctypes.cast(_C_ENVIRONMENT, ctypes.c_void_p).value:  # after `clearenv`
-        return []
-    all_rows = takewhile(lambda row: row is not None, map(_C_ENVIRONMENT.__getitem__, count()))
-    return [row for row in all_rows if not row.startswith(_C_SIZE_VARIABLES)]
+# Environment variables
 
 
 def read_environment() -> tuple[dict[str, str], list[bytes]]:
@@ -70,18 +63,32 @@ def read_environment() -> tuple[dict[str, str], list[bytes]]:
     return variables, _read_c_environment()
 
 
+def _read_c_environment() -> list[bytes]:
+    """Return rows ``NAME=text``."""
+    if not ctypes.cast(_C_ENVIRONMENT, ctypes.c_void_p).value:  # after `clearenv`
+        return []
+    # The array ends with a null pointer.
+    all_rows = takewhile(lambda row: row is not None, map(_C_ENVIRONMENT.__getitem__, count()))
+    return [row for row in all_rows if not row.startswith(_SIZE_ROW_PREFIXES)]
+
+
 def write_environment(environment: tuple[dict[str, str], list[bytes]]) -> None:
     """Set and remove variables until they are those that `read_environment` returned."""
     variables, c_rows = environment
     time_zone = os.environ.get("TZ")
-    for name in [name for name in os.environ if name not in variables]:
-        if name not in _SIZE_VARIABLES:
-            del os.environ[name]
+    added_names = os.environ.keys() - variables.keys()
+    for name in added_names.difference(_SIZE_VARIABLES):
+        del os.environ[name]
     for name, text in variables.items():
         if os.environ.get(name) != text:
             os.environ[name] = text
+    _write_c_environment(c_rows)
+    if os.environ.get("TZ") != time_zone:
+        time.tzset()
 
-    # What still differs was set with `os.putenv` or by native code.
+
+def _write_c_environment(c_rows: list[bytes]) -> None:
+    """Set and remove what still differs: it was set with `os.putenv` or by native code."""
     present_c_rows = _read_c_environment()
     wanted_c_names = {row.partition(b"=")[0] for row in c_rows}
     for row in set(present_c_rows).difference(c_rows):
@@ -92,35 +99,38 @@ def write_environment(environment: tuple[dict[str, str], list[bytes]]) -> None:
         c_name, _, c_text = row.partition(b"=")
         os.putenv(c_name, c_text)
 
-    if os.environ.get("TZ") != time_zone:
-        time.tzset()
+
+# Modules
 
 
 class ModuleTable:
     """The entries of `sys.modules` at one time. Keeps no module alive."""
 
     def __init__(self) -> None:
-        self._entries: dict[str, Callable[[], Any]] = {
+        self._references: dict[str, Callable[[], Any]] = {
             name: weakref.ref(module) if is_module(module) else _constant(module)
             for name, module in list(sys.modules.items())
         }
+        """What returns each entry; None for a module that has ended."""
 
     def find_changes(self) -> dict[str, object]:
         """Return the entries to put back, `MISSING` for those to remove. Modules that were loaded
         since stay: loading them again would make other classes."""
-        present = dict(sys.modules)
+        present_entries = dict(sys.modules)
         changes: dict[str, Any] = {}
-        for name, read in self._entries.items():
-            module = read()
-            is_lost = module is None and isinstance(read, weakref.ref)
-            if not is_lost and present.get(name, MISSING) is not module:
+        for name, reference in self._references.items():
+            module = reference()
+            has_ended = module is None and isinstance(reference, weakref.ref)
+            if not has_ended and present_entries.get(name, MISSING) is not module:
                 changes[name] = module
-        old_addresses = {address_of(read()) for read in self._entries.values()}
-        for name in present.keys() - self._entries.keys():
-            module = present[name]
-            # A module that was there before has got another name.
-            is_renamed = address_of(module) in old_addresses
-            if is_renamed or not is_module(module) or own_dict(module).get("__spec__") is None:
+
+        old_addresses = {address_of(reference()) for reference in self._references.values()}
+        for name in present_entries.keys() - self._references.keys():
+            module = present_entries[name]
+            is_second_name = address_of(module) in old_addresses
+            # An import sets `__spec__`. What has none was put there by code.
+            is_loaded = is_module(module) and own_dict(module).get("__spec__") is not None
+            if is_second_name or not is_loaded:
                 changes[name] = MISSING
         return changes
 
@@ -138,13 +148,16 @@ def write_modules(changes: dict[str, Any]) -> None:
             sys.modules[name] = module
 
 
+# Classes that are registered with others
+
+
 def read_registered(cls: type) -> list[type]:
     """Return the classes that were registered with an abstract class, in a fixed order."""
     if _abc is None or "_abc_impl" not in class_dict(cls):
         return []
     references: Iterable[weakref.ref[type]] = _abc._get_dump(cls)[0]
     classes = [reference() for reference in references]
-    return sorted((living for living in classes if living is not None), key=address_of)
+    return sorted((registered for registered in classes if registered is not None), key=address_of)
 
 
 def write_registered(cls: type, classes: Iterable[type]) -> None:
@@ -184,6 +197,9 @@ def write_accessors(old_accessors: list[dict[str, Any]]) -> None:
             if accessor is not None and class_dict(cls).get(name) is not accessor:
                 setattr(cls, name, accessor)
             cls._accessors.add(name)
+
+
+# State of modules of the standard library
 
 
 def read_dialects() -> dict[str, dict[str, Any]]:
@@ -247,116 +263,18 @@ def write_source_cache(old_cache: dict[str, object]) -> None:
 
 
 def read_decimal_contexts() -> list[Any]:
-    """Return the state of the contexts that new threads and new contexts start with."""
+    """Return the arguments that make the contexts with which threads and new contexts start."""
     decimal = loaded_module("decimal")
     return [getattr(decimal, name).__reduce__()[1] for name in _DECIMAL_CONTEXTS]
 
 
 def write_decimal_contexts(contexts: list[Any]) -> None:
     decimal = loaded_module("decimal")
-    for name, state in zip(_DECIMAL_CONTEXTS, contexts):
+    for name, arguments in zip(_DECIMAL_CONTEXTS, contexts):
         context = getattr(decimal, name)
-        earlier = decimal.Context(*state)
+        earlier_context = decimal.Context(*arguments)
         for field in _CONTEXT_FIELDS:
-            setattr(context, field, getattr(earlier, field))
-
-
-# As in `socket`, whose import would delay the start of a kernel.
-_IPPROTO_TCP = 6
-_TCP_INFO = 11
-# Of `struct tcp_info` in `linux/tcp.h`.
-_TCP_INFO_BYTES = 136
-_ACKNOWLEDGED_OFFSET = 120
-"""After it comes the number of the bytes that were received."""
-
-
-_COUNTED_SOCKET = "counted socket"
-"""A socket that knows how many bytes were read from it and sent."""
-_SOCKETS = (_COUNTED_SOCKET, "socket")
-
-_READ = "what was read from this {noun} does not come back"
-_ADDED = "what has come into this {noun} stays in it, and nothing that was read comes back"
-_SENT = "what this {noun} has sent stays so"
-_UNKNOWN_TRANSFER = "not compared: what was read from this {noun} or written to it stays so"
-
-
-class _DescriptorState(NamedTuple):
-    identity: tuple[int, int]
-    """The device and the number of its file."""
-    kind: str
-    """"file", "device" (or a folder), "pipe", or one of `_SOCKETS`."""
-    position: int = 0
-    """Bytes from the start of a file, waiting in a pipe, or read from a counted socket, up to a
-    constant; 0 for all others."""
-    written: tuple[int, ...] = ()
-    """Size and time of the last change of a file that may be written, or the bytes that a counted socket
-    has sent, up to a constant."""
-    flags: tuple[int, int] = (0, 0)
-    """Flags of the file, such as whether it blocks, and flags of the descriptor."""
-
-    @property
-    def is_written_only(self) -> bool:
-        return self.flags[0] & os.O_ACCMODE == os.O_WRONLY
-
-    def describe_change(self, new_state: _DescriptorState, *, is_mentioned: bool) -> str:
-        """Return what does not come back of this state, as clauses; empty if nothing has changed.
-
-        Args:
-            new_state: That of the same file later.
-            is_mentioned: Whether the code may have meant it.
-        """
-        clauses = [*self._describe_transfer(new_state)]
-        # As much may have come as was read.
-        hides_reading = self.kind in ("socket", "pipe") and not self.is_written_only
-        if not clauses and is_mentioned and hides_reading:
-            clauses.append(_UNKNOWN_TRANSFER)
-        if not clauses and self.flags != new_state.flags:
-            clauses.append("its flags were changed and stay so")
-        noun = "socket" if self.kind in _SOCKETS else self.kind
-        return "; ".join(clauses).format(noun=noun)
-
-    def _describe_transfer(self, new_state: _DescriptorState) -> Iterator[str]:
-        is_moved = self.position != new_state.position
-        is_written = self.written != new_state.written
-        if self.kind == "file":
-            if is_written:
-                yield "the file has changed and stays so"
-            if is_moved:
-                yield "its position stays"
-        elif self.kind == _COUNTED_SOCKET:
-            if is_moved:
-                yield _READ
-            if is_written:
-                yield _SENT
-        elif is_moved:
-            yield _READ if self.position > new_state.position else _ADDED
-
-
-def _list_descriptors() -> list[int]:
-    try:
-        return [int(name) for name in os.listdir("/proc/self/fd")]
-    except OSError:
-        return []
-
-
-def _identities() -> Iterator[tuple[int, tuple[int, int]]]:
-    """Yield the open descriptors, each with the device and the number of its file."""
-    for number in _list_descriptors():
-        with suppress(OSError):  # closed meanwhile
-            yield number, identify_file(number)
-
-
-OWN_DESCRIPTORS.update(_identities())
-
-
-@contextmanager
-def opening_own_descriptors() -> Iterator[None]:
-    """Count the descriptors that the block opens as the kernel's."""
-    earlier_descriptors = dict(_identities())
-    yield
-    for number, identity in _identities():
-        if earlier_descriptors.get(number) != identity:
-            OWN_DESCRIPTORS[number] = identity
+            setattr(context, field, getattr(earlier_context, field))
 
 
 def read_event_loop() -> tuple[Any, ...]:
@@ -373,104 +291,3 @@ def write_event_loop(values: tuple[Any, ...]) -> None:
     loop = loaded_module("asyncio").events._event_loop_policy._local._loop
     for name, value in zip(_LOOP_SETTINGS, values):
         setattr(loop, name, value)
-
-
-class Descriptors:
-    """How far files and pipes are read and written at one time, judged by their descriptors."""
-
-    def __init__(self) -> None:
-        self._states = dict(_read_descriptors())
-
-    def find_changes(
-        self, ignored_descriptors: Collection[int], mentioned_descriptors: Collection[int]
-    ) -> list[tuple[str, str]]:
-        """Return what cannot be restored, as labels and reasons.
-
-        Args:
-            ignored_descriptors: Descriptors of files that are compared in another way.
-            mentioned_descriptors: Descriptors that the code may mean. Other sockets are ignored,
-                because they may be the kernel's own.
-        """
-        changes: list[tuple[str, str]] = []
-        new_states = dict(_read_descriptors())
-        for number, old_state in self._states.items():
-            new_state = new_states.get(number)
-            is_mentioned = number in mentioned_descriptors
-            if number in ignored_descriptors or (old_state.kind in _SOCKETS and not is_mentioned):
-                continue
-            label = f"descriptor {number}"
-            if new_state is None or old_state.identity != new_state.identity:
-                # The kernel has pipes of its own.
-                if old_state.kind != "pipe":
-                    changes.append((label, "it was closed, and is not opened again"))
-                continue
-            reason = old_state.describe_change(new_state, is_mentioned=is_mentioned)
-            if reason and old_state.kind == "file":
-                label = f"{label} ({_file_name(number)})"
-            if reason:
-                changes.append((label, reason))
-        return changes
-
-
-def _file_name(number: int) -> str:
-    try:
-        return os.path.basename(os.readlink(f"/proc/self/fd/{number}"))
-    except OSError:
-        return "unknown"
-
-
-def _count_waiting(number: int, request: int = termios.FIONREAD) -> int:
-    """Return how many bytes wait in a pipe or a socket. request: those to be read, or to be sent."""
-    return int(struct.unpack("i", fcntl.ioctl(number, request, bytes(4)))[0])
-
-
-def _count_transfer(number: int) -> tuple[int, int] | None:
-    """Return the bytes that were read from a TCP socket, and those written to it, both up to a
-    constant; None if this socket does not count them."""
-    statistics = ctypes.create_string_buffer(_TCP_INFO_BYTES)
-    size = ctypes.c_uint(_TCP_INFO_BYTES)
-    # A socket object of Python's would get its default timeout, and so would this socket.
-    failure = _C_LIBRARY.getsockopt(number, _IPPROTO_TCP, _TCP_INFO, statistics, ctypes.byref(size))
-    if failure or size.value < _TCP_INFO_BYTES:  # not TCP, or an old system
-        return None
-    acknowledged, received = struct.unpack_from("QQ", statistics, _ACKNOWLEDGED_OFFSET)
-    waiting = _count_waiting(number)
-    unsent = _count_waiting(number, termios.TIOCOUTQ)
-    return received - waiting, acknowledged + unsent
-
-
-def _read_descriptors() -> Iterator[tuple[int, _DescriptorState]]:
-    for number, identity in _identities():
-        if OWN_DESCRIPTORS.get(number) == identity:
-            continue
-        with suppress(OSError):
-            status = os.fstat(number)
-            flags = (fcntl.fcntl(number, fcntl.F_GETFL), fcntl.fcntl(number, fcntl.F_GETFD))
-            access_mode = flags[0] & os.O_ACCMODE
-            kind = "device"
-            position = 0
-            written: tuple[int, ...] = ()
-            if stat.S_ISREG(status.st_mode):
-                kind = "file"
-                position = os.lseek(number, 0, os.SEEK_CUR)
-                if access_mode != os.O_RDONLY:
-                    written = (status.st_size, status.st_mtime_ns)
-            elif stat.S_ISFIFO(status.st_mode):
-                kind = "pipe"
-                if access_mode != os.O_WRONLY:
-                    position = _count_waiting(number)
-            elif stat.S_ISSOCK(status.st_mode):
-                kind = "socket"
-                transferred = _count_transfer(number)
-                if transferred is not None:
-                    kind = _COUNTED_SOCKET
-                    position, sent = transferred
-                    written = (sent,)
-            elif not _is_lasting(status.st_mode):
-                continue
-            yield number, _DescriptorState(identity, kind, position, written, flags)
-
-
-def _is_lasting(mode: int) -> bool:
-    """Return whether something with this mode is a device or a folder."""
-    return stat.S_ISCHR(mode) or stat.S_ISBLK(mode) or stat.S_ISDIR(mode)
