@@ -1,5 +1,7 @@
-"""What a model is told about the kernel's environment: the installed packages, by the names of
-their metadata, and the files in the working directory. Nothing is imported or opened."""
+"""What a model is told about the kernel's environment: installed packages, and the working directory.
+
+Only the names in folders are read. Nothing is imported or opened.
+"""
 
 from __future__ import annotations
 
@@ -11,28 +13,34 @@ from itertools import islice
 from typing import Any
 
 _METADATA_NAME = re.compile(r"([A-Za-z0-9][\w.]*)-([0-9][\w.!+]*)(?:-py[\d.]+)?\.(?:dist|egg)-info")
+"""Name and version in the name of a package's metadata, such as ``scikit_learn-1.5.2.dist-info`` or
+``six-1.16.0-py3.9.egg-info``."""
 _MAX_ENTRIES = 20_000
 """At most this many entries of a folder are read and counted."""
 
 
 def installed_packages(names: list[str]) -> dict[str, str]:
-    """Return the versions of those packages that can be imported, by name."""
+    """Return the versions of those packages that can be imported, by name.
+
+    Args:
+        names: Names of packages as on PyPI, in lower case and with hyphens.
+    """
     versions: dict[str, str] = {}
     # The user's code may have put anything into `sys.path`.
-    paths = list(sys.path) if type(sys.path) is list else []
-    for path in paths:
-        if type(path) is not str:
+    folders = list(sys.path) if type(sys.path) is list else []
+    for folder in folders:
+        if type(folder) is not str:
             continue
         # The first of several versions is the one that is imported.
-        for name, version in _list_packages(path):
+        for name, version in _list_packages(folder):
             versions.setdefault(name, version)
     return {name: versions[name] for name in names if name in versions}
 
 
-def _list_packages(path: str) -> list[tuple[str, str]]:
-    """Return the names and versions of the packages in a folder."""
+def _list_packages(folder: str) -> list[tuple[str, str]]:
+    """Return the names and versions of the packages in a folder of `sys.path`."""
     try:
-        entries = os.listdir(path or ".")
+        entries = os.listdir(folder or ".")
     except (OSError, ValueError):  # a zip file, a folder that is gone, or no path
         return []
     matches = (_METADATA_NAME.fullmatch(entry) for entry in entries if entry.endswith("-info"))
@@ -40,8 +48,15 @@ def _list_packages(path: str) -> list[tuple[str, str]]:
 
 
 def list_folder(limit: int) -> dict[str, Any]:
-    """Return the first entries of the working directory by name, without hidden ones, and how many
-    there are. The sizes are in bytes; None for folders."""
+    """Describe the working directory, without hidden files.
+
+    Args:
+        limit: How many entries are described.
+
+    Returns:
+        The first `entries` in the order of their names, each with its `name` and its `size` in bytes
+        (None for folders), and their number in `total`.
+    """
     names: list[str] = []
     with suppress(OSError), os.scandir(".") as entries:
         first_entries = islice(entries, _MAX_ENTRIES)
