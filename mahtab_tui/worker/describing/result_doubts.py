@@ -1,4 +1,9 @@
-"""Tells what is probably wrong with the result of code that ran without an error."""
+"""Tells what is probably wrong with the result of code that ran without an error.
+
+Code may take the label of a row for what stands in it, count only the last of several conditions, or
+compare a number with a text. The code is only parsed, and of the tables only the names of columns and
+the kind of the index are read. `unmatched_texts` has the doubts for which values are compared.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +22,10 @@ _MAX_SHOWN_CODE_CHARS = 300
 _LABEL_METHODS = frozenset(("idxmax", "idxmin"))
 """Methods that return the label of a row."""
 _LABEL_USERS = frozenset(("at", "groupby", "iloc", "loc", "set_index", "value_counts"))
-"""With these, code looks up a row by its label, or has given the rows labels that say something."""
+"""Attributes with which code looks up a row by its label, or gives the rows labels that say
+something."""
 _COUNTING_METHODS = frozenset(("mean", "sum"))
-"""Methods that count the rows of a condition."""
+"""Methods that count the rows that fulfil a condition, or their share."""
 _DATE_PARTS = frozenset(
     (
         *("year", "quarter", "month", "day", "hour", "minute", "second", "dayofweek", "weekday"),
@@ -51,10 +57,12 @@ def result_doubts(
         return ()
     nodes = list(ast.walk(tree))
     tables = {name: namespace[name] for name in names if name in namespace}
+    # Code may compare the same part of dates twice.
+    date_sentences = dict.fromkeys(_dates_compared_with_texts(nodes, tables))
     return (
         *_misread_labels(nodes, tables),
         *_partial_counts(nodes),
-        *islice(dict.fromkeys(_dates_compared_with_texts(nodes, tables)), _MAX_DATE_SENTENCES),
+        *islice(date_sentences, _MAX_DATE_SENTENCES),
         *unmatched_texts(tables, nodes),
     )
 
@@ -66,20 +74,24 @@ def _misread_labels(nodes: Sequence[ast.AST], tables: dict[str, object]) -> Iter
         nodes: The nodes of the code's syntax tree.
         tables: The tables and columns that the code may use, by name.
     """
-    if any(isinstance(node, ast.Attribute) and node.attr in _LABEL_USERS for node in nodes):
+    uses_labels = any(
+        isinstance(node, ast.Attribute) and node.attr in _LABEL_USERS for node in nodes
+    )
+    if uses_labels:
         return
     for node in nodes:
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
             continue
+        method = node.func.attr
         column = column_of(node.func.value)
-        if node.func.attr not in _LABEL_METHODS or column is None:
+        if method not in _LABEL_METHODS or column is None:
             continue
-        if has_numbered_rows(tables.get(column[0], MISSING)):
-            row = _unparse(node)
-            if row:
+        table_name, _ = column
+        if has_numbered_rows(tables.get(table_name, MISSING)):
+            if label_code := _unparse(node):
                 yield (
-                    f"{node.func.attr}() returns the label of a row, not what stands in it."
-                    f" The row: {column[0]}.loc[{row}]."
+                    f"{method}() returns the label of a row, not what stands in it."
+                    f" The row: {table_name}.loc[{label_code}]."
                 )
             return
 
@@ -98,16 +110,16 @@ def _partial_counts(nodes: Sequence[ast.AST]) -> Iterator[str]:
     for node in nodes:
         if not isinstance(node, ast.BinOp) or not isinstance(node.op, (ast.BitAnd, ast.BitOr)):
             continue
-        right = node.right
-        if not isinstance(right, ast.Call) or not isinstance(right.func, ast.Attribute):
+        counting = node.right
+        if not isinstance(counting, ast.Call) or not isinstance(counting.func, ast.Attribute):
             continue
-        method = right.func.attr
-        if method in _COUNTING_METHODS and isinstance(right.func.value, ast.Compare):
-            condition = _unparse(ast.BinOp(node.left, node.op, right.func.value))
-            if condition:
+        method = counting.func.attr
+        last_condition = counting.func.value
+        if method in _COUNTING_METHODS and isinstance(last_condition, ast.Compare):
+            if all_conditions := _unparse(ast.BinOp(node.left, node.op, last_condition)):
                 yield (
                     f"{method}() belongs to the last condition only."
-                    f" For all: ({condition}).{method}()."
+                    f" For all: ({all_conditions}).{method}()."
                 )
             return
 
@@ -135,21 +147,27 @@ def _compared_parts(
 ) -> Iterator[tuple[ast.Attribute, Sequence[ast.expr]]]:
     """Yield each attribute in `_DATE_PARTS` that code compares, and what it is compared with."""
     for node in nodes:
-        comparisons: list[tuple[ast.expr, Sequence[ast.expr]]] = []
-        if isinstance(node, ast.Compare) and isinstance(node.ops[0], (ast.Eq, ast.NotEq)):
-            right = node.comparators[0]
-            comparisons = [(node.left, [right]), (right, [node.left])]
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args:
-            values = node.args[0]
-            if node.func.attr == "isin" and isinstance(values, (ast.List, ast.Tuple, ast.Set)):
-                comparisons = [(node.func.value, values.elts)]
-        for compared, texts in comparisons:
+        for compared, others in _comparisons(node):
             if isinstance(compared, ast.Attribute) and compared.attr in _DATE_PARTS:
-                yield compared, texts
+                yield compared, others
+
+
+def _comparisons(node: ast.AST) -> Iterator[tuple[ast.expr, Sequence[ast.expr]]]:
+    """Yield what an expression compares, and with what: both sides of `a == b`, each with the other
+    one, and `a` of `a.isin([b, c])`."""
+    if isinstance(node, ast.Compare) and isinstance(node.ops[0], (ast.Eq, ast.NotEq)):
+        right = node.comparators[0]
+        yield node.left, [right]
+        yield right, [node.left]
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args:
+        values = node.args[0]
+        if node.func.attr == "isin" and isinstance(values, (ast.List, ast.Tuple, ast.Set)):
+            yield node.func.value, values.elts
 
 
 def _is_date_part(part: ast.Attribute, tables: dict[str, object]) -> bool:
-    """Return whether an attribute is a part of the dates in a column of a table."""
+    """Return whether an attribute is a part of the dates in a column of a table, as in
+    `table["day"].dt.year` or `pd.to_datetime(table["day"]).dt.year`."""
     accessor = part.value
     if not isinstance(accessor, ast.Attribute) or accessor.attr != "dt":
         return False
@@ -161,10 +179,11 @@ def _is_date_part(part: ast.Attribute, tables: dict[str, object]) -> bool:
     column = column_of(dates)
     if column is None:
         return False
-    table: Any = as_library_type(tables.get(column[0], MISSING))
+    table_name, column_name = column
+    table: Any = as_library_type(tables.get(table_name, MISSING))
     if not is_one_of(table, "pandas", "DataFrame") or not has_own_indexes(table):
         return False
-    return column[1] in table.columns
+    return column_name in table.columns
 
 
 def _unparse(node: ast.AST) -> str:
