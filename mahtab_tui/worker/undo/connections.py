@@ -1,9 +1,13 @@
-"""The settings and the schemas of open SQLite connections, which are not in Python's objects.
+"""Reads the settings of open SQLite connections, which are not in Python's objects.
+
+An undo compares them before and after a cell (`side_state`), and names a connection whose settings
+have changed.
 
 Only statements that end at once are executed. On the thread that waits for them, none of them waits
 for a lock. Reading the settings of a file in WAL mode, to which nobody is connected yet, creates
 its files `-wal` and `-shm`, as any reading does; SQLite removes them when the connection is
-closed."""
+closed.
+"""
 
 from __future__ import annotations
 
@@ -24,25 +28,28 @@ _OWN_SETTINGS = (
     *("trusted_schema", "writable_schema", "analysis_limit", "soft_heap_limit", "threads"),
     *("hard_heap_limit", "wal_autocheckpoint"),
 )
-"""Numbers that belong to a connection; SQLite reads no file for them."""
+"""Pragmas whose values are numbers of a connection. SQLite reads no file for them."""
 _FILE_SETTINGS = (
     *("schema_version", "user_version", "application_id", "cache_size", "synchronous"),
     *("secure_delete", "auto_vacuum", "page_size", "max_page_count", "journal_size_limit"),
     *("mmap_size", "cache_spill"),
 )
-"""Numbers of each attached database; SQLite may read its file for them."""
-_LIMITS = range(12)
-"""Numbers of the limits of a connection."""
+"""Pragmas whose values are numbers of each attached database. SQLite may read its file for them."""
 _FILE_MODES = ("journal_mode", "locking_mode")
-"""Words of each attached database."""
+"""Pragmas whose values are words of each attached database."""
+_LIMITS = range(12)
+"""The numbers by which `Connection.getlimit` knows the limits of a connection."""
 _PLAIN_TEXT_FACTORIES = (str, bytes, bytearray)
+"""What makes values of texts without calling code of the user's."""
 _EXCLUSIVE = "exclusive"
-_DATABASES = "select cast(name as blob) from pragma_database_list"
+_DATABASE_NAMES = "select cast(name as blob) from pragma_database_list"
+"""Names as bytes, because a name may be no UTF-8."""
 _UNREAD_REASON = "unread"
 """The name under which settings say why those of the files are missing."""
-_BUSY_TIMEOUT = "PRAGMA busy_timeout"
-_TIMEOUT_S = 0.05
-"""For a connection that another thread may use at the moment."""
+_BUSY_PRAGMA = "PRAGMA busy_timeout"
+"""How long statements wait for a lock."""
+_BUSY_TIMEOUT_S = 0.05
+"""How long to wait for a connection that another thread may use at the moment."""
 _FIRST_VERSION_WITH_REFERENTS = (3, 11)
 """Since then, Python tells which functions of the user's a connection calls."""
 _KERNEL_PID = os.getpid()
@@ -77,10 +84,13 @@ def read_connection(value: Any) -> object:
         return None
     if _calls_user_code(sqlite3, connection):
         return UnknownState("it calls functions for its statements")
-    # If several threads may use the connection, one of them may hold its lock for long.
+
+    # If several threads may use the connection, one of them may hold its lock for long, so a new
+    # thread tries first.
     state = _read_on_thread(sqlite3, connection)
     is_of_one_thread = isinstance(state, sqlite3.ProgrammingError)
     if is_of_one_thread:
+        # Perhaps it is this one, which then has the connection for itself.
         try:
             state = _read_settings(sqlite3, connection, may_wait=False)
         except sqlite3.ProgrammingError:
@@ -94,10 +104,11 @@ def read_connection(value: Any) -> object:
 
 def _read_on_thread(sqlite3: Any, connection: Any) -> object:
     """Return the settings, the error with which reading them failed, or `UnknownState`."""
-    is_busy = UnknownState("another thread uses it")
-    if not _reading.acquire(timeout=_TIMEOUT_S):
-        return is_busy
+    busy_state = UnknownState("another thread uses it")
+    if not _reading.acquire(timeout=_BUSY_TIMEOUT_S):
+        return busy_state
     results: list[object] = []
+    # Held by the new thread until it ends. A lock is enough, and `threading` need not be loaded.
     running = _thread.allocate_lock()
     running.acquire()
 
@@ -115,8 +126,8 @@ def _read_on_thread(sqlite3: Any, connection: Any) -> object:
     except RuntimeError:  # the system has no threads left
         _reading.release()
         return UnknownState("no thread can be started")
-    running.acquire(timeout=_TIMEOUT_S)
-    return results[0] if results else is_busy
+    running.acquire(timeout=_BUSY_TIMEOUT_S)
+    return results[0] if results else busy_state
 
 
 def unknown_reason(state: object) -> str:
@@ -143,7 +154,7 @@ def _calls_user_code(sqlite3: Any, connection: Any) -> bool:
     `set_trace_callback`."""
     if sys.version_info < _FIRST_VERSION_WITH_REFERENTS:
         return True
-    # A subclass may have properties of these names.
+    # Through the class, because a subclass may have properties of these names.
     row_factory = sqlite3.Connection.row_factory.__get__(connection)
     text_factory = sqlite3.Connection.text_factory.__get__(connection)
     plain_objects = (sqlite3.Row, row_factory, text_factory, type(connection))
@@ -157,47 +168,69 @@ def _calls_user_code(sqlite3: Any, connection: Any) -> bool:
 
 
 def _read_settings(sqlite3: Any, connection: Any, *, may_wait: bool) -> dict[str, Any]:
-    """Raises `sqlite3.Error`. may_wait: whether statements may wait for a lock."""
+    """Return the settings of a connection and of its databases by their names.
+
+    Args:
+        sqlite3: The module.
+        connection: The connection.
+        may_wait: Whether statements may wait for a lock.
+
+    Raises:
+        sqlite3.Error: A setting cannot be read.
+    """
     cursor = sqlite3.Connection.cursor(connection)
     cursor.row_factory = None
-
-    def read(statement: str) -> Any:
-        row = cursor.execute(statement).fetchone()
-        return None if row is None else row[0]
-
-    settings = {name: read(f"PRAGMA {name}") for name in _OWN_SETTINGS}
+    settings = {name: _read_value(cursor, f"PRAGMA {name}") for name in _OWN_SETTINGS}
     if hasattr(sqlite3.Connection, "getlimit"):  # since Python 3.11
         for number in _LIMITS:
             settings[f"limit {number}"] = sqlite3.Connection.getlimit(connection, number)
-    # In a transaction, reading anything of a file would lock it, even the list of databases.
-    if sqlite3.Connection.in_transaction.__get__(connection):
-        settings[_UNREAD_REASON] = "its transaction is open"
-        return settings
-    text_factory = sqlite3.Connection.text_factory.__get__(connection)
-    if not any(text_factory is plain for plain in _PLAIN_TEXT_FACTORIES):
-        settings[_UNREAD_REASON] = "it calls a function for its texts"
-        return settings
-    # A connection that locks its files until it is closed does so once it reads anything of them.
-    if _locks_files(cursor):
-        settings[_UNREAD_REASON] = "it keeps its files locked"
+    if reason := _find_obstacle(sqlite3, connection, cursor):
+        settings[_UNREAD_REASON] = reason
         return settings
 
-    databases = [row[0] for row in cursor.execute(_DATABASES).fetchall()]
+    databases = [row[0] for row in cursor.execute(_DATABASE_NAMES).fetchall()]
     settings["databases"] = databases
-    # The cell may run while a thread still reads, so that only another one changes this for a moment.
+    # The timeout is changed for a moment, and only by the thread of cells: while another thread reads,
+    # the next cell may run, and would notice.
     if not may_wait:
-        read(f"{_BUSY_TIMEOUT} = 0")
+        _read_value(cursor, f"{_BUSY_PRAGMA} = 0")
     try:
         for database in databases:
-            name = _quote_database(database)
-            for setting in _FILE_SETTINGS:
-                settings[f"{name}.{setting}"] = read(f"PRAGMA {name}.{setting}")
-            for setting in _FILE_MODES:
-                settings[f"{name}.{setting}"] = _to_text(read(f"PRAGMA {name}.{setting}"))
+            settings.update(_read_database_settings(cursor, _quote_database(database)))
     finally:
         if not may_wait:
             with suppress(sqlite3.Error):
-                read(f"{_BUSY_TIMEOUT} = {settings['busy_timeout']}")
+                _read_value(cursor, f"{_BUSY_PRAGMA} = {settings['busy_timeout']}")
+    return settings
+
+
+def _read_value(cursor: Any, statement: str) -> Any:
+    """Return the first value that a statement returns; None if it returns nothing."""
+    row = cursor.execute(statement).fetchone()
+    return None if row is None else row[0]
+
+
+def _find_obstacle(sqlite3: Any, connection: Any, cursor: Any) -> str:
+    """Return why nothing of a connection's files may be read, as a clause; empty if it may."""
+    # In a transaction, reading anything of a file would lock it, even the list of databases.
+    if sqlite3.Connection.in_transaction.__get__(connection):
+        return "its transaction is open"
+    text_factory = sqlite3.Connection.text_factory.__get__(connection)
+    if not any(text_factory is plain for plain in _PLAIN_TEXT_FACTORIES):
+        return "it calls a function for its texts"
+    # A connection that locks its files until it is closed does so once it reads anything of them.
+    if _locks_files(cursor):
+        return "it keeps its files locked"
+    return ""
+
+
+def _read_database_settings(cursor: Any, name: str) -> dict[str, Any]:
+    """Return the settings of a database. name: its name, in quotes."""
+    settings: dict[str, Any] = {}
+    for setting in _FILE_SETTINGS:
+        settings[f"{name}.{setting}"] = _read_value(cursor, f"PRAGMA {name}.{setting}")
+    for setting in _FILE_MODES:
+        settings[f"{name}.{setting}"] = _to_text(_read_value(cursor, f"PRAGMA {name}.{setting}"))
     return settings
 
 
