@@ -39,7 +39,11 @@ _CHALLENGE_LINE = re.compile(f"^.*{re.escape(_CHALLENGE_WORDS)}.*$", re.MULTILIN
 
 
 def look_up_figures(
-    state: AgentState, answer: str, messages: Sequence[AnyMessage]
+    state: AgentState,
+    answer: str,
+    messages: Sequence[AnyMessage],
+    *,
+    reads_descriptions: bool = True,
 ) -> tuple[AnswerFigure, ...]:
     """Look up an answer's figures in all that was printed, attached, run and said.
 
@@ -47,6 +51,9 @@ def look_up_figures(
         state: The state of the turn.
         answer: The answer, as the model wrote it.
         messages: The conversation before it.
+        reads_descriptions: Whether figures of an answer without code may also come from the
+            descriptions of variables, from code and from earlier answers. A small model takes the smallest value of a column, which
+            it reads there, for the mean that was asked.
 
     Returns:
         The figures in the order of the answer. There are none for a plan, because its figures are
@@ -55,60 +62,49 @@ def look_up_figures(
     if _is_plan(messages, state["original_prompt"]):
         return ()
     parsed = parse_response(answer)
+    # Words before code tell what the code does.
+    reads_descriptions = reads_descriptions or bool(parsed.code_blocks)
     # The code that has run, or was proposed.
     code_blocks = list(parsed.code_blocks)
     sources: list[FigureSource] = []
     for message in messages:
         text = str(message.text)
         if message.type != "ai":
-            sources += _message_sources(text)
+            sources += [
+                source for source in _message_sources(text) if source.printed or reads_descriptions
+            ]
             continue
         earlier_answer = parse_response(text)
         code_blocks += earlier_answer.code_blocks
         # An earlier answer of this turn may have the same wrong figure.
         is_of_this_turn = (message.id or "").startswith(f"{state['turn']}.")
-        if not is_of_this_turn:
+        if reads_descriptions and not is_of_this_turn:
             # Thoughts count as a source (`chat` has them), because the figure was there before.
             sources.append(FigureSource(None, earlier_answer.chat, printed=False))
 
     code_blocks += [result["code"] for result in state["execution_results"]]
     code = "\n".join(code_blocks)
-    sources.append(FigureSource(None, code, printed=False))
-    # The user reads only the words of the new answer (`prose`), so its thoughts are not looked up.
-    return find_figures(parsed.prose, sources, state["original_prompt"], code=code)
-
-
-def states_unprinted_figure(state: AgentState, messages: Sequence[AnyMessage]) -> bool:
-    """Return whether an answer to a question for which no code ran states a figure that was neither
-    printed nor attached, that the user did not name, and that does not follow from such figures.
-
-    A small model takes one from the description of a table, such as the smallest value of a column, in
-    place of the mean that was asked. So descriptions are no source here, nor is what the model said.
-
-    Args:
-        state: The state of the turn, with the answer.
-        messages: The conversation.
-    """
-    sources = [
-        source
-        for message in messages
-        if message.type != "ai"
-        for source in _message_sources(str(message.text))
-        if source.printed
-    ]
     users_words = [*state["earlier_questions"], *state["added_words"]]
-    sources += [FigureSource(None, words, printed=False) for words in users_words]
+    said = [code] if reads_descriptions else users_words
+    sources += [FigureSource(None, text, printed=False) for text in said]
+    # The user reads only the words of the new answer (`prose`), so its thoughts are not looked up.
     question = state["original_prompt"]
-    prose = parse_response(state["current_response"]).prose
-    figures = find_figures(prose, sources, question)
-    # `find_figures` takes 0 and 1 for found, because they occur in most sentences.
-    digits = {
-        digit
-        for text in (question, *(source.text for source in sources))
-        for digit in _ZERO_OR_ONE.findall(text)
-    }
-    return any(
-        not figure.found or (figure.text in ("0", "1") and figure.text not in digits)
+    figures = find_figures(parsed.prose, sources, question, code=code)
+    if reads_descriptions:
+        return figures
+    return _mark_unprinted_digits(figures, [question, *(source.text for source in sources)])
+
+
+def _mark_unprinted_digits(
+    figures: Sequence[AnswerFigure], texts: Sequence[str]
+) -> tuple[AnswerFigure, ...]:
+    """Return figures, in which a 0 or 1 counts as found only if it stands in one of the texts.
+    Otherwise these do, because they occur in most sentences."""
+    digits = {digit for text in texts for digit in _ZERO_OR_ONE.findall(text)}
+    return tuple(
+        figure._replace(
+            found=figure.found and (figure.text not in ("0", "1") or figure.text in digits)
+        )
         for figure in figures
     )
 

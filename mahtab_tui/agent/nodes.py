@@ -13,7 +13,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langgraph.types import StreamWriter
 
 from mahtab_tui.agent.agent_model import AgentModel
-from mahtab_tui.agent.answer_figures import look_up_figures, states_unprinted_figure
+from mahtab_tui.agent.answer_figures import look_up_figures
 from mahtab_tui.agent.code_blocks import (
     describe_obstacle,
     find_code,
@@ -258,27 +258,22 @@ class Nodes:
             return {}
 
         messages = state["messages"]
-        results = state["execution_results"]
-        if find_last_run(results) is not None:
+        if find_last_run(state["execution_results"]) is not None:
             challenge = self._challenge(state)
             if not challenge:
                 return {}
             messages = [*messages, HumanMessage(challenge)]
-        # Results of code that did not run mean that the user declined it.
-        elif not results and self._states_guess(state):
+        elif self._must_compute(state) and _uncomputed(state["figures"]):
             # Without the answer, because a model that sees its figures repeats them.
             messages = append_text(without_answer(messages), prompts.COMPUTE_FIRST)
         else:
             return {}
         return {"was_challenged": True, "messages": messages, "next": "generate"}
 
-    def _states_guess(self, state: AgentState) -> bool:
-        """Return whether a small model answers a question about data with a figure from nowhere."""
-        return (
-            self.leads_small_model
-            and state["about_data"]
-            and states_unprinted_figure(state, state["messages"])
-        )
+    def _must_compute(self, state: AgentState) -> bool:
+        """Return whether each figure of an answer must have been printed or said by the user, because
+        a small model answers a question about data, for which no code was written."""
+        return self.leads_small_model and state["about_data"] and not state["execution_results"]
 
     def _challenge(self, state: AgentState) -> str:
         """Return the request to correct an answer from outputs; empty if the answer may stand. A
@@ -437,7 +432,8 @@ class Nodes:
 
         figures: tuple[AnswerFigure, ...] = ()
         if not calls and not answer.failure:
-            figures = look_up_figures(state, text, messages)
+            reads_descriptions = not self._must_compute(state)
+            figures = look_up_figures(state, text, messages, reads_descriptions=reads_descriptions)
         return {
             # `PromptMessages.add` reads the step from the id.
             "messages": [*messages, message.model_copy(update={"id": f"{state['turn']}.{step}"})],

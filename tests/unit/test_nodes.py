@@ -626,6 +626,15 @@ def test_a_small_model_computes_what_it_guesses(desk: Desk, question: str, guess
     desk.namespace["prices"] = pandas.DataFrame({"price": [n + 0.5 for n in range(100)]})
     agent = desk.agent(words(guess, match="0.5 to 99.5"), code("print(57)"), loop="single")
     assert agent.ask_sync(question) == "57"
+    (figure,) = desk.of(tags.ASSISTANT_CHAT)[0].attrs["figures"]
+    assert not figure["found"], "the user sees that it was not computed"
+
+
+def test_figures_of_code_that_a_small_model_announces_are_not_marked(desk: Desk) -> None:
+    desk.namespace["prices"] = [1.5, 2.5]
+    agent = desk.agent(code("print(prices[:5791])", words="I take 5791."), loop="single")
+    agent.ask_sync("Which prices come first?")
+    assert uncomputed(desk) == []
 
 
 def test_a_small_model_may_repeat_what_was_said_and_attached(desk: Desk, project: Path) -> None:
