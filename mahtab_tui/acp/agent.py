@@ -318,8 +318,10 @@ class EditorAgent:
 
 
 def _read_cursor(cursor: str | None) -> int:
-    """Return how many sessions the editor has seen, by the cursor that it got with them. Raises
-    `SessionUnavailable`."""
+    """Return how many sessions the editor has seen, by the cursor that it got with them.
+
+    Raises `SessionUnavailable`.
+    """
     try:
         seen_count = int(cursor or "0")
     except ValueError:

@@ -86,7 +86,11 @@ class CellCard:
             self.pictures.append(picture)
 
     def finish(self, succeeded: bool, note: str = "") -> None:
-        """End the cell. note: A line about its end."""
+        """End the cell.
+
+        Args:
+            note: A line about its end.
+        """
         self.status = "completed" if succeeded else "failed"
         if note:
             self.notes.append(note)

@@ -155,8 +155,10 @@ class EditorSession:
             raise SessionUnavailable(str(error)) from None
 
     def records(self) -> list[Record]:
-        """Return what the session has recorded, in order; of a long one, the end. What a running cell
-        has printed is left out, because it comes again."""
+        """Return what the session has recorded, in order; of a long one, the end.
+
+        What a running cell has printed is left out, because it comes again.
+        """
         try:
             page = load_records(self._store.path, self.id, limit=MAX_PAST_RECORDS)
         except StoreError:
@@ -169,8 +171,10 @@ class EditorSession:
         return [record for record in past if getattr(record, "cell", None) != number]
 
     def start(self) -> None:
-        """Start the kernel and the threads. Raises `SessionUnavailable`; the session must be closed
-        then."""
+        """Start the kernel and the threads.
+
+        Raises `SessionUnavailable`; the session must be closed then.
+        """
         try:
             self.session.start()
             self.session.ready.result()

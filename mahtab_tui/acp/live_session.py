@@ -36,7 +36,11 @@ class LiveSession:
     """An open session, and the updates that wait for its editor."""
 
     def __init__(self, opened: EditorSession, editor: Editor) -> None:
-        """Follow a session from its start. opened: The session, which was not started yet."""
+        """Follow a session from its start.
+
+        Args:
+            opened: The session, which was not started yet.
+        """
         self.opened = opened
         self.session = opened.session
         self.id = opened.id

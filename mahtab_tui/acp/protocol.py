@@ -128,7 +128,11 @@ class Editor:
 def connect(
     agent: Any, writer: asyncio.StreamWriter, reader: asyncio.StreamReader
 ) -> AgentSideConnection:
-    """Return a connection, which does not listen yet. agent: Has the library's methods."""
+    """Return a connection, which does not listen yet.
+
+    Args:
+        agent: Has the library's methods.
+    """
     return AgentSideConnection(agent, writer, reader, listening=False, use_unstable_protocol=True)
 
 
@@ -184,7 +188,11 @@ def usage(used_tokens: int, context_tokens: int, cost: float) -> Update:
 
 
 def commands_update(rows: Iterable[tuple[str, str, str]]) -> Update:
-    """Return the commands. rows: Their names, descriptions, and what may follow them."""
+    """Return the commands.
+
+    Args:
+        rows: Their names, descriptions, and what may follow them.
+    """
     return schema.AvailableCommandsUpdate(
         session_update="available_commands_update",
         available_commands=[
@@ -247,8 +255,11 @@ def option(
     value: str,
     rows: Iterable[tuple[str, str, str]],
 ) -> Option:
-    """Return an option of a session. rows: The values that it may have, with names and
-    descriptions."""
+    """Return an option of a session.
+
+    Args:
+        rows: The values that it may have, with names and descriptions.
+    """
     return schema.SessionConfigOptionSelect(
         type="select",
         id=option_id,

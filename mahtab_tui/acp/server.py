@@ -44,8 +44,10 @@ def serve() -> None:
 
 
 async def _serve(streams: ProtocolStreams, agent: EditorAgent) -> signal.Signals | None:
-    """Serve until stdin is closed, or a signal comes; return that signal. Raises
-    `AcpServerError`."""
+    """Serve until stdin is closed, or a signal comes; return that signal.
+
+    Raises `AcpServerError`.
+    """
     from mahtab_tui.acp.protocol import connect
 
     loop = asyncio.get_running_loop()

@@ -35,8 +35,11 @@ T = TypeVar("T")
 
 
 class OutsideAgent:
-    """Answers questions by another program's agent. Any thread may call it. The process starts when
-    it is first needed, and again after it has ended."""
+    """Answers questions by another program's agent.
+
+    Any thread may call it. The process starts when it is first needed, and again after it has
+    ended.
+    """
 
     def __init__(
         self, host: OutsideHost, name: str, program: AcpAgent, max_answer_chars: int
@@ -201,8 +204,10 @@ class OutsideAgent:
             raise ModelError(f"{self.name} was ended with its session.") from None
 
     async def _start(self) -> LiveAgent:
-        """Return the agent with a session that has this conversation, or none of it. Raises
-        `ModelError`."""
+        """Return the agent with a session that has this conversation, or none of it.
+
+        Raises `ModelError`.
+        """
         async with self._starting:
             earlier = self._host.earlier_session(self.name)
             if self._live is not None:
@@ -225,8 +230,10 @@ class OutsideAgent:
             return self._live
 
     def _open_door(self) -> Door:
-        """Return the agent's door to the session, which is opened once. Runs on a thread, which goes
-        on if whoever waits for it is stopped. Raises `ModelError`."""
+        """Return the agent's door to the session, which is opened once.
+
+        Runs on a thread, which goes on if whoever waits for it is stopped. Raises `ModelError`.
+        """
         with self._door_lock:
             if self._door is None:
                 self._door = self._host.open_door()
@@ -264,8 +271,10 @@ class OutsideAgent:
         return turn.answer
 
     async def _converse(self, turn: AgentTurn, prompt: str) -> str:
-        """Ask the agent; return how its answer has ended, as in `records.Agent`. Raises
-        `ModelError`."""
+        """Ask the agent; return how its answer has ended, as in `records.Agent`.
+
+        Raises `ModelError`.
+        """
         host = self._host
         if host.cancelled.is_set():  # before this task began, so that nothing has ended it
             return "stopped"

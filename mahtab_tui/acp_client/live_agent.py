@@ -135,8 +135,10 @@ class LiveAgent:
             raise
 
     async def _open_session(self, folder: Path, earlier: EarlierSession) -> None:
-        """Go on in the earlier session if that is possible, else begin one. Raises as `start` does, and
-        `ConnectionError`."""
+        """Go on in the earlier session if that is possible, else begin one.
+
+        Raises as `start` does, and `ConnectionError`.
+        """
         command = [sys.executable, "-P", "-m", "mahtab_tui", "mcp", "--attach"]
         server = [*command, str(self._door.path)]
         opened: AcpSession | None = None
@@ -407,7 +409,11 @@ class LiveAgent:
         return refusal_id if tool.is_refused else approvals[0].id
 
     def _report_refusal(self, problem: str) -> None:
-        """Say once an answer why the agent was refused something. problem: the end of a sentence."""
+        """Say once an answer why the agent was refused something.
+
+        Args:
+            problem: The end of a sentence.
+        """
         if problem not in self._reported_problems:
             self._reported_problems.add(problem)
             warn(self._host.log, f"{self._name} was refused what it asked for: {problem}.")

@@ -60,8 +60,10 @@ class _OpenRequest(NamedTuple):
 
 
 class _StreamProtocol(asyncio.subprocess.SubprocessStreamProtocol):
-    """Kills what an agent has left running as soon as its own end is noticed. Later, the number of
-    its group may belong to others."""
+    """Kills what an agent has left running as soon as its own end is noticed.
+
+    Later, the number of its group may belong to others.
+    """
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.SubprocessTransport)
@@ -74,8 +76,11 @@ class _StreamProtocol(asyncio.subprocess.SubprocessStreamProtocol):
 
 
 class AgentProcess:
-    """A running agent, as a transport of the protocol's library. The thread that starts it must live
-    as long. What is no message is never passed on, so that the library fails at nothing."""
+    """A running agent, as a transport of the protocol's library.
+
+    The thread that starts it must live as long. What is no message is never passed on, so that the
+    library fails at nothing.
+    """
 
     def __init__(
         self,
@@ -238,7 +243,11 @@ class AgentProcess:
         return len(self._open_requests) >= MAX_OPEN_REQUESTS or byte_count > MAX_OPEN_REQUEST_BYTES
 
     def _open_request(self, message: Message, line: bytes) -> Message:
-        """Return a request of the agent as the library gets it. line: the message as it was sent."""
+        """Return a request of the agent as the library gets it.
+
+        Args:
+            line: The message as it was sent.
+        """
         request_id = next(self._request_ids)
         self._open_requests[request_id] = _OpenRequest(message["id"], len(line))
         message["id"] = request_id

@@ -146,8 +146,11 @@ AskPermission = Callable[[ToolNews, Sequence[PermissionChoice]], Awaitable[str]]
 
 
 class AgentConnection:
-    """The connection to an agent. Methods raise `ModelError` if the agent refuses or answers with
-    something else, and `ConnectionError` if it is gone."""
+    """The connection to an agent.
+
+    Methods raise `ModelError` if the agent refuses or answers with something else, and
+    `ConnectionError` if it is gone.
+    """
 
     def __init__(self, name: str, process: AgentProcess, ask: AskPermission) -> None:
         self._name = name
@@ -197,8 +200,10 @@ class AgentConnection:
     async def reopen_session(
         self, folder: Path, server: Sequence[str], session_id: str
     ) -> AcpSession | None:
-        """Resume or load a session; return None if the agent cannot, or has forgotten it. Arguments
-        are those of `new_session`."""
+        """Resume or load a session; return None if the agent cannot, or has forgotten it.
+
+        Arguments are those of `new_session`.
+        """
         servers: list[Any] = [_describe_server(server)]
         cwd = str(folder)
         sessions = self._capabilities.session_capabilities
@@ -260,7 +265,11 @@ class AgentConnection:
 
     @contextmanager
     def _refusals(self, problem: str) -> Iterator[None]:
-        """Turn the library's errors into a sentence. problem: What the agent did not do."""
+        """Turn the library's errors into a sentence.
+
+        Args:
+            problem: What the agent did not do.
+        """
         try:
             yield
         except ValidationError:

@@ -216,7 +216,11 @@ class AgentTurn:
         return tool
 
     def end(self, state: str) -> None:
-        """Log the end of the answer. state: As in `records.Agent`."""
+        """Log the end of the answer.
+
+        Args:
+            state: As in `records.Agent`.
+        """
         for tool in self._tools.values():
             if not tool.has_ended and not tool.is_ours:
                 self._show_tool(tool, "stopped")
@@ -224,7 +228,11 @@ class AgentTurn:
         self._report(state)
 
     def _report(self, state: str) -> None:
-        """Log what the agent does. state: As in `records.Agent`."""
+        """Log what the agent does.
+
+        Args:
+            state: As in `records.Agent`.
+        """
         record = Agent(state=state, turn=self.number, step=self._step, party=self._party)
         emit(self._host.log, record)
 
@@ -294,7 +302,9 @@ class AgentTurn:
 
 def describe_permission(tool: AgentToolCall) -> str:
     """Return what a tool would do, for the user who is asked; empty if it cannot be shown whole.
-    Characters in it may be hidden."""
+
+    Characters in it may be hidden.
+    """
     if tool.is_cut:
         return ""
     lines = [f"# {tool.title.strip() or tool.kind or 'a tool'}"]

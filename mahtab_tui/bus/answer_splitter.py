@@ -196,8 +196,10 @@ class AnswerSplitter:
         return self._is_unfinished(_TAG_STARTS, _PARTIAL_TAG)
 
     def _begin_thought(self, tag: re.Match[str]) -> None:
-        """Read the tag that begins a thought. An end tag alone ends a thought that the prompt
-        began."""
+        """Read the tag that begins a thought.
+
+        An end tag alone ends a thought that the prompt began.
+        """
         self._emit("thought", tag.end())
         self._at_line_start = True
         if not tag["end"]:
@@ -246,8 +248,10 @@ class AnswerSplitter:
         return True
 
     def _ends_code(self) -> bool:
-        """Return whether a closing fence ends the code, and does not stand in a docstring of it. How
-        often that is looked up is limited."""
+        """Return whether a closing fence ends the code, and does not stand in a docstring of it.
+
+        How often that is looked up is limited.
+        """
         if self._skipped_fences > MAX_SKIPPED_FENCES:
             return True
         return not in_docstring("".join(self._fence_code))
@@ -306,8 +310,10 @@ class AnswerSplitter:
         return self._pending.find("\n", self._position) + 1 or len(self._pending)
 
     def _end_before(self, sign: str) -> int:
-        """Return where the next sign stands in the line, or else the line ends. A sign at the
-        current position does not count."""
+        """Return where the next sign stands in the line, or else the line ends.
+
+        A sign at the current position does not count.
+        """
         line_end = self._line_end()
         sign_position = self._pending.find(sign, self._position + 1, line_end)
         if sign_position < 0:

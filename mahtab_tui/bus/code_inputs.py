@@ -576,8 +576,10 @@ class _CellReader(ast.NodeVisitor):
         self.flow.namespace_names.add(node.name)
 
     def _visit_class_body(self, node: ast.ClassDef) -> None:
-        """Read the statements of a class, which run now. They bind names of the class only, but may
-        change values of the cell's variables in place."""
+        """Read the statements of a class, which run now.
+
+        They bind names of the class only, but may change values of the cell's variables in place.
+        """
         outer_flow = self.flow
         self.flow = self._copy_flow(outer_flow)
         self._visit_all(node.body)
@@ -647,9 +649,11 @@ def _is_suppressing(context: ast.expr) -> bool:
 
 
 def _call_targets(call: ast.Call, namespace_names: Set[str]) -> Iterator[str]:
-    """Yield the names that a call may change: those of its receiver and its arguments. Of modules and
-    classes, only a whole one as an argument counts, not one whose function is called or is an
-    argument."""
+    """Yield the names that a call may change: those of its receiver and its arguments.
+
+    Of modules and classes, only a whole one as an argument counts, not one whose function is called
+    or is an argument.
+    """
     if isinstance(call.func, ast.Name) and call.func.id in _CLASS_CHECKS:
         return
     targets: list[ast.expr] = [*call.args, *(keyword.value for keyword in call.keywords)]

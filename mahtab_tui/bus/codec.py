@@ -118,8 +118,10 @@ _PLAIN_TYPES: dict[Any, _PlainType] = {
 
 @cache
 def _make_reader(hint: Any) -> _Reader:
-    """Return the reader of values with the type of an annotation. It is made once, because making one
-    takes longer than reading a value."""
+    """Return the reader of values with the type of an annotation.
+
+    It is made once, because making one takes longer than reading a value.
+    """
     if typing.get_origin(hint) is Annotated:
         hint = typing.get_args(hint)[0]
     origin = typing.get_origin(hint) or hint

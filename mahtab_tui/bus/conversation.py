@@ -142,8 +142,10 @@ class Conversation:
         return next(iter(remaining_cells or model_cells), None)
 
     def _entries_around(self, entry: Entry) -> list[Entry]:
-        """Return the entries from an entry's question to the one before the next question. Their
-        numbers do not tell, because a resumed session may reuse them."""
+        """Return the entries from an entry's question to the one before the next question.
+
+        Their numbers do not tell, because a resumed session may reuse them.
+        """
         index = self.entries.index(entry)
         start = index
         while start > 0 and not isinstance(self.entries[start], Question):

@@ -27,7 +27,11 @@ def question_entry(turn: int | None) -> str:
 
 
 def answer_entry(turn: int | None, step: int | None) -> str:
-    """Return the name of the entries of an answer. step: its number within the turn, from 0."""
+    """Return the name of the entries of an answer.
+
+    Args:
+        step: Its number within the turn, from 0.
+    """
     return _join_entry("answer", turn, step)
 
 
@@ -37,7 +41,11 @@ def code_entry(turn: int | None, step: int | None, block: int) -> str:
 
 
 def tool_entry(call: str | None) -> str:
-    """Return the name of the entry of a tool call. call: its id, such as "2.0.1"."""
+    """Return the name of the entry of a tool call.
+
+    Args:
+        call: Its id, such as "2.0.1".
+    """
     return _join_entry("tool", call)
 
 

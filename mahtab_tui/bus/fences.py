@@ -37,7 +37,11 @@ _QUOTATION = re.compile(r"[ \t]*(?:>[ \t]?)+")
 
 
 def is_python(info: str, also: Collection[str] = ()) -> bool:
-    """Return whether a fence's info string names Python. also: its other names, in lower case."""
+    """Return whether a fence's info string names Python.
+
+    Args:
+        also: Its other names, in lower case.
+    """
     match = _LANGUAGE.match(info)
     if match is None:
         return False
@@ -110,8 +114,10 @@ class Fence(NamedTuple):
 
 
 def fences(text: str) -> Iterator[Fence]:
-    """Yield the fenced blocks of a Markdown text. A fence inside a docstring does not close a
-    Python block if a later one does."""
+    """Yield the fenced blocks of a Markdown text.
+
+    A fence inside a docstring does not close a Python block if a later one does.
+    """
     lines = text.split("\n")
     start = 0
     while start < len(lines):

@@ -120,8 +120,10 @@ class FigureContext:
         return bisect_right(self._sentence_ends, token.start)
 
     def is_claimed(self, token: FigureToken) -> bool:
-        """Return whether the answer says that a figure is a fact about the data. It does not if it
-        denies the figure, offers something, or speaks of what holds in general."""
+        """Return whether the answer says that a figure is a fact about the data.
+
+        It does not if it denies the figure, offers something, or speaks of what holds in general.
+        """
         before = self._clause_before(token)
         after = self._after(token)
         if _is_denied(before) or self._is_offered(token):

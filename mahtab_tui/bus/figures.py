@@ -121,8 +121,10 @@ class _FigureLookup:
         return tuple(by_text.values())
 
     def _look_up(self) -> list[tuple[FigureToken, AnswerFigure]]:
-        """Return each occurrence of a figure, and which source it is in. Names in code are left
-        out."""
+        """Return each occurrence of a figure, and which source it is in.
+
+        Names in code are left out.
+        """
         looked_up: dict[tuple[str, str], AnswerFigure] = {}
         occurrences: list[tuple[FigureToken, AnswerFigure]] = []
         for token in scan_figures(self._answer):

@@ -120,8 +120,10 @@ class _MagicText(NamedTuple):
 
 
 def read_code(code: str) -> Iterator[CodePart]:
-    """Yield code, and the code in its magic commands and in texts that it runs (`exec`). `!` lines are
-    calls of `syntax.SHELL_BUILTIN` and `syntax.SHELL_OUTPUT_BUILTIN` in the trees."""
+    """Yield code, and the code in its magic commands and in texts that it runs (`exec`).
+
+    `!` lines are calls of `syntax.SHELL_BUILTIN` and `syntax.SHELL_OUTPUT_BUILTIN` in the trees.
+    """
     pending = deque([CodePart(code, None, 0)])
     while pending:
         part = pending.popleft()

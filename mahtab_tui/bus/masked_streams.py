@@ -73,8 +73,10 @@ class MaskingFilter(logging.Filter):
         return not is_held_back
 
     def mask_record(self, record: Record) -> Record:
-        """Mask a record. Only the complete record has the text that a stream held back at its
-        end."""
+        """Mask a record.
+
+        Only the complete record has the text that a stream held back at its end.
+        """
         if record.text and isinstance(record, Stream):
             return record.changed(text=self._stream(record.stream).feed(record.text))
         return self._secrets.mask_record(record)

@@ -201,8 +201,10 @@ class OutputBuffer:
         self._trim()
 
     def show(self, text: str, mime: str, data: str, value: str = "") -> None:
-        """Add a displayed value; see `DisplayedValue`. Of very many, those in the middle become
-        text."""
+        """Add a displayed value; see `DisplayedValue`.
+
+        Of very many, those in the middle become text.
+        """
         self._end_prints()
         self.received += len(text)
         self._append(_display_line(text, mime, data, value))
@@ -266,8 +268,11 @@ class OutputBuffer:
         return self._open_line is not None
 
     def shrink(self, end_lines: int) -> None:
-        """Keep only the plain text of displayed values, and some lines at each end. end_lines: how
-        many."""
+        """Keep only the plain text of displayed values, and some lines at each end.
+
+        Args:
+            end_lines: How many.
+        """
         self.omitted_lines += max(0, len(self) - 2 * end_lines)
         all_lines = list(self)
         self.head = all_lines[:end_lines]

@@ -30,7 +30,11 @@ class PartialRecord:
     """The pieces of a stream so far, as one record."""
 
     def __init__(self, first: StoredStream) -> None:
-        """Start without pieces. first: the first piece, whose other fields the record gets."""
+        """Start without pieces.
+
+        Args:
+            first: The first piece, whose other fields the record gets.
+        """
         self._first = first
         self._pieces: list[str] = []
         self._char_count = 0

@@ -41,8 +41,11 @@ class PrivateTexts:
         return bool(self._index.lines)
 
     def replace(self, texts: Iterable[str]) -> None:
-        """Search for the lines of these texts only. A line that was searched for before and is in one
-        of these texts is found at every moment in between."""
+        """Search for the lines of these texts only.
+
+        A line that was searched for before and is in one of these texts is found at every moment in
+        between.
+        """
         lines = _searched_lines(texts)
         with self._change_lock:
             # It takes its place when it is complete, because other threads go on searching.

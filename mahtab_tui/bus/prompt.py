@@ -137,8 +137,10 @@ class PromptHandler(records.RecordHandler):
 
 
 def _name_author(record: records.CellRecord) -> records.CellRecord:
-    """Name another agent as such: its cells have the tag of the model's own. The tag of the user's
-    cells says enough; there, "you" would be the model."""
+    """Name another agent as such: its cells have the tag of the model's own.
+
+    The tag of the user's cells says enough; there, "you" would be the model.
+    """
     if record.guest is None:
         return record.changed(party=None)
     return record.changed(party=_other_agent(record.party or "agent"), guest=None, call=None)

@@ -29,8 +29,10 @@ _PERHAPS_TAG = re.compile(rf"<[\s/{UNSEEN}]*+[\w{UNSEEN}-]*+")
 
 
 def _tag_remainder(names: Iterable[str]) -> str:
-    """Return a pattern for the rest of a tag after its ``<``. A model may also accept
-    ``< /USER-CHAT``."""
+    """Return a pattern for the rest of a tag after its ``<``.
+
+    A model may also accept ``< /USER-CHAT``.
+    """
     longest_first = "|".join(sorted(names, key=len, reverse=True))
     return rf"\s*+(?:/\s*+)?(?:{longest_first})(?![\w-])"
 

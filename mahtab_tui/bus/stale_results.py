@@ -23,7 +23,10 @@ class StaleResults:
     """
 
     def __init__(self, max_changes: float = math.inf) -> None:
-        """max_changes: Changes of variables that are noted before the next `catch_up`."""
+        """
+        Args:
+            max_changes: Changes of variables that are noted before the next `catch_up`.
+        """
         self._staleness = Staleness()
         self._max_changes = max_changes
         self._free_changes = max_changes
@@ -43,7 +46,11 @@ class StaleResults:
         return bool(self._waiting)
 
     def catch_up(self, max_changes: float | None = None) -> list[Entry]:
-        """Note the next part of what waits. max_changes: by default those of the constructor."""
+        """Note the next part of what waits.
+
+        Args:
+            max_changes: By default those of the constructor.
+        """
         self._free_changes = self._max_changes if max_changes is None else max_changes
         changed_entries: list[Entry] = []
         while self._waiting and self._free_changes > 0:
@@ -126,8 +133,10 @@ class StaleResults:
 
     @property
     def outdated_cells(self) -> list[Cell]:
-        """The cells that would have to run again, in order, so that all results hold. Those that
-        have failed, and what uses only what these have made, are left out."""
+        """The cells that would have to run again, in order, so that all results hold.
+
+        Those that have failed, and what uses only what these have made, are left out.
+        """
         failed_cells = {number for number, cell in self._cells.items() if cell.status != "ok"}
         outdated_cells = self._staleness.outdated_cells(failed_cells)
         return [self._cells[number] for number in outdated_cells]
@@ -153,8 +162,11 @@ class StaleResults:
         return answers
 
     def _doubt_answer(self, turn: int) -> None:
-        """Update which cells of an answer no longer hold. What a later step for the same question has
-        changed does not count, because the answer was written after it."""
+        """Update which cells of an answer no longer hold.
+
+        What a later step for the same question has changed does not count, because the answer was
+        written after it.
+        """
         cells = self._cells_of_turn.get(turn, [])
         numbers = {cell.number for cell in cells}
         doubtful_cells: list[Cell] = []

@@ -420,8 +420,10 @@ class Staleness:
         return sorted(outdated_cells)
 
     def start(self, cell: int, code: str) -> set[int]:
-        """Note what a cell that starts will use. Return the cells that are run again by it, if they
-        are stale."""
+        """Note what a cell that starts will use.
+
+        Return the cells that are run again by it, if they are stale.
+        """
         self._forget(cell)
         inputs = find_inputs(code)
         names = self._with_called(inputs.names)
@@ -618,8 +620,10 @@ class Staleness:
         return names.union(*(item.global_names for item in definitions if item is not None))
 
     def _change_used(self, cell: int, change: Change) -> set[int]:
-        """Note that a cell has changed a variable that cells have used. Return the cells whose
-        staleness has changed."""
+        """Note that a cell has changed a variable that cells have used.
+
+        Return the cells whose staleness has changed.
+        """
         name = change.name
         before = self._state(name)
         use = self._uses.get(cell)

@@ -48,7 +48,9 @@ class Store(Protocol):
 
     def output(self, cell: int) -> str | None:
         """Return the whole output of a cell; None if it was not stored, or while the cell runs.
-        Raises `StoreError`."""
+
+        Raises `StoreError`.
+        """
 
     def pictures(self, cell: int) -> list[str]:
         """Return the stored pictures displayed by a cell, as base64. Raises `StoreError`."""

@@ -81,8 +81,10 @@ def collapse(text: str) -> str:
 
 
 class Screen:
-    """The lines of a growing text, with a cursor in one of the last `HEIGHT` lines. Feeding takes
-    linear time."""
+    """The lines of a growing text, with a cursor in one of the last `HEIGHT` lines.
+
+    Feeding takes linear time.
+    """
 
     def __init__(
         self,

@@ -50,8 +50,10 @@ _CODE_NODES = (
 
 
 def is_complete(source: str) -> bool:
-    """Return whether Enter should run a cell; invalid code is complete. A block or a ``%%magic``
-    ends with an empty line."""
+    """Return whether Enter should run a cell; invalid code is complete.
+
+    A block or a ``%%magic`` ends with an empty line.
+    """
     _, _, last_line = source.rpartition("\n")
     ends_with_blank_line = not last_line.strip()
     if _CELL_MAGIC.match(source) and not _TIME_MAGIC.match(source):

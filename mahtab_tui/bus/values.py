@@ -86,8 +86,10 @@ class Change:
 
     @property
     def described(self) -> Variable:
-        """The variable; if it was deleted, as it was before. Its type is empty if that is
-        unknown."""
+        """The variable; if it was deleted, as it was before.
+
+        Its type is empty if that is unknown.
+        """
         return self.variable or self.before or Variable(self.name, "", "", "data")
 
     @property
@@ -163,8 +165,11 @@ class StoredChange(NamedTuple):
         )
 
     def as_change(self) -> Change:
-        """Return the change. A newer version may have written it, with words that are not in
-        `ChangeKind` or `VariableKind`."""
+        """Return the change.
+
+        A newer version may have written it, with words that are not in `ChangeKind` or
+        `VariableKind`.
+        """
         kind = cast(VariableKind, self.kind or "data")
         variable: Variable | None = None
         before: Variable | None = None
@@ -202,8 +207,11 @@ class FileChange(NamedTuple):
 
 
 def describe_files(files: Sequence[FileChange], max_count: int = MAX_DESCRIBED_FILES) -> str:
-    """Return ``files: `out.csv` new, `old.txt` removed``; empty without files. max_count: others are
-    counted."""
+    """Return ``files: `out.csv` new, `old.txt` removed``; empty without files.
+
+    Args:
+        max_count: Others are counted.
+    """
     changes = [file for file in files if file.change != "refused"]
     refusals = [file for file in files if file.change == "refused"]
     parts = []

@@ -39,8 +39,11 @@ def code_block(text: str, language: str = "") -> str:
 
 
 def make_inert(text: str) -> str:
-    """Return Markdown as it is if it is harmless, otherwise as a code block. Harmless Markdown
-    contains neither tags nor pictures, links only to pages, and closes its blocks."""
+    """Return Markdown as it is if it is harmless, otherwise as a code block.
+
+    Harmless Markdown contains neither tags nor pictures, links only to pages, and closes its
+    blocks.
+    """
     text = text.replace("\r\n", "\n").replace("\r", "\n")  # as the parser does
     if not _MARKUP.search(text):
         return text

@@ -68,7 +68,11 @@ def build_notebook(selected: ExportedEntries) -> Any:
 
 
 def build_cells(selected: ExportedEntries, used_ids: Collection[str] = ()) -> Iterator[Node]:
-    """Yield a cell for each entry, with an id of its own. used_ids: ids of other cells."""
+    """Yield a cell for each entry, with an id of its own.
+
+    Args:
+        used_ids: Ids of other cells.
+    """
     all_ids = set(used_ids)
     last_numbers: dict[str, int] = {}
     for entry in selected.entries:
@@ -170,14 +174,20 @@ def code_cell(cell: Cell, selected: ExportedEntries) -> Node:
 
 
 def _stale_node(cell: Cell) -> Iterator[Node]:
-    """Yield a warning if the cell is stale. It is an output, so that Jupyter removes it when the
-    cell runs again."""
+    """Yield a warning if the cell is stale.
+
+    It is an output, so that Jupyter removes it when the cell runs again.
+    """
     if staleness := describe_staleness(cell):
         yield {"output_type": "stream", "name": "stderr", "text": f"{plain(staleness)}\n"}
 
 
 def _output_node(output: OutputPart, execution_count: int | None) -> Node:
-    """Return an output as Jupyter stores it. execution_count: of its cell."""
+    """Return an output as Jupyter stores it.
+
+    Args:
+        execution_count: Of its cell.
+    """
     if output.kind == "traceback":
         name, message = parse_error(output.text)
         lines = output.text.rstrip("\n").split("\n")

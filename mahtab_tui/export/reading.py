@@ -215,7 +215,11 @@ def _parse_notebook(data: bytes, name: str) -> Node:
 
 
 def _read_style(data: bytes, encoding: str = _DEFAULT_ENCODING) -> FileStyle:
-    """Return the formatting of a file. encoding: in which it was decoded."""
+    """Return the formatting of a file.
+
+    Args:
+        encoding: In which it was decoded.
+    """
     first_line_end = data.find(b"\n")
     has_crlf = first_line_end > 0 and data[first_line_end - 1 : first_line_end] == b"\r"
     indent = _INDENT.match(data[:1000].decode("utf-8-sig", "replace"))

@@ -57,8 +57,10 @@ class ExportedEntries(NamedTuple):
 
 
 def select(conversation: ExportedConversation) -> ExportedEntries:
-    """Choose what to export: all but hidden, replaced and undone entries. Raises
-    `NothingToExport`."""
+    """Choose what to export: all but hidden, replaced and undone entries.
+
+    Raises `NothingToExport`.
+    """
     entries: list[Entry] = []
     for entry in conversation.entries:
         is_undone = isinstance(entry, Cell) and entry.undone

@@ -43,8 +43,10 @@ def write(selected: ExportedEntries, path: Path, *, overwrite: bool = False) -> 
 
 
 def file_digest(path: Path) -> str:
-    """Return the digest of a file's current content; empty if there is no file. Raises
-    `OSError`."""
+    """Return the digest of a file's current content; empty if there is no file.
+
+    Raises `OSError`.
+    """
     try:
         return content_digest(path.read_bytes())
     except FileNotFoundError:

@@ -42,8 +42,10 @@ class RecordedEvents:
 
 
 class Backlog:
-    """Cells that began under an earlier host. The kernel sends their events once, after this host has
-    attached."""
+    """Cells that began under an earlier host.
+
+    The kernel sends their events once, after this host has attached.
+    """
 
     def __init__(
         self,

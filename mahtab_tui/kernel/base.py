@@ -82,14 +82,20 @@ class Kernel(ABC):
         """Held while a cell runs that is not nested, and while cells are undone."""
 
     def _report(self, state: KernelState, text: str) -> None:
-        """Report a new state to the host. text: a sentence for the user, or empty."""
+        """Report a new state to the host.
+
+        Args:
+            text: A sentence for the user, or empty.
+        """
         self._state = state
         self._host.kernel_state(self.info(), text)
 
     @contextmanager
     def _busy(self, nested: bool) -> Iterator[None]:
-        """Report that the kernel is busy within this context. A nested cell changes nothing,
-        because the kernel is busy already."""
+        """Report that the kernel is busy within this context.
+
+        A nested cell changes nothing, because the kernel is busy already.
+        """
         if nested:
             yield
             return
@@ -179,8 +185,10 @@ class Kernel(ABC):
     def resume_cell(
         self, cell: int, *, on_output: OnOutput, on_display: OnDisplay, nested: bool = False
     ) -> CellResult | None:
-        """Wait for the end of a cell that began on an earlier screen. All its output is sent again.
-        Return None if the kernel does not know the cell."""
+        """Wait for the end of a cell that began on an earlier screen.
+
+        All its output is sent again. Return None if the kernel does not know the cell.
+        """
         return None
 
     def acknowledge(self, cell: int) -> None:
@@ -193,8 +201,10 @@ class Kernel(ABC):
 
     @abstractmethod
     def interrupt(self, cell: int | None = None) -> bool:
-        """Interrupt the running cell, the innermost one. Return False if no cell runs, or if the
-        given one does not."""
+        """Interrupt the running cell, the innermost one.
+
+        Return False if no cell runs, or if the given one does not.
+        """
 
     @abstractmethod
     def kill(self) -> None:
@@ -206,16 +216,20 @@ class Kernel(ABC):
 
     @abstractmethod
     def activate(self, python: str) -> None:
-        """Switch to another interpreter (a file, or the folder of a virtual environment). If it
-        raises `KernelError`, the old one stays."""
+        """Switch to another interpreter (a file, or the folder of a virtual environment).
+
+        If it raises `KernelError`, the old one stays.
+        """
 
     def change_directory(self, path: str) -> str:
         """Change the working directory, and return its full path."""
         return self._ask(Operations.change_directory, path=path)
 
     def can_import(self, module: str) -> bool:
-        """Return whether a module can be imported from anywhere except the working directory. Works
-        while a cell runs."""
+        """Return whether a module can be imported from anywhere except the working directory.
+
+        Works while a cell runs.
+        """
         return self._ask(Operations.installed, module=module, load=False)
 
     def import_module(self, module: str) -> bool:
@@ -248,8 +262,10 @@ class Kernel(ABC):
         return self._ask(Operations.private_use, names=list(names), codes=list(codes))
 
     def names_read(self, name: str) -> NamesRead:
-        """Return a name and those that a call of it may read. Names of modules are not among
-        them."""
+        """Return a name and those that a call of it may read.
+
+        Names of modules are not among them.
+        """
         return self._ask(Operations.names_read, name=name)
 
     def resolve_paths(self, texts: Sequence[str]) -> list[ResolvedPath | None]:
@@ -269,12 +285,18 @@ class Kernel(ABC):
         return self._ask(Operations.fingerprints, names=list(names))
 
     def inspect(self, name: str, *, run_code: bool = True) -> Detail:
-        """Describe a variable. run_code: whether code of the user's classes may run."""
+        """Describe a variable.
+
+        Args:
+            run_code: Whether code of the user's classes may run.
+        """
         return self._ask(Operations.inspect, name=name, run_code=run_code)
 
     def describe(self, names: Sequence[str], limit: int) -> dict[str, str]:
-        """Describe variables for a model, in at most `limit` characters each. Names that do not
-        exist or look like secrets are left out, and those that take too long."""
+        """Describe variables for a model, in at most `limit` characters each.
+
+        Names that do not exist or look like secrets are left out, and those that take too long.
+        """
         return self._ask(Operations.describe, names=list(names), limit=limit)
 
     def named_values(self, names: Sequence[str], question: str) -> dict[str, str]:
@@ -283,8 +305,11 @@ class Kernel(ABC):
         return self._ask(Operations.named_values, names=list(names), question=question)
 
     def result_doubts(self, names: Sequence[str], code: str) -> Sequence[str]:
-        """Return a sentence for each thing that is probably wrong with the result of code. names: the
-        tables whose values may be told."""
+        """Return a sentence for each thing that is probably wrong with the result of code.
+
+        Args:
+            names: The tables whose values may be told.
+        """
         return self._ask(Operations.result_doubts, names=list(names), code=code)
 
     def inspect_object(self, request: Mapping[str, Any]) -> dict[str, Any]:
@@ -292,8 +317,10 @@ class Kernel(ABC):
         return self._ask(Operations.inspect_object, request=request)
 
     def complete(self, code: str, cursor: int) -> Completions:
-        """Return completions at the cursor (in characters), within a time limit. Imports no
-        modules."""
+        """Return completions at the cursor (in characters), within a time limit.
+
+        Imports no modules.
+        """
         return self._ask(Operations.complete, code=code, cursor=cursor)
 
     def explain(self, code: str, cursor: int) -> Explanation | None:
@@ -342,7 +369,11 @@ class Kernel(ABC):
         return self._undo(Operations.undo, cell, scope)
 
     def redo(self, scope: UndoScope = WHOLE_UNDO) -> Restoration:
-        """Reverse the last `undo`, if no other cell has run since. scope: that of the undo."""
+        """Reverse the last `undo`, if no other cell has run since.
+
+        Args:
+            scope: That of the undo.
+        """
         return self._undo(Operations.redo, 0, scope)
 
     def _undo(self, operation: Operation[UndoAnswer], cell: int, scope: UndoScope) -> Restoration:
@@ -370,7 +401,9 @@ class Kernel(ABC):
 
     def restore(self, file: SavedFile) -> RestoredFile:
         """Restore the variables in a file, after the running cell; other calls wait meanwhile.
-        `interrupt` stops it."""
+
+        `interrupt` stops it.
+        """
         raise KernelError(self._save_unavailable_reason)
 
     @abstractmethod

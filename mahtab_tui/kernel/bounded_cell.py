@@ -70,8 +70,10 @@ class BoundedCell:
             self._stop.set()
 
     def stop(self) -> None:
-        """Interrupt the cell and return immediately. A cell that has not started is interrupted
-        when it does."""
+        """Interrupt the cell and return immediately.
+
+        A cell that has not started is interrupted when it does.
+        """
         with self._lock:
             self._stop.set()
             if self._has_begun:

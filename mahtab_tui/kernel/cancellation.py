@@ -24,8 +24,10 @@ class Cancellation:
             stop()
 
     def on_cancel(self, stop: Callable[[], object] | None) -> None:
-        """Set the function that `cancel` calls. The function is called at once if `cancel` was called
-        before."""
+        """Set the function that `cancel` calls.
+
+        The function is called at once if `cancel` was called before.
+        """
         with self._lock:
             self._stop = stop
             is_cancelled = self.cancelled

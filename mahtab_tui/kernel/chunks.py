@@ -16,7 +16,10 @@ class Chunks:
     """Decodes output and joins small pieces, so that a listener is not called for each."""
 
     def __init__(self, on_text: Callable[[str], None]) -> None:
-        """on_text: gets the joined text."""
+        """
+        Args:
+            on_text: Gets the joined text.
+        """
         self._on_text = on_text
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._pending: list[str] = []

@@ -70,8 +70,11 @@ class DetachedKernel(NamedTuple):
 
 
 def detached_kernels(session: str | None = None) -> list[DetachedKernel]:
-    """Return the kernels that have a holder, and remove the files of killed ones. session: only
-    those of this session."""
+    """Return the kernels that have a holder, and remove the files of killed ones.
+
+    Args:
+        session: Only those of this session.
+    """
     try:
         folder = sockets_folder()
     except OSError:
@@ -98,8 +101,10 @@ def detached_kernels(session: str | None = None) -> list[DetachedKernel]:
 
 
 def attach(session: str) -> LocalProcess | None:
-    """Attach to a session's kernel, even if another screen has it. The caller holds the session's
-    lock."""
+    """Attach to a session's kernel, even if another screen has it.
+
+    The caller holds the session's lock.
+    """
     for kernel in detached_kernels(session):
         with suppress(*_HOLDER_ERRORS):
             return _attach(kernel)

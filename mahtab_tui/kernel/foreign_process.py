@@ -9,8 +9,10 @@ from mahtab_tui.worker.link.descriptors import is_readable
 
 
 class ForeignProcess:
-    """A process that another program started, which alone learns its exit code. It has the methods
-    of `subprocess.Popen` that a kernel needs."""
+    """A process that another program started, which alone learns its exit code.
+
+    It has the methods of `subprocess.Popen` that a kernel needs.
+    """
 
     def __init__(self, pid: int) -> None:
         """Watch a process. Raises `ProcessLookupError` if it has ended."""

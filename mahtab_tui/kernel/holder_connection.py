@@ -84,7 +84,11 @@ def remove_files(path: Path) -> None:
 
 
 def _key_file(path: Path) -> Path:
-    """Return the file with a holder's key. path: its socket."""
+    """Return the file with a holder's key.
+
+    Args:
+        path: Its socket.
+    """
     return Path(f"{path}{KEY_SUFFIX}")
 
 

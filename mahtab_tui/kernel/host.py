@@ -53,7 +53,11 @@ class KernelHost(Protocol):
     """The interface that a kernel calls, on its own threads."""
 
     def kernel_state(self, info: KernelInfo, text: str) -> None:
-        """Report a new state. text: a sentence for the user, or empty."""
+        """Report a new state.
+
+        Args:
+            text: A sentence for the user, or empty.
+        """
         return
 
     def background_output(self, text: str) -> None:

@@ -107,8 +107,10 @@ class InProcessKernel(Kernel):
 
     @contextmanager
     def _own_turn(self, nested: bool) -> Iterator[None]:
-        """Let no other cell run within this context. A nested cell runs in the turn of the cell
-        that waits for it."""
+        """Let no other cell run within this context.
+
+        A nested cell runs in the turn of the cell that waits for it.
+        """
         if nested:
             yield
             return

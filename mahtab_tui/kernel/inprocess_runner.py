@@ -37,8 +37,10 @@ CLOSE_TIMEOUT_S = 1.0
 
 
 class CellRunner:
-    """Runs cells over a namespace, one after the other, on the thread that has created it. Its
-    public methods are called from other threads."""
+    """Runs cells over a namespace, one after the other, on the thread that has created it.
+
+    Its public methods are called from other threads.
+    """
 
     @classmethod
     def start(cls, namespace: dict[str, Any], host: KernelHost) -> CellRunner:
@@ -97,8 +99,11 @@ class CellRunner:
         self._executor.tracker.changes(None)
 
     def run(self, code: str, running: RunningCell, nested: bool) -> CellResult:
-        """Run a cell, and wait for its end. nested: whether it runs while another cell, which has
-        called the host, waits."""
+        """Run a cell, and wait for its end.
+
+        Args:
+            nested: Whether it runs while another cell, which has called the host, waits.
+        """
         frame = {"op": "execute", "code": code, "running": running}
         if not nested or not self._host_calls.deliver(frame):
             self._jobs.put(frame)

@@ -161,8 +161,10 @@ class SourceCode:
 
 @dataclass(frozen=True, slots=True)
 class TableArrangement:
-    """How the rows of a table are sorted and filtered. The sort is a column, and whether it is
-    descending."""
+    """How the rows of a table are sorted and filtered.
+
+    The sort is a column, and whether it is descending.
+    """
 
     sort: tuple[int, bool] | None = None
     filters: tuple[tuple[int, str], ...] = ()
@@ -170,15 +172,21 @@ class TableArrangement:
 
 
 class InspectorClient:
-    """Sends requests for one screen; methods wait for the kernel and raise `KernelError`. A new
-    request in a slot makes the kernel abandon the older one."""
+    """Sends requests for one screen; methods wait for the kernel and raise `KernelError`.
+
+    A new request in a slot makes the kernel abandon the older one.
+    """
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
         self._client = f"{os.getpid()}-{next(_client_numbers)}"
 
     def open(self, path: ObjectPath, *, again: bool = False) -> InspectedObject:
-        """Open an object. again: accept that the variable now refers to a different object."""
+        """Open an object.
+
+        Args:
+            again: Accept that the variable now refers to a different object.
+        """
         reply = self._ask("open", path, again=again)
         derived_objects = [
             {"title": derived["title"], "opened": derived} for derived in reply["shown"]
@@ -271,7 +279,11 @@ class InspectorClient:
     def _ask(
         self, action: str, path: ObjectPath, slot: str | None = None, **arguments: Any
     ) -> dict[str, Any]:
-        """Send a request. slot: by default one for each kind of action."""
+        """Send a request.
+
+        Args:
+            slot: By default one for each kind of action.
+        """
         request = {
             "client": self._client,
             "slot": action if slot is None else slot,

@@ -40,8 +40,10 @@ class Launcher(Protocol):
     def start(
         self, executable: str, cwd: str, size: tuple[int, int], state: ConnectionState
     ) -> Process:
-        """Start the worker, on a thread that lives as long as it does. Raises `OSError`,
-        `ValueError` and `KernelError`."""
+        """Start the worker, on a thread that lives as long as it does.
+
+        Raises `OSError`, `ValueError` and `KernelError`.
+        """
 
     def keep_settings(self, target: SaveTarget) -> dict[str, Any]:
         """Return what the worker needs to save the namespace. Raises `KernelError`."""

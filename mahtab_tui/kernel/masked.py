@@ -88,8 +88,11 @@ class MaskedKernel(Kernel):
         return replace(completions, items=items)
 
     def inspect_object(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Mask a reply. A page of a text is read with what surrounds it, because a secret may begin
-        before the page or end after it."""
+        """Mask a reply.
+
+        A page of a text is read with what surrounds it, because a secret may begin before the page
+        or end after it.
+        """
         if request["do"] != "text":
             return super().inspect_object(request)
 

@@ -63,8 +63,10 @@ class UndoAnswer:
 
 
 class Operations:
-    """All requests. Each is sent by the method of `Kernel` with its name, unless a comment says
-    otherwise."""
+    """All requests.
+
+    Each is sent by the method of `Kernel` with its name, unless a comment says otherwise.
+    """
 
     change_directory = Operation(str)
     # Sent by `can_import` and `import_module`.

@@ -280,7 +280,13 @@ class ProcessKernel(Kernel):
             return self._worker
 
     def _require(self, *, wait: bool = True) -> WorkerProcess:
-        """Return the process. wait: whether to wait for one that starts. Raises `KernelError`."""
+        """Return the process.
+
+        Raises `KernelError`.
+
+        Args:
+            wait: Whether to wait for one that starts.
+        """
         worker = self._ready() if wait else self._worker
         if worker is None:
             raise KernelError(self._failure)
@@ -425,7 +431,11 @@ class ProcessKernel(Kernel):
     # Called on a process's reader thread
 
     def _on_end(self, worker: WorkerProcess, sentence: str) -> None:
-        """Start a new process in place of one that has died. sentence: how it has ended."""
+        """Start a new process in place of one that has died.
+
+        Args:
+            sentence: How it has ended.
+        """
         with self._changed:
             if self._closed or self._worker is not worker:
                 return

@@ -15,7 +15,11 @@ _SIGNAL_SENTENCES = {
 
 
 def describe_end(exit_code: int) -> str:
-    """Return how a process has ended, as a clause. exit_code: negative for a signal."""
+    """Return how a process has ended, as a clause.
+
+    Args:
+        exit_code: Negative for a signal.
+    """
     if exit_code == EXIT_CONNECTION_LOST:
         return "code in it closed its connection to the session, or read from it"
     if exit_code >= 0:

@@ -38,7 +38,11 @@ _UNKNOWN = _Origin()
 
 
 def _origin_after(change: Change, before: _Origin, author: Author) -> _Origin:
-    """Return where a name comes from after a change. author: who made it, for certain."""
+    """Return where a name comes from after a change.
+
+    Args:
+        author: Who made it, for certain.
+    """
     if change.change == "deleted":
         return _Origin(variable=change.variable, deleter=author)
 

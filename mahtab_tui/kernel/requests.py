@@ -47,7 +47,11 @@ class Outbox:
     """Sends whole messages, in order. A thread sends what the socket does not accept at once."""
 
     def __init__(self, give_up: Callable[[], None]) -> None:
-        """Create a queue without a channel. give_up: called if not even a short answer fits."""
+        """Create a queue without a channel.
+
+        Args:
+            give_up: Called if not even a short answer fits.
+        """
         self.channel: socket.socket | None = None
         self._give_up = give_up
         self._lock = threading.Lock()
@@ -57,8 +61,10 @@ class Outbox:
         """Sends the queue; None if that is empty."""
 
     def send(self, data: bytes) -> None:
-        """Send or queue an encoded frame; ignores a kernel that has ended. Raises
-        `OutgoingFullError`."""
+        """Send or queue an encoded frame; ignores a kernel that has ended.
+
+        Raises `OutgoingFullError`.
+        """
         with self._lock:
             if self.channel is None:
                 return
@@ -297,7 +303,11 @@ class ControlRequests:
     """Requests to a kernel that are answered while a cell runs. Any thread may ask."""
 
     def __init__(self, send: Callable[[Frame], None]) -> None:
-        """Create an empty list of requests. send: raises `ValueError` if a frame cannot be sent."""
+        """Create an empty list of requests.
+
+        Args:
+            send: Raises `ValueError` if a frame cannot be sent.
+        """
         self._send = send
         self._ids = itertools.count(1)
         self._changed = threading.Condition()
@@ -359,7 +369,11 @@ class ControlRequests:
             reply.set_exception(KernelError(str(error)))
 
     def end(self, reason: str) -> None:
-        """Let all requests fail. reason: a sentence."""
+        """Let all requests fail.
+
+        Args:
+            reason: A sentence.
+        """
         with self._changed:
             self._end_reason = reason
             open_replies = list(self._open_replies.values())

@@ -68,7 +68,11 @@ def not_restored(restoration: Restoration) -> str:
 
 
 def undo_question(cells: Sequence[int]) -> str:
-    """Return the question whether to undo cells. cells: empty while they are not known."""
+    """Return the question whether to undo cells.
+
+    Args:
+        cells: Empty while they are not known.
+    """
     if not cells:
         return "Undo what ran last?"
     if len(cells) == 1:

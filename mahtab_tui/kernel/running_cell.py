@@ -75,7 +75,11 @@ class RunningCell:
         self._add("stdout", text)
 
     def add_display(self, frame: Mapping[str, Any]) -> None:
-        """Add, update or clear a display. frame: what the kernel sent, with fields of any type."""
+        """Add, update or clear a display.
+
+        Args:
+            frame: What the kernel sent, with fields of any type.
+        """
         action = frame.get("action")
         if action in ("clear", "clear later"):
             self._clears_before_next = True
@@ -171,7 +175,11 @@ class RunningCell:
         )
 
     def fail(self, status: Status, sentence: str) -> None:
-        """Set the result of a cell that the kernel cannot finish. sentence: why."""
+        """Set the result of a cell that the kernel cannot finish.
+
+        Args:
+            sentence: Why.
+        """
         self._finish(status, self.seconds, (), detail=sentence)
 
     def _add(self, kind: OutputKind, text: str, name: str = "") -> None:

@@ -14,8 +14,11 @@ from mahtab_tui.worker.link.spool import PIECE_BYTES, Spool, format_omission
 
 
 class SpooledOutput:
-    """The `SeekableOutput` of a kernel on this machine. What the kernel writes to its pipe is moved
-    to the spool, a file, from which a later screen can read it again."""
+    """The `SeekableOutput` of a kernel on this machine.
+
+    What the kernel writes to its pipe is moved to the spool, a file, from which a later screen can
+    read it again.
+    """
 
     def __init__(self, spool: Spool) -> None:
         self._spool = spool

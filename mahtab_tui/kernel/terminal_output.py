@@ -53,7 +53,11 @@ class TerminalOutput:
         """Displays in the head that can be updated."""
 
     def add(self, kind: OutputKind, text: str, name: str = "") -> None:
-        """Add a piece. name: that of a display, by which it is updated."""
+        """Add a piece.
+
+        Args:
+            name: That of a display, by which it is updated.
+        """
         if kind == "stdout":
             self._print(text)
             return

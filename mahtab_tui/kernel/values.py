@@ -142,8 +142,10 @@ class UndoStep:
 
 
 class FileWatching(NamedTuple):
-    """How the files of a kernel are watched, so that an undo can restore them. The fields are those on
-    the wire."""
+    """How the files of a kernel are watched, so that an undo can restore them.
+
+    The fields are those on the wire.
+    """
 
     folders: tuple[str, ...]
     """Watched folders; the first is the one in which the kernel starts."""
@@ -228,8 +230,10 @@ class RestoredFile:
 
 
 class Fingerprint(NamedTuple):
-    """By which the values of variables in different kernels are compared. The fields are those on the
-    wire."""
+    """By which the values of variables in different kernels are compared.
+
+    The fields are those on the wire.
+    """
 
     digest: str
     """The digest in hexadecimal; empty if there is none."""

@@ -294,8 +294,11 @@ class WorkerProcess:
         return True
 
     def _interrupt(self, cell: RunningCell, asked_at: float) -> None:
-        """Interrupt a cell. asked_at: monotonic time, so that code that has begun since is not
-        interrupted."""
+        """Interrupt a cell.
+
+        Args:
+            asked_at: Monotonic time, so that code that has begun since is not interrupted.
+        """
         has_our_clock = self._process is not None and self._process.shares_clock
         try:
             self.ask(
@@ -361,13 +364,21 @@ class WorkerProcess:
         self._thread.join(END_TIMEOUT_S)
 
     def kill(self, sentence: str) -> None:
-        """Kill the process. sentence: how its cells have ended."""
+        """Kill the process.
+
+        Args:
+            sentence: How its cells have ended.
+        """
         with self._lock:
             self._intended_end = ProcessEnd(Status.KILLED, sentence)
         self._signal(signal.SIGKILL)
 
     def _break(self, reason: str) -> None:
-        """Kill the process because it does not work any more. reason: a clause."""
+        """Kill the process because it does not work any more.
+
+        Args:
+            reason: A clause.
+        """
         with self._lock:
             if self._intended_end is None:
                 self._intended_end = ProcessEnd(Status.DIED, f"The kernel died: {reason}.")
@@ -521,8 +532,10 @@ class WorkerProcess:
         return has_nothing_now or bool(data)
 
     def _reap(self, process: Process) -> int:
-        """Return the exit code. A process that closed its connection but lives on is killed,
-        together with its children."""
+        """Return the exit code.
+
+        A process that closed its connection but lives on is killed, together with its children.
+        """
         try:
             exit_code = process.wait(END_TIMEOUT_S)
         except subprocess.TimeoutExpired:

@@ -65,7 +65,10 @@ class CodeSearcher:
     """Searches and reads the text files of one folder, for any thread."""
 
     def __init__(self, code_dir: Path | str = ".") -> None:
-        """code_dir: the folder."""
+        """
+        Args:
+            code_dir: The folder.
+        """
         self.folder = Path(code_dir).absolute()
 
     def search(

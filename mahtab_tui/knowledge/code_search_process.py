@@ -84,7 +84,11 @@ def find_matches(request: SearchRequest) -> Iterator[Match]:
 
 
 def _make_match(path: str, lines: Sequence[str], index: int, context_lines: int) -> Match:
-    """Return the match of a line. index: its place in the lines of its file, from 0."""
+    """Return the match of a line.
+
+    Args:
+        index: Its place in the lines of its file, from 0.
+    """
     lines_before = lines[max(0, index - context_lines) : index]
     lines_after = lines[index + 1 : index + 1 + context_lines]
     return Match(

@@ -66,7 +66,9 @@ def marked_encoding(data: bytes) -> str | None:
 
 def decode(data: bytes, encoding: str | None = None) -> str:
     """Decode as given (``cp037``), by the byte order mark, or as UTF-8, Windows-1252 or Latin-1.
-    Raises `BinaryFile`, `LookupError`."""
+
+    Raises `BinaryFile`, `LookupError`.
+    """
     if encoding is not None:
         if not is_encoding(encoding):
             raise LookupError(encoding)
@@ -157,8 +159,10 @@ class ConfinedFolder:
             raise ConfinedFolderError(f"Unknown encoding {encoding!r}.") from None
 
     def _relative_path(self, path: str) -> str:
-        """Return a path relative to the folder; an absolute one may lie in it. Raises
-        `ConfinedFolderError`."""
+        """Return a path relative to the folder; an absolute one may lie in it.
+
+        Raises `ConfinedFolderError`.
+        """
         if "\0" in path or not path.strip():
             raise ConfinedFolderError(f"{path!r} is not a file name.")
         if os.path.isabs(path):

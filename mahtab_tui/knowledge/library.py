@@ -100,7 +100,11 @@ class SkillLibrary:
         return self.index().search(query, limit)
 
     def descriptions(self, *, bundled: bool = True) -> dict[str, str]:
-        """Return the descriptions by name. bundled: also of skills that come with the program."""
+        """Return the descriptions by name.
+
+        Args:
+            bundled: Also of skills that come with the program.
+        """
         bundled_folder = resource_folder("skills")
         return {
             name: skill.description

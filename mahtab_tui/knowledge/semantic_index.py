@@ -128,8 +128,10 @@ class SemanticIndex:
         return [keys[row] for row in best_rows.tolist()]
 
     def _embed_changed(self, stored: TextCollection, texts: Mapping[str, str]) -> None:
-        """Ask the model for the vectors of new and changed texts. If a request fails, the vectors
-        of the earlier ones are kept."""
+        """Ask the model for the vectors of new and changed texts.
+
+        If a request fails, the vectors of the earlier ones are kept.
+        """
         changed_keys = [
             key
             for key, text in texts.items()

@@ -35,7 +35,11 @@ def trust_texts(texts: Mapping[Path, str]) -> None:
 
 
 def is_trusted(record: Mapping[str, Mapping[str, Any]], path: Path, text: str) -> bool:
-    """Whether a file was trusted with this text. record: from `read_trust_record`."""
+    """Whether a file was trusted with this text.
+
+    Args:
+        record: From `read_trust_record`.
+    """
     return trust.trusted_digests(record, path).get(TRUST_KEY) == trust.value_digest(text)
 
 

@@ -38,8 +38,10 @@ def message_reasoning(message: BaseMessage) -> str:
 
 
 def read_share_metadata(share: float) -> dict[str, str]:
-    """Return the metadata of a message that says how much of the prompt has been read. It is text,
-    because LangChain joins the metadata of messages."""
+    """Return the metadata of a message that says how much of the prompt has been read.
+
+    It is text, because LangChain joins the metadata of messages.
+    """
     return {_READ_SHARE: str(share)}
 
 

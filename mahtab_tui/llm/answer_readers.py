@@ -174,8 +174,10 @@ class TextPortions:
         """Monotonic time in seconds of the last portion."""
 
     def add(self, piece: str | None) -> None:
-        """Add a piece of text; what waits is passed on at most every `_PORTION_INTERVAL_S`. None
-        means that the answer starts again, and drops what waits."""
+        """Add a piece of text; what waits is passed on at most every `_PORTION_INTERVAL_S`.
+
+        None means that the answer starts again, and drops what waits.
+        """
         if piece is None:
             self._waiting_pieces.clear()
             self._on_text(None)

@@ -44,8 +44,10 @@ def _tool_choice(choice: str | Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _turns(messages: Sequence[Message]) -> list[dict[str, Any]]:
-    """Return messages as turns of user and assistant. Tool results are the user's, and must all be
-    in the message after their calls."""
+    """Return messages as turns of user and assistant.
+
+    Tool results are the user's, and must all be in the message after their calls.
+    """
     turns: list[dict[str, Any]] = []
     for message in messages:
         role = "assistant" if message["role"] == "assistant" else "user"

@@ -18,7 +18,10 @@ class ModelBusy(ModelError):
     """The service is overloaded or its limit is reached; the same call may work in a moment."""
 
     def __init__(self, message: str, pause: float | None = None) -> None:
-        """pause: seconds to wait before the next try; None if the transport has already retried."""
+        """
+        Args:
+            pause: Seconds to wait before the next try; None if the transport has already retried.
+        """
         super().__init__(message)
         self.pause = pause
 
@@ -32,8 +35,10 @@ class Preparable(Protocol):
     """A model that can get ready before it is asked."""
 
     def prepare(self, system: str) -> None:
-        """Prepare for a question with this system prompt, in the background. Raises
-        `ModelError`."""
+        """Prepare for a question with this system prompt, in the background.
+
+        Raises `ModelError`.
+        """
 
 
 @runtime_checkable

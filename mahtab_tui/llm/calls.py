@@ -77,8 +77,10 @@ def sent_texts(messages: Sequence[BaseMessage], options: Mapping[str, Any]) -> l
 
 
 class ModelCall:
-    """A call of a LangChain model by a caller that has a thread of its own. Other threads may stop
-    it."""
+    """A call of a LangChain model by a caller that has a thread of its own.
+
+    Other threads may stop it.
+    """
 
     def __init__(
         self,
@@ -148,8 +150,11 @@ class ModelCall:
             return None
 
     def read(self) -> None:
-        """Ask, and read the answer until it ends, is stopped, or fails. The words received until
-        then stay. If the service is busy before the first word, it is asked again after a pause."""
+        """Ask, and read the answer until it ends, is stopped, or fails.
+
+        The words received until then stay. If the service is busy before the first word, it is
+        asked again after a pause.
+        """
         failure = self._read_once()
         for min_pause_s in _BUSY_PAUSES_S:
             # Without a pause, the transport has already tried again.

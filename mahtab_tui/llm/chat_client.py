@@ -133,8 +133,11 @@ class ChatClient:
             exchange.stop()
 
     def start(self, messages: Sequence[Message], put: OnChunk, **options: Any) -> Exchange:
-        """Ask, and read the answer on a thread. put: gets the chunks, then None, or the error in
-        its place."""
+        """Ask, and read the answer on a thread.
+
+        Args:
+            put: Gets the chunks, then None, or the error in its place.
+        """
         options = {name: value for name, value in options.items() if value is not None}
         if self._facts is not None and self._facts.reports_progress:
             options["return_progress"] = True
@@ -202,8 +205,11 @@ class ChatClient:
             exchange.close()
 
     def _ask(self, exchange: Exchange, body: bytes) -> None:
-        """Send the question. If there is nothing at the address, try once with /v1 after it. Raises
-        `ModelError`, `ServiceError`."""
+        """Send the question.
+
+        If there is nothing at the address, try once with /v1 after it. Raises `ModelError`,
+        `ServiceError`.
+        """
         exchange.send("POST", self._protocol.path, body)
         if exchange.status != http.client.NOT_FOUND:
             self._check_status(exchange)

@@ -113,8 +113,10 @@ class ChatService(BaseChatModel):
 
     @property
     def window(self) -> int | None:
-        """How many tokens the model can read; None if unknown. The first call may wait a second for
-        the server, as with `sees` and `parameters`."""
+        """How many tokens the model can read; None if unknown.
+
+        The first call may wait a second for the server, as with `sees` and `parameters`.
+        """
         return self._client.facts().window if self.dialect == "compatible" else self.num_ctx
 
     @property

@@ -71,8 +71,10 @@ def offered_models(
 
 
 def availability_problem(spec: str, access: Mapping[str, Any]) -> str:
-    """Return why a model cannot be used, as a sentence; empty if it can be used. Does not ask
-    its service."""
+    """Return why a model cannot be used, as a sentence; empty if it can be used.
+
+    Does not ask its service.
+    """
     # A provider is checked with any model's name.
     checked_spec = f"{spec}NAME" if spec.endswith(":") else spec
     try:

@@ -46,8 +46,10 @@ class ClaudeMessage(NamedTuple):
     """Its texts and pictures (type and base64), in order."""
 
     def matches(self, sent: ClaudeMessage) -> bool:
-        """Return whether a process knows this message as the one that it was sent. It may know more
-        of a stopped answer than has arrived."""
+        """Return whether a process knows this message as the one that it was sent.
+
+        It may know more of a stopped answer than has arrived.
+        """
         if self == sent:
             return True
         is_stopped_answer = self.type == "ai" and self.text.endswith(STOPPED_ANSWER)

@@ -71,6 +71,8 @@ def login_status(executable: str, *, use_api_key: bool) -> Mapping[str, Any]:
 
 
 def _is_withheld(use_api_key: bool) -> bool:
-    """Return whether the key is kept from `claude`. A gateway gets it, since otherwise the login
-    would be sent there."""
+    """Return whether the key is kept from `claude`.
+
+    A gateway gets it, since otherwise the login would be sent there.
+    """
     return bool(os.environ.get(KEY)) and not use_api_key and not has_gateway()

@@ -140,8 +140,10 @@ class ClaudeProcess:
         start_thread("claude", self._write, question)
 
     def next_event(self, timeout: float) -> dict[str, Any] | None:
-        """Return the next event, or None if the process has ended. Raises `queue.Empty` after
-        `timeout` seconds."""
+        """Return the next event, or None if the process has ended.
+
+        Raises `queue.Empty` after `timeout` seconds.
+        """
         event = self._lines.get(timeout=timeout)
         if event is None:
             self._lines.put(None)

@@ -131,8 +131,10 @@ class CompletionAnswer(ChatAnswer):
             self._cost = usage.get("cost", self._cost)
 
     def _read_call_pieces(self, deltas: object) -> Iterator[ToolCallPiece]:
-        """Yield pieces of tool calls. Not every service numbers its calls, and some repeat the id
-        and the name."""
+        """Yield pieces of tool calls.
+
+        Not every service numbers its calls, and some repeat the id and the name.
+        """
         for delta in deltas if isinstance(deltas, list) else ():
             function = require_object(require_object(delta).get("function"))
             call_id = delta.get("id")

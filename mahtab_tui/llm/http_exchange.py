@@ -35,7 +35,10 @@ class HttpService:
     """The address of a service, and its open connections, for any threads."""
 
     def __init__(self, address: str, headers: Mapping[str, str] | None = None) -> None:
-        """headers: never sent to another address: redirects are not followed."""
+        """
+        Args:
+            headers: Never sent to another address: redirects are not followed.
+        """
         self.address = address
         self.headers = {"User-Agent": f"mahtab-tui/{__version__}", **(headers or {})}
         self._idle: list[tuple[http.client.HTTPConnection, float]] = []

@@ -18,7 +18,10 @@ class OverBudget(Exception):
     """A limit does not allow a call; the message is a sentence for the user."""
 
     def __init__(self, message: str, *, later: bool = False) -> None:
-        """later: whether the limit will allow the call when the running ones have ended."""
+        """
+        Args:
+            later: Whether the limit will allow the call when the running ones have ended.
+        """
         super().__init__(message)
         self.later = later
 

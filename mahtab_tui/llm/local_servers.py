@@ -108,8 +108,11 @@ def _address_variable(provider: str) -> str:
 
 
 def find_server(provider: str, timeout_s: float) -> ModelServer | None:
-    """Ask a provider's server for its models. Return None if the server does not answer in time, or
-    the answer is not a list of models. Raises `ModelError` as `server_address` does."""
+    """Ask a provider's server for its models.
+
+    Return None if the server does not answer in time, or the answer is not a list of models. Raises
+    `ModelError` as `server_address` does.
+    """
     from mahtab_tui.llm.http_exchange import HttpService, fetch_json
 
     address = server_address(provider)
@@ -196,8 +199,10 @@ def only_model(provider: str) -> str:
 
 
 def _is_of_another_user(address: str) -> bool:
-    """Return whether another user of this machine listens at a URL. The system's own users do not
-    count. Known only on Linux; elsewhere returns False."""
+    """Return whether another user of this machine listens at a URL.
+
+    The system's own users do not count. Known only on Linux; elsewhere returns False.
+    """
     url = urlsplit(address)
     # A server on another machine has nothing to do with the sockets of this one.
     if not is_loopback(url.hostname or ""):

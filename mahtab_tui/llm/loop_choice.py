@@ -27,8 +27,10 @@ class LoopChoice(NamedTuple):
 
 
 def choose_loop(llm: BaseChatModel, setting: LoopMode) -> LoopChoice:
-    """Choose how to lead a model: by the setting, otherwise by its parameters. A model of unknown
-    size counts as capable. May ask the model's server."""
+    """Choose how to lead a model: by the setting, otherwise by its parameters.
+
+    A model of unknown size counts as capable. May ask the model's server.
+    """
     if setting != "auto":
         return LoopChoice(setting, f"the setting loop is {setting}")
 

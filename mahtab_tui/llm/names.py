@@ -52,7 +52,11 @@ def check_name(spec: str) -> None:
 
 
 def full_name(spec: str, provider: str | None) -> str:
-    """Add a provider to a model's name that has none. provider: None adds nothing."""
+    """Add a provider to a model's name that has none.
+
+    Args:
+        provider: None adds nothing.
+    """
     spec = spec.strip()
     first_word = spec.partition(":")[0]
     has_provider = first_word in (*PROVIDERS, "claude", "demo", "replay", AGENT)
@@ -62,8 +66,10 @@ def full_name(spec: str, provider: str | None) -> str:
 
 
 def model_label(spec: str) -> str:
-    """Return a short name for display: the model's, without folders, or else the provider's. All
-    models of Claude are called ``claude``."""
+    """Return a short name for display: the model's, without folders, or else the provider's.
+
+    All models of Claude are called ``claude``.
+    """
     provider, _, model = spec.strip().partition(":")
     if provider.startswith("claude"):
         return "claude"

@@ -24,7 +24,11 @@ from mahtab_tui.llm.http_exchange import Exchange
 
 
 def _ollama_message(message: Message, names_by_call: Mapping[str, str]) -> dict[str, Any]:
-    """Return a message in Ollama's form. names_by_call: the functions' names by the calls' ids."""
+    """Return a message in Ollama's form.
+
+    Args:
+        names_by_call: The functions' names by the calls' ids.
+    """
     content = message.get("content") or ""
     converted: dict[str, Any] = {"role": message["role"], "content": content}
     if not isinstance(content, str):

@@ -145,17 +145,29 @@ def edited_note(block: int) -> str:
 
 
 def skipped_note(block: int, reason: str) -> str:
-    """Say that the user did not let a code block run. reason: the user's words, or empty."""
+    """Say that the user did not let a code block run.
+
+    Args:
+        reason: The user's words, or empty.
+    """
     return f"The user skipped this code (block {block + 1}){_reason_ending(reason)}"
 
 
 def refused_note(block: int, reason: str) -> str:
-    """Say that a code block must not run. reason: a sentence."""
+    """Say that a code block must not run.
+
+    Args:
+        reason: A sentence.
+    """
     return f"Block {block + 1} of your code was not run. {reason}"
 
 
 def undone_note(block: int, reason: str) -> str:
-    """Say that the user undid a code block. reason: the user's words, or empty."""
+    """Say that the user undid a code block.
+
+    Args:
+        reason: The user's words, or empty.
+    """
     sentence = (
         f"The user undid this code (block {block + 1}) after it had run{_reason_ending(reason)}"
     )
@@ -168,7 +180,11 @@ def _reason_ending(reason: str) -> str:
 
 
 def not_run_note(block: int, event: str) -> str:
-    """Say that a block was not run. event: what happened to the one before it, such as "failed"."""
+    """Say that a block was not run.
+
+    Args:
+        event: What happened to the one before it, such as "failed".
+    """
     return f"Block {block + 1} of your code was not run, because the one before it {event}."
 
 
@@ -206,7 +222,11 @@ def see_whole_output(cell: int | None) -> str:
 
 
 def after_step(*, failed: bool, printed: bool, doubted: bool = False) -> str:
-    """Return how to go on after a step whose code ran. doubted: whether its result is wrong."""
+    """Return how to go on after a step whose code ran.
+
+    Args:
+        doubted: Whether its result is wrong.
+    """
     if failed:
         return AFTER_FAILURE
     if doubted:
@@ -239,7 +259,11 @@ def closing(question: str, *, failed: bool) -> str:
 
 
 def correct_figures(figures: Sequence[str]) -> str:
-    """Ask to correct an answer. figures: those in it that were not printed."""
+    """Ask to correct an answer.
+
+    Args:
+        figures: Those in it that were not printed.
+    """
     return CORRECT_FIGURES.format(figures=", ".join(figures[:_MAX_FIGURES]))
 
 

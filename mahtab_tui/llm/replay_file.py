@@ -58,8 +58,10 @@ class Replay:
         self._lock = threading.Lock()
 
     def next(self, message: str) -> ReplayLine:
-        """Return the first unused line that matches a message. Raises `ModelError` if there is
-        none, or if the line is an error."""
+        """Return the first unused line that matches a message.
+
+        Raises `ModelError` if there is none, or if the line is an error.
+        """
         with self._lock:
             for number, line in enumerate(self._lines):
                 if number in self._used or not re.search(line.match or "", message):

@@ -14,8 +14,10 @@ if TYPE_CHECKING:
 
 
 def default_model() -> str:
-    """Return ``claude`` if the CLI is on the PATH; else the first model of a server; else
-    ``demo``. Waits for servers. Raises `ModelError` if they cannot be asked."""
+    """Return ``claude`` if the CLI is on the PATH; else the first model of a server; else ``demo``.
+
+    Waits for servers. Raises `ModelError` if they cannot be asked.
+    """
     return _installed_model() or _served_model()
 
 
@@ -29,8 +31,10 @@ class FirstModel(NamedTuple):
 
 
 def chosen_model(settings: Settings) -> Future[FirstModel]:
-    """Return the session's first model: that of the settings, or the default. The future is done at
-    once, unless servers must be asked; it never raises."""
+    """Return the session's first model: that of the settings, or the default.
+
+    The future is done at once, unless servers must be asked; it never raises.
+    """
     first_model: Future[FirstModel] = Future()
     name = settings.model or _installed_model()
     if name:
@@ -57,7 +61,11 @@ def _demo_after(error: ModelError) -> FirstModel:
 
 
 def _search_error(error: Exception) -> ModelError:
-    """Return an error which says that the search for a model failed. error: its cause."""
+    """Return an error which says that the search for a model failed.
+
+    Args:
+        error: Its cause.
+    """
     reason = f"{type(error).__name__}: {error}".rstrip(" :.")
     return ModelError(f"The search for a model on this machine failed ({reason}).")
 
@@ -68,8 +76,10 @@ def _installed_model() -> str:
 
 
 def _served_model() -> str:
-    """Return the first model of a server on this machine, or else ``demo``. Waits for servers.
-    Raises `ModelError` if they cannot be asked."""
+    """Return the first model of a server on this machine, or else ``demo``.
+
+    Waits for servers. Raises `ModelError` if they cannot be asked.
+    """
     from mahtab_tui.llm.local_servers import first_model
 
     try:

@@ -37,8 +37,10 @@ class SandboxHost(Protocol):
     """The node behind a sandbox. Both methods run in the engine's loop; arguments may be forged."""
 
     async def call(self, name: str, args: dict[str, Any]) -> Any:
-        """Return a JSON value to the code, which may call from several threads. Raises
-        `CallRefusedError`."""
+        """Return a JSON value to the code, which may call from several threads.
+
+        Raises `CallRefusedError`.
+        """
 
     def send(self, name: str, args: dict[str, Any]) -> None:
         """Handle a message that has no answer."""
@@ -48,8 +50,12 @@ class Sandbox(Protocol):
     """One node's Python. Call all methods in the engine's loop."""
 
     async def run(self, code: str, seconds: float) -> TurnResult:
-        """Run a turn's code, one turn at a time. seconds: run time without sub-calls, after which
-        the code is interrupted, and killed a second later. Cancelling kills the process."""
+        """Run a turn's code, one turn at a time.
+
+        Args:
+            seconds: Run time without sub-calls, after which the code is interrupted, and killed a
+                second later. Cancelling kills the process.
+        """
 
     async def close(self) -> None:
         """Kill the process and release everything."""

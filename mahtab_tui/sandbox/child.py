@@ -122,7 +122,11 @@ class ChildProcess(asyncio.Protocol):
         return self._result(turn, report)
 
     def kill(self, reason: str = "") -> None:
-        """Kill the process at once. reason: for the turn's result."""
+        """Kill the process at once.
+
+        Args:
+            reason: For the turn's result.
+        """
         if self._turn is not None and not self._reaped:
             self._turn.kill_reason = self._turn.kill_reason or reason
         self.over = True
@@ -279,7 +283,11 @@ class ChildProcess(asyncio.Protocol):
             call.cancel()
 
     def _result(self, turn: RunningTurn, report: Frame | None) -> TurnResult:
-        """Return how a turn ended. report: the sandbox's; None if the process ended instead."""
+        """Return how a turn ended.
+
+        Args:
+            report: The sandbox's; None if the process ended instead.
+        """
         duration = time.monotonic() - turn.start_time
         if report is None:
             return self._result_without_report(turn, duration)
@@ -300,7 +308,11 @@ class ChildProcess(asyncio.Protocol):
         )
 
     def _result_without_report(self, turn: RunningTurn, duration: float) -> TurnResult:
-        """Return how a turn ended during which the process ended. duration: in seconds."""
+        """Return how a turn ended during which the process ended.
+
+        Args:
+            duration: In seconds.
+        """
         # It was killed because it had answered.
         if turn.final:
             return TurnResult("final", output="", chars=0, duration=duration)

@@ -59,8 +59,10 @@ class NewProcess(NamedTuple):
 
 
 class SandboxServer:
-    """The connection to a process that makes sandboxes; belongs to one event loop. The process ends
-    with its connection, and its sandboxes with it."""
+    """The connection to a process that makes sandboxes; belongs to one event loop.
+
+    The process ends with its connection, and its sandboxes with it.
+    """
 
     def __init__(self, channel: socket.socket) -> None:
         self._channel = channel
@@ -101,7 +103,13 @@ class SandboxServer:
             child_channel.close()
 
     async def _fork(self, channel: socket.socket, load: bool) -> ForkedProcess:
-        """Request a process, and wait for it. channel: its socket. Raises `SandboxError`."""
+        """Request a process, and wait for it.
+
+        Raises `SandboxError`.
+
+        Args:
+            channel: Its socket.
+        """
         async with self._forking:
             if not self.alive:
                 raise SandboxError(_SERVER_ENDED)
@@ -158,7 +166,11 @@ class SandboxServer:
         """Called when a sandbox has ended."""
 
     def _take_forked(self, number: int, pid: int, descriptors: list[int]) -> None:
-        """Take a process that the server has made. number: of the request."""
+        """Take a process that the server has made.
+
+        Args:
+            number: Of the request.
+        """
         request = self._requests.pop(number)
         # This program has no descriptor left. The sandbox ends when its socket is closed.
         if not descriptors:
@@ -227,8 +239,13 @@ class ForkServer(SandboxServer):
         return server
 
     async def load(self, text: str, file: int) -> TextServer:
-        """Make a server whose sandboxes share a text; wait for its `loaded`. file: the descriptor
-        of the text. Raises `SandboxError`."""
+        """Make a server whose sandboxes share a text; wait for its `loaded`.
+
+        Raises `SandboxError`.
+
+        Args:
+            file: The descriptor of the text.
+        """
         process = await self.fork(load=True)
         send_text(process, file)
         return TextServer(process, text)
@@ -304,7 +321,13 @@ def send_text(process: NewProcess, file: int) -> None:
 
 
 def _start_process(channel: socket.socket) -> subprocess.Popen[bytes]:
-    """Start the first process. channel: its end of the connection. Raises `OSError`."""
+    """Start the first process.
+
+    Raises `OSError`.
+
+    Args:
+        channel: Its end of the connection.
+    """
     worker_folder = str(Path(worker.__file__).parent)
     arguments = [_BOOTSTRAP, str(channel.fileno()), worker_folder]
     return subprocess.Popen(

@@ -196,7 +196,11 @@ class MontySandbox:
         await self._kill()
 
     async def _run_turn(self, code: str, seconds: float) -> TurnStatus:
-        """Run the code of a turn, and return how it ended. seconds: as for `_run_to_end`."""
+        """Run the code of a turn, and return how it ended.
+
+        Args:
+            seconds: As for `_run_to_end`.
+        """
         from pydantic_monty import MontyCrashedError, MontyRuntimeError, MontySyntaxError
 
         try:
@@ -219,7 +223,11 @@ class MontySandbox:
         return "ok"
 
     async def _run_to_end(self, code: str, seconds_left: float) -> Any:
-        """Return the code's value. seconds_left: run time, without waiting for the engine."""
+        """Return the code's value.
+
+        Args:
+            seconds_left: Run time, without waiting for the engine.
+        """
         from pydantic_monty import AsyncFunctionSnapshot, MontyComplete
 
         async def limited(work: Awaitable[Any]) -> Any:
@@ -253,8 +261,10 @@ class MontySandbox:
         return snapshot.output
 
     async def _call(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Call one of the functions. They cannot wait, so a first try finds out what they need from
-        the engine."""
+        """Call one of the functions.
+
+        They cannot wait, so a first try finds out what they need from the engine.
+        """
         function = self._functions.get(name)
         if function is None:
             raise NameError(f"name {name!r} is not defined")

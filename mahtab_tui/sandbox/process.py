@@ -265,8 +265,10 @@ def _memory_file(text: str) -> int:
 
 
 def open_sandboxes() -> Sandboxes:
-    """Open the sandboxes of this system. Call it in the event loop that will use them. Raises
-    `SandboxError`."""
+    """Open the sandboxes of this system.
+
+    Call it in the event loop that will use them. Raises `SandboxError`.
+    """
     missing_support = find_missing_support()
     if not missing_support:
         return ProcessSandboxes()

@@ -113,8 +113,10 @@ def _extract_unnamed_block(answer: str) -> AnswerCode | None:
 
 
 def _is_code(text: str) -> bool:
-    """Return whether a text is Python that does something. Short sentences may be valid Python
-    too: "Hello", "not found", "Answer: yes"."""
+    """Return whether a text is Python that does something.
+
+    Short sentences may be valid Python too: "Hello", "not found", "Answer: yes".
+    """
     if len(text) > _MAX_BARE_CODE_CHARS:
         return False
     with suppress(*_PARSE_ERRORS):

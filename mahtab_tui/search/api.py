@@ -368,8 +368,10 @@ class Searcher:
         )
 
     def close(self) -> None:
-        """Stop its searches, and end the models' processes and the sandboxes' server. A later search
-        raises `SearchFailed`."""
+        """Stop its searches, and end the models' processes and the sandboxes' server.
+
+        A later search raises `SearchFailed`.
+        """
         self._search.close()
 
     def __enter__(self) -> Searcher:

@@ -107,8 +107,11 @@ class ChosenModels:
         sampling: Sampling,
         access: Mapping[str, str] = _NO_ACCESS,
     ) -> SearchModels:
-        """Return the models of a search; see `get`. access: for both if they are of one provider; no
-        other provider gets the key."""
+        """Return the models of a search; see `get`.
+
+        Args:
+            access: For both if they are of one provider; no other provider gets the key.
+        """
         # A key must not reach another provider than the one that it was given for.
         root_model = self.get(model, limits, sampling, access)
         is_shared = self._get_provider(model) == self._get_provider(sub_model)

@@ -435,7 +435,11 @@ class Engine:
 
 
 def _begin_event(node: LiveNode, about: Mapping[str, Any]) -> SearchBegin:
-    """Return the first event of a node. about: further fields of it."""
+    """Return the first event of a node.
+
+    Args:
+        about: Further fields of it.
+    """
     return SearchBegin(
         shortened(node.query, MAX_RECORDED_QUERY_CHARS),
         node=node.id,
@@ -453,7 +457,11 @@ def _begin_event(node: LiveNode, about: Mapping[str, Any]) -> SearchBegin:
 
 
 def _broken_off(partial_answer: str, reason: str) -> NodeOutcome:
-    """Return the outcome of a call that did not end. reason: a sentence."""
+    """Return the outcome of a call that did not end.
+
+    Args:
+        reason: A sentence.
+    """
     if not partial_answer.strip():
         return NodeOutcome(reason, "error")
     answer = f"{partial_answer}\n\n[The answer broke off here. {reason}]"

@@ -15,7 +15,10 @@ class Events:
     """Sends the events of one search, numbered in order."""
 
     def __init__(self, tree: str, emit: Emit) -> None:
-        """tree: the id of the search."""
+        """
+        Args:
+            tree: The id of the search.
+        """
         self.tree = tree
         self._emit = emit
         self._seq = 0

@@ -47,7 +47,11 @@ class Findings:
         )
 
     def as_answer(self, reason: str) -> str:
-        """Return the findings in place of an answer. reason: a sentence saying why there is none."""
+        """Return the findings in place of an answer.
+
+        Args:
+            reason: A sentence saying why there is none.
+        """
         return f"The search ended before it had an answer. {reason} This is what it had found.\n\n{self.text}"
 
 

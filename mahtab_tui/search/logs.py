@@ -55,8 +55,10 @@ class SearchLog:
                 self._pack()
 
     def packed(self) -> bytes:
-        """Return all events in compressed form, which `unpack_events` reads. Any thread may call
-        it."""
+        """Return all events in compressed form, which `unpack_events` reads.
+
+        Any thread may call it.
+        """
         with self._lock:
             self._pack()
             return b"".join(self._packed_blocks)

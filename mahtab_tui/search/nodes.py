@@ -135,7 +135,11 @@ class TreeServices:
     deadline: SearchDeadline = field(default_factory=SearchDeadline)
 
     def remaining_budget(self, turns: int) -> BudgetLeft:
-        """Return what remains of the tree's budget. turns: how many the asking node may still run."""
+        """Return what remains of the tree's budget.
+
+        Args:
+            turns: How many the asking node may still run.
+        """
         remaining = replace(self.calls.ledger.remaining(), turns=turns)
         work_end = self.deadline.work
         if work_end is None:

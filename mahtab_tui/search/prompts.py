@@ -143,13 +143,21 @@ def repeated_code(query: str) -> str:
 
 
 def feedback_message(feedback: str, budget: BudgetLeft) -> str:
-    """Return a message about an answer without code that ran. budget: what is left of it."""
+    """Return a message about an answer without code that ran.
+
+    Args:
+        budget: What is left of it.
+    """
     return join_paragraphs(feedback, _budget_sentence(budget))
 
 
 def last_message(reason: str, query: str, findings: str = "") -> str:
-    """Ask for the last answer. reason: why no code runs any more. findings: what answers so far
-    say."""
+    """Ask for the last answer.
+
+    Args:
+        reason: Why no code runs any more.
+        findings: What answers so far say.
+    """
     return join_paragraphs(
         f"{LAST_CALL} {reason}",
         "Answer the query now in words and figures, from what you have found so far. Write no code.",

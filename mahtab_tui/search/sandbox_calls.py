@@ -47,7 +47,11 @@ class SandboxCalls:
         return {"answers": answers}
 
     def _make_answer(self, outcome: NodeOutcome, read_spans: Sequence[TextSpan]) -> dict[str, Any]:
-        """Return a sub-call's answer as the code gets it. read_spans: the places that it read."""
+        """Return a sub-call's answer as the code gets it.
+
+        Args:
+            read_spans: The places that it read.
+        """
         if not outcome.failed:
             self._sub_answers.add(outcome.text, outcome.evidence, read_spans)
         text = outcome.text
@@ -56,8 +60,10 @@ class SandboxCalls:
         return {"text": text, "failed": outcome.failed}
 
     async def _call_tool(self, call: ToolRequest) -> Any:
-        """Call one of the user's functions. All such calls of a turn together may take as long as
-        its code."""
+        """Call one of the user's functions.
+
+        All such calls of a turn together may take as long as its code.
+        """
         if self._services.tools is None:
             raise CallRefusedError("There is no such tool.")
 

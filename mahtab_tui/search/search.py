@@ -254,7 +254,11 @@ class Search:
         return None if engine is None else engine.text(start, end)
 
     def answer(self, request: str, run: bool) -> None:
-        """Answer the question about a large fan-out. run: whether the user allows it."""
+        """Answer the question about a large fan-out.
+
+        Args:
+            run: Whether the user allows it.
+        """
 
         def answer() -> None:
             question = self._questions.get(request)
@@ -264,8 +268,10 @@ class Search:
         self._call_later(answer)
 
     def close(self) -> None:
-        """Stop all trees, and end the sandboxes and the processes of models. Callers get a
-        `stopped` answer. In a fork, this does nothing."""
+        """Stop all trees, and end the sandboxes and the processes of models.
+
+        Callers get a `stopped` answer. In a fork, this does nothing.
+        """
         if self._process_id != os.getpid():
             return
         with self._entering:

@@ -34,7 +34,11 @@ class SearchAnswer(NamedTuple):
     log: SearchLog | None = None
 
     def as_result(self, *, raw: bool = False) -> Result:
-        """Return the answer as code gets it. raw: whether control characters stay in its text."""
+        """Return the answer as code gets it.
+
+        Args:
+            raw: Whether control characters stay in its text.
+        """
         usage = SearchUsage(self.usage.calls, self.usage.tokens, self.usage.cost, self.duration)
         is_partial = self.state == "partial"
         text = self.text if raw else plain(self.text)

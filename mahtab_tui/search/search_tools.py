@@ -42,8 +42,12 @@ class ToolRunner(Protocol):
         kwargs: Mapping[str, Any],
         done: Callable[[Mapping[str, Any]], None],
     ) -> None:
-        """Start a call. done: gets {"value": …} or {"error": a sentence}, on any thread, unless the
-        call has been stopped."""
+        """Start a call.
+
+        Args:
+            done: Gets {"value": …} or {"error": a sentence}, on any thread, unless the call has
+                been stopped.
+        """
 
     def stop(self, call: int) -> None:
         """End a call."""
@@ -53,7 +57,11 @@ class SearchTools:
     """The caller's functions that a search may call."""
 
     def __init__(self, runner: ToolRunner) -> None:
-        """Create it for one search. runner: runs the functions."""
+        """Create it for one search.
+
+        Args:
+            runner: Runs the functions.
+        """
         self.descriptions = tuple(runner.described)
         self._runner = runner
         self._names = {tool.name for tool in self.descriptions}

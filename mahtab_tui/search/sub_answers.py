@@ -65,8 +65,10 @@ class SubAnswers:
             self._read.append(_ReadAnswer(answer, read_spans))
 
     def evidence(self, answer: str) -> list[TextSpan]:
-        """Return the spans of the root's text on which the node's answer rests. A number with no
-        place of its own is computed, and rests on all that the sub-calls quote."""
+        """Return the spans of the root's text on which the node's answer rests.
+
+        A number with no place of its own is computed, and rests on all that the sub-calls quote.
+        """
         evidence = self._text.to_root(list(self._value_spans(answer)))
         max_sub_answers = 5 * _MAX_READ_CHARS // (len(answer) + 1)
         for sub_answer, spans in itertools.islice(self._spans.items(), max_sub_answers):

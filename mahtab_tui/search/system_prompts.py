@@ -115,8 +115,11 @@ def plain_system() -> str:
 
 @cache
 def _function_lines(with_searches: bool) -> str:
-    """Return a line for each function of the sandbox. with_searches: also for those that start
-    searches."""
+    """Return a line for each function of the sandbox.
+
+    Args:
+        with_searches: Also for those that start searches.
+    """
     lines: list[str] = []
     for name in FUNCTIONS:
         if with_searches or name not in _SEARCH_FUNCTIONS:
@@ -160,7 +163,11 @@ def _kind_text(kind: str, document_count: int, part: str) -> str:
 
 
 def _tools_section(tools: Sequence[DescribedTool], seconds: float) -> str:
-    """Return the section about the caller's functions. seconds: how long they may take in a turn."""
+    """Return the section about the caller's functions.
+
+    Args:
+        seconds: How long they may take in a turn.
+    """
     lines = [
         "",
         "",

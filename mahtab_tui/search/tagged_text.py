@@ -16,7 +16,11 @@ def defused(text: str) -> str:
 
 
 def tagged(tag: str, text: str, attributes: str = "") -> str:
-    """Return a text between tags. attributes: of the start tag, as they are written there."""
+    """Return a text between tags.
+
+    Args:
+        attributes: Of the start tag, as they are written there.
+    """
     start = f"{tag} {attributes}" if attributes else tag
     return f"<{start}>\n{defused(text)}\n</{tag}>"
 

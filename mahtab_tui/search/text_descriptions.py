@@ -22,7 +22,11 @@ MIN_PREVIEW_CHARS = 100
 
 
 def about_text(text: SearchedText, rows: RowFormat | None) -> list[str]:
-    """Return the lines that describe a text. rows: the rows that it consists of, if it does."""
+    """Return the lines that describe a text.
+
+    Args:
+        rows: The rows that it consists of, if it does.
+    """
     size = len(text.text)
     line_count = _count_lines(text.text)
     about = [

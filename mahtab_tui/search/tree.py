@@ -51,8 +51,11 @@ class _FinishedNode(NamedTuple):
 
 
 class SearchTree:
-    """One search. Any part of a stream gives a tree: events that are repeated, unknown or
-    inconsistent are skipped."""
+    """One search.
+
+    Any part of a stream gives a tree: events that are repeated, unknown or inconsistent are
+    skipped.
+    """
 
     def __init__(self, id: str) -> None:
         self.id = id
@@ -156,7 +159,11 @@ class SearchTree:
         node.state = state
 
     def _end(self, node: SearchNode, state: State, duration: float) -> None:
-        """Note that a node has ended. duration: in seconds."""
+        """Note that a node has ended.
+
+        Args:
+            duration: In seconds.
+        """
         self._set_state(node, state)
         node.duration_s = max(0.0, duration)
         node.retry_at = None
@@ -177,8 +184,10 @@ class SearchTree:
             self._finished_chars -= oldest.chars
 
     def _fold(self, node: SearchNode, record: SearchRecord | Usage) -> None:
-        """Add an event to its node. After a node's end, its texts, its usage and the answers to its
-        questions may still come."""
+        """Add an event to its node.
+
+        After a node's end, its texts, its usage and the answers to its questions may still come.
+        """
         match record:
             case SearchFanOut():
                 self._fan_out(node, record)
@@ -276,7 +285,11 @@ def _get_fan_out(node: SearchNode, number: object) -> FanOut:
 
 
 def _join_fan_out(node: SearchNode, fan_out: FanOut, part_count: int) -> None:
-    """Add a node to the fan-out that has started it. part_count: of the whole fan-out."""
+    """Add a node to the fan-out that has started it.
+
+    Args:
+        part_count: Of the whole fan-out.
+    """
     node.fan_out = fan_out
     fan_out.part_count = max(fan_out.part_count, part_count)
     previous = fan_out.nodes_by_part.get(node.part_index)

@@ -14,8 +14,10 @@ MAX_TREES = 50
 
 
 class SearchControl(Protocol):
-    """What the user does to searches. Methods may be called from any thread and return at once.
-    Unknown ids are ignored."""
+    """What the user does to searches.
+
+    Methods may be called from any thread and return at once. Unknown ids are ignored.
+    """
 
     def stop(self, tree: str, node: str) -> None:
         """Stop a node with all that it has started."""

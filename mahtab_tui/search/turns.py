@@ -154,8 +154,11 @@ class Exploration:
         return NodeOutcome(findings.as_answer(reason), "partial", reason=reason)
 
     async def _run_until_deadline(self, end: float | None, work: Awaitable[_Attempt]) -> _Attempt:
-        """Wait for an attempt until a time of the loop's clock. If the time is up, or the model
-        fails although there are findings, the attempt has a reason instead of an outcome."""
+        """Wait for an attempt until a time of the loop's clock.
+
+        If the time is up, or the model fails although there are findings, the attempt has a reason
+        instead of an outcome.
+        """
         try:
             async with asyncio.timeout_at(end) as limit:
                 return await work
@@ -369,8 +372,11 @@ class Exploration:
             answered.cancel()
 
     async def _last_call(self, reason: str, calls: SandboxCalls) -> _Attempt:
-        """Ask the model for the best answer that it can give now. reason: a sentence saying why it
-        cannot go on."""
+        """Ask the model for the best answer that it can give now.
+
+        Args:
+            reason: A sentence saying why it cannot go on.
+        """
         node = self._node
         findings = node.findings
         if self._too_long:

@@ -76,7 +76,9 @@ class Connection:
 
     async def ready(self) -> None:
         """Start the server, if it does not run, and list its tools again if they have changed.
-        Raises `ServerError`."""
+
+        Raises `ServerError`.
+        """
         async with self._starting:
             if self._run_task is not None and self._closed.event.is_set():
                 await asyncio.wait([self._run_task])
@@ -275,8 +277,11 @@ class Connection:
         return http_transport(server, login, messages)
 
     def _ask_to_log_in(self, url: str) -> None:
-        """Ask the user to visit an address, and give the start the time for that. url: empty when the
-        user has done so."""
+        """Ask the user to visit an address, and give the start the time for that.
+
+        Args:
+            url: Empty when the user has done so.
+        """
         self._state.login = url
         if self._start_timeout is not None:
             seconds = LOGIN_TIMEOUT_S + _LOGIN_MARGIN_S if url else self._surroundings.start_seconds
@@ -312,7 +317,11 @@ class Connection:
 
 
 def _make_signatures(tools: Mapping[str, types.Tool]) -> dict[str, ToolSignature]:
-    """Return the signatures of tools. tools: by their names on the server, as the result."""
+    """Return the signatures of tools.
+
+    Args:
+        tools: By their names on the server, as the result.
+    """
     signatures: dict[str, ToolSignature] = {}
     names: set[str] = set()
     for wire_name, tool in tools.items():

@@ -65,8 +65,10 @@ class Servers:
         self._closed = False
 
     def ready(self, python: str) -> Future[None]:
-        """Start a server. The future may have `ServerError`; cancelling it leaves the server
-        alone."""
+        """Start a server.
+
+        The future may have `ServerError`; cancelling it leaves the server alone.
+        """
         return self._submit(python, lambda connection: connection.ready())
 
     def restart(self, python: str) -> Future[None]:
@@ -81,8 +83,10 @@ class Servers:
     def call(
         self, python: str, wire_name: str, arguments: Mapping[str, Any]
     ) -> Future[list[dict[str, Any]]]:
-        """Call a tool. The future has the parts of the result, or `ServerError`; cancelling it cancels the
-        call."""
+        """Call a tool.
+
+        The future has the parts of the result, or `ServerError`; cancelling it cancels the call.
+        """
         return self._submit(python, lambda connection: connection.call(wire_name, arguments))
 
     def close(self) -> None:

@@ -75,8 +75,11 @@ class NoAnswerer(ModelError):
 
 
 def start_nested_cell(work: Callable[[], None]) -> None:
-    """Run a cell of the agent at once, inside the cell that waits for the agent. work: Runs it, and
-    tells the agent of errors."""
+    """Run a cell of the agent at once, inside the cell that waits for the agent.
+
+    Args:
+        work: Runs it, and tells the agent of errors.
+    """
 
     def run() -> None:
         with suppress(Exception):  # the thread's outermost frame
@@ -240,8 +243,11 @@ class SessionAgent:
 
     @contextmanager
     def turn(self, *, from_cell: bool = False) -> Iterator[None]:
-        """Count a turn as running. from_cell: whether a cell waits for the answer, so that the
-        agent's cells run inside it."""
+        """Count a turn as running.
+
+        Args:
+            from_cell: Whether a cell waits for the answer, so that the agent's cells run inside it.
+        """
         waiting_cells = 1 if from_cell else 0
         self._running_turns += 1
         self._waiting_cells += waiting_cells
@@ -386,14 +392,18 @@ class SessionAgent:
             return self._agent
 
     def _close_late(self, answerer: ReplAgent | OutsideAgent) -> None:
-        """Close what was made while the session was closed, or after that. The session may close it,
-        too: it must bear to be closed twice."""
+        """Close what was made while the session was closed, or after that.
+
+        The session may close it, too: it must bear to be closed twice.
+        """
         if self._is_closed:
             answerer.close()
 
     def describe_loop(self) -> str:
-        """Say how the model is led, and why; return an empty string if there is no model. May ask
-        the model's server."""
+        """Say how the model is led, and why; return an empty string if there is no model.
+
+        May ask the model's server.
+        """
         try:
             choice = self.agent.loop_choice
         except ModelError:
@@ -592,7 +602,11 @@ class SessionAgent:
         return decision.action in ("run", "all")
 
     def add_context(self, turn: int, question: str, conversation: str) -> StoredMessage:
-        """Return a question with its context. conversation: what the model has got before."""
+        """Return a question with its context.
+
+        Args:
+            conversation: What the model has got before.
+        """
         return self._context.add_to(question, turn, conversation)
 
     def describe_variables(self, question: str, conversation: str) -> dict[str, str]:
@@ -620,8 +634,10 @@ class SessionAgent:
             raise ModelError(f"{self.party} cannot reach the session: {error}") from None
 
     def ask_permission(self, request: str, text: str, answers: Sequence[str]) -> Decision:
-        """Decide whether an agent's own tool may run: by the settings, or by asking the user. Waits.
-        See `OutsideHost`."""
+        """Decide whether an agent's own tool may run: by the settings, or by asking the user.
+
+        Waits. See `OutsideHost`.
+        """
         if self.info.planning:
             return Decision("skip")
         if self.info.approval == "auto":

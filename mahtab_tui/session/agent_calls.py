@@ -134,7 +134,11 @@ class AgentCalls:
             call.agent.calls.discard(call)
 
     def _evaluate(self, call: AgentCall, code: str, timeout: float | None = None) -> Evaluation:
-        """Run code as a cell, if the user's settings or the user allow it. timeout: in seconds."""
+        """Run code as a cell, if the user's settings or the user allow it.
+
+        Args:
+            timeout: In seconds.
+        """
         session = self._session
         agents = session.joined_agents
         received_code = self._normalize_code(call.agent, code)
@@ -180,8 +184,13 @@ class AgentCalls:
         return replace(answer, edited=code if code != received_code else "")
 
     def _ask_user(self, call: AgentCall, request: str, code: str, reason: str) -> str:
-        """Return the code that the user allows. reason: why the user is asked, as a clause; may be
-        empty. Raises `AgentCallDeclined` and `AgentCallRefused`."""
+        """Return the code that the user allows.
+
+        Raises `AgentCallDeclined` and `AgentCallRefused`.
+
+        Args:
+            reason: Why the user is asked, as a clause; may be empty.
+        """
         if not reason and self._session.info.approval == "review":
             reason = "changes of agents are not reviewed afterwards"
         agents = self._session.joined_agents
@@ -270,8 +279,12 @@ class AgentCalls:
         return session.kernel.inspect(name, run_code=False)
 
     def _contents(self, call: AgentCall, seen: bool) -> SessionContents:
-        """Describe the session. seen: whether the agent gets to know these cells of others, so that
-        they are not reported again."""
+        """Describe the session.
+
+        Args:
+            seen: Whether the agent gets to know these cells of others, so that they are not
+                reported again.
+        """
         session = self._session
         agent = call.agent
         new_cells = list(session.cells.finished)
@@ -325,8 +338,10 @@ class AgentCalls:
         return first_line
 
     def _approve_action(self, call: AgentCall, action: str) -> None:
-        """Ask about an action on the environment, except in the agent's own session. Raises
-        `AgentCallDeclined` and `AgentCallRefused`."""
+        """Ask about an action on the environment, except in the agent's own session.
+
+        Raises `AgentCallDeclined` and `AgentCallRefused`.
+        """
         if call.agent.owns_session:
             return
         if self._is_planning(call.agent):
@@ -336,8 +351,10 @@ class AgentCalls:
         agents.request_approval(call, agents.new_call_id(), action, is_code=False)
 
     def _stop_agent(self, agent: JoinedAgent) -> None:
-        """Stop the answer of an agent. One that does not answer hears only that its call was
-        declined."""
+        """Stop the answer of an agent.
+
+        One that does not answer hears only that its call was declined.
+        """
         if agent.is_model:
             self._session.agent.stop_answer()
 

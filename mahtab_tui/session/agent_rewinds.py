@@ -111,8 +111,10 @@ def name_parts(preview: RewindPreview) -> str:
 
 
 def describe_file_steps(restoration: Restoration) -> list[str]:
-    """Return what is done to each file, such as ``remove out.txt``, on one line. Control characters in
-    names are shown by symbols."""
+    """Return what is done to each file, such as ``remove out.txt``, on one line.
+
+    Control characters in names are shown by symbols.
+    """
     return [f"{file.action} {visible(file.path)}".replace("\n", "␊") for file in restoration.files]
 
 

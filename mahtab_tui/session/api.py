@@ -206,7 +206,9 @@ class SessionState(BaseModel):
 
     def undo(self, cell: int | None = None) -> Restoration:
         """Restore the namespace to the state before a cell; without one, before what ran last.
-        Raises `KernelError`."""
+
+        Raises `KernelError`.
+        """
         undo = self._open().undo
         if cell is None:
             cell = undo.last_step()
@@ -217,7 +219,11 @@ class SessionState(BaseModel):
         return self._open().undo.redo()
 
     def agent_host(self, model: str) -> AgentHost:
-        """Return what an agent needs of the session. model: its full name."""
+        """Return what an agent needs of the session.
+
+        Args:
+            model: Its full name.
+        """
         session = self._open()
         session.info.party = model_label(model)
         return session.agent

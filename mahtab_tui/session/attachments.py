@@ -88,8 +88,10 @@ def render_attachment(record: UserAttachment) -> str:
 
 
 class Attachments:
-    """Finds what questions mention, in the kernel's working directory and namespace. Waits for the
-    kernel."""
+    """Finds what questions mention, in the kernel's working directory and namespace.
+
+    Waits for the kernel.
+    """
 
     def __init__(
         self,
@@ -195,8 +197,10 @@ class Attachments:
                 yield candidate
 
     def _find_path(self, mention: Mention) -> _MentionCandidate | None:
-        """Find a file. Returns None for a name that need not be one. Raises `NotAttached` and
-        `PictureError`."""
+        """Find a file.
+
+        Returns None for a name that need not be one. Raises `NotAttached` and `PictureError`.
+        """
         info = self._kernel.info()
         location = " on this machine" if info.host else ""
         folder = Path(info.local_folder)

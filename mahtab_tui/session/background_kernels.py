@@ -36,8 +36,10 @@ def remote_detached_kernels() -> list[KernelNote]:
 
 
 def local_detached_kernels() -> list[DetachedKernel]:
-    """Return this machine's kernels without a screen. The one that has been in its state longest,
-    running a cell or idle, comes first."""
+    """Return this machine's kernels without a screen.
+
+    The one that has been in its state longest, running a cell or idle, comes first.
+    """
     open_sessions = locked_sessions()
     kernels = [
         kernel

@@ -108,8 +108,10 @@ class Broadcast(logging.Handler):
         return feed
 
     def recent_records(self) -> list[Record]:
-        """Return the recent records, with the pieces of streams that have not ended. Before them
-        stand the variables that older records have reported."""
+        """Return the recent records, with the pieces of streams that have not ended.
+
+        Before them stand the variables that older records have reported.
+        """
         with self._mutex:
             return list(self._recent())
 

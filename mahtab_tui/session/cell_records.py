@@ -73,7 +73,11 @@ _ASSISTANT_OUTPUT = OutputRecords(records.AssistantReplOutStream, records.Assist
 
 
 def output_records(started: ReplIn) -> OutputRecords:
-    """Return the classes of records for a cell's output. started: the record of the cell's code."""
+    """Return the classes of records for a cell's output.
+
+    Args:
+        started: The record of the cell's code.
+    """
     if isinstance(started, records.UserReplIn):
         return _USER_OUTPUT
     return _ASSISTANT_OUTPUT

@@ -63,8 +63,11 @@ class CellThread:
         self._thread.start()
 
     def start_kernel(self) -> None:
-        """Start the kernel without the thread. Waits until the saved variables are restored, or the
-        cell of a reattached kernel has ended. Raises `KernelError`."""
+        """Start the kernel without the thread.
+
+        Waits until the saved variables are restored, or the cell of a reattached kernel has ended.
+        Raises `KernelError`.
+        """
         self._runtime.kernel.start(self._host)
         if self._runtime.kernel.was_reattached:
             self._announce_variables()

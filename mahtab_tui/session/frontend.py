@@ -16,8 +16,10 @@ class Frontend(Protocol):
     code may end it."""
 
     def run_in_terminal(self, argv: Sequence[str], cwd: str) -> int:
-        """Give the terminal to a program; returns its exit code. Raises `RuntimeError` if there is
-        no terminal."""
+        """Give the terminal to a program; returns its exit code.
+
+        Raises `RuntimeError` if there is no terminal.
+        """
 
     def leave(self) -> None:
         """Quit, because code called `exit()`."""

@@ -55,8 +55,10 @@ class Item:
 
 
 class Inbox:
-    """Queues for cells and questions, each served by a thread. Inputs of the user come before those
-    of agents."""
+    """Queues for cells and questions, each served by a thread.
+
+    Inputs of the user come before those of agents.
+    """
 
     def __init__(self, log: logging.Logger, clock: Callable[[], float] = time.monotonic) -> None:
         """
@@ -234,8 +236,10 @@ class Inbox:
         return any(cell_id < item.id for cell_id in cell_ids)
 
     def wait_for_cells(self, timeout_s: float) -> int:
-        """Wait until the cells have ended that were entered before; return how many have not. Does
-        not wait for the cell that calls it, nor for one that has run for that long already."""
+        """Wait until the cells have ended that were entered before; return how many have not.
+
+        Does not wait for the cell that calls it, nor for one that has run for that long already.
+        """
         with self._changed:
             cells = self._unfinished_cells()
             if not self._runs_on(timeout_s):

@@ -35,7 +35,10 @@ class AgentCallDeclined(AgentCallRefused):
     """The user declined the call."""
 
     def __init__(self, sentence: str, *, is_stop: bool = False) -> None:
-        """is_stop: Whether the user wants the agent to stop."""
+        """
+        Args:
+            is_stop: Whether the user wants the agent to stop.
+        """
         super().__init__(sentence)
         self.is_stop = is_stop
 
@@ -69,8 +72,10 @@ class AgentCall(Cancellation):
 
     @contextmanager
     def stoppable(self, stop: Callable[[], object]) -> Iterator[None]:
-        """Let `cancel` call `stop` within this context. Raises `AgentCallRefused` if the call was
-        already cancelled."""
+        """Let `cancel` call `stop` within this context.
+
+        Raises `AgentCallRefused` if the call was already cancelled.
+        """
         if self.cancelled:
             raise AgentCallRefused("The call was cancelled.")
         self.on_cancel(stop)
@@ -169,8 +174,10 @@ class JoinedAgents:
         return name
 
     def remove(self, agent: JoinedAgent) -> None:
-        """Remove an agent whose connection is gone, and withdraw its queued calls. A running cell
-        continues, unless the agent was answering."""
+        """Remove an agent whose connection is gone, and withdraw its queued calls.
+
+        A running cell continues, unless the agent was answering.
+        """
         with self._lock:
             if agent not in self._agents:
                 return

@@ -90,8 +90,10 @@ def _file_watching(
 
 
 def check_address(address: str) -> None:
-    """Check the address of a kernel on another machine or of a Jupyter kernel. Raises
-    `KernelError`."""
+    """Check the address of a kernel on another machine or of a Jupyter kernel.
+
+    Raises `KernelError`.
+    """
     if address.startswith(JUPYTER_PREFIXES):
         from mahtab_tui.kernel.jupyter.kernel import parse_address as parse_jupyter_address
 

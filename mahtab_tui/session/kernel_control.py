@@ -16,8 +16,11 @@ from mahtab_tui.system import start_thread
 
 
 class KernelControl:
-    """Does on threads what the user asks of the kernel. Each method returns immediately; a failure
-    becomes a notice. Programming errors go to `threading.excepthook`, as from any thread."""
+    """Does on threads what the user asks of the kernel.
+
+    Each method returns immediately; a failure becomes a notice. Programming errors go to
+    `threading.excepthook`, as from any thread.
+    """
 
     def __init__(
         self,
@@ -29,7 +32,10 @@ class KernelControl:
         undo: UndoControl,
         private: PrivateNames,
     ) -> None:
-        """make_kernel: None if the session must keep its kernel."""
+        """
+        Args:
+            make_kernel: None if the session must keep its kernel.
+        """
         self._log = log
         self._kernel = kernel
         self._make_kernel = make_kernel

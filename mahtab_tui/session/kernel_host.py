@@ -53,7 +53,11 @@ class SessionKernelHost:
         spending: SessionLedger,
         servers: ServerCalls | None,
     ) -> None:
-        """Serve a session with these parts. servers: None if the session has no MCP servers."""
+        """Serve a session with these parts.
+
+        Args:
+            servers: None if the session has no MCP servers.
+        """
         self._runtime = runtime
         self._cells = cells
         self._private = private
@@ -170,8 +174,10 @@ class SessionKernelHost:
             raise RuntimeError(str(error)) from None
 
     def _cell_output(self, call: HostCall) -> str:
-        """Return what a cell has printed. Code of the model or an agent gets no output of a cell that
-        used a private variable."""
+        """Return what a cell has printed.
+
+        Code of the model or an agent gets no output of a cell that used a private variable.
+        """
         cell = call.args.get("cell")
         # A bool is an int, too.
         if not isinstance(cell, int) or isinstance(cell, bool):
@@ -242,8 +248,10 @@ class SessionKernelHost:
     # The user
 
     def _run_in_terminal(self, call: HostCall) -> int:
-        """Give the terminal to a program, and return its exit code. The program gets the user's keys,
-        so the user ends it, and a cancellation need not."""
+        """Give the terminal to a program, and return its exit code.
+
+        The program gets the user's keys, so the user ends it, and a cancellation need not.
+        """
         if self._cells.runs_unapproved_code:
             raise RuntimeError("Only code that the user has approved by hand can use the terminal.")
         # Another machine must not start programs on this one.
@@ -297,8 +305,10 @@ class SessionKernelHost:
 
 
 def _get_argument(call: HostCall, name: str, kind: type[Any]) -> Any:
-    """Return an argument of a call. Raises `RuntimeError` if the argument is missing or has another
-    type."""
+    """Return an argument of a call.
+
+    Raises `RuntimeError` if the argument is missing or has another type.
+    """
     value = call.args.get(name)
     if type(value) is not kind:
         raise RuntimeError(

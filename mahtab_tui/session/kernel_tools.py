@@ -42,7 +42,11 @@ class KernelTools:
         kwargs: Mapping[str, Any],
         done: Callable[[Mapping[str, Any]], None],
     ) -> None:
-        """Let the kernel call a tool. done: called with the result or the error, on any thread."""
+        """Let the kernel call a tool.
+
+        Args:
+            done: Called with the result or the error, on any thread.
+        """
         with self._lock:
             has_ended = self._ended
             if not has_ended:

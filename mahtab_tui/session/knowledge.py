@@ -130,8 +130,10 @@ class Knowledge:
 
     @property
     def semantic_index(self) -> SemanticIndex | None:
-        """Finds skills and source by meaning; None if no embedding model is set. Its first search
-        loads the model."""
+        """Finds skills and source by meaning; None if no embedding model is set.
+
+        Its first search loads the model.
+        """
         if not self._runtime.settings.embedding_model:
             return None
         return self._semantic_index.get()

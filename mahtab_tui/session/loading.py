@@ -80,7 +80,11 @@ def _reason_for_path(file: DataFile, *, pandas: bool) -> str:
 
 
 def _read_csv(file: DataFile, path: str) -> str:
-    """Return the expression that reads a table. path: a literal of Python."""
+    """Return the expression that reads a table.
+
+    Args:
+        path: A literal of Python.
+    """
     options = ""
     if file.separator != ",":
         options += f", sep={file.separator!r}"
@@ -94,7 +98,11 @@ def _read_csv(file: DataFile, path: str) -> str:
 
 
 def _code_without_pandas(file: DataFile, path: str) -> str:
-    """Return a cell that needs only the standard library. path: a literal of Python."""
+    """Return a cell that needs only the standard library.
+
+    Args:
+        path: A literal of Python.
+    """
     is_table = file.suffix in SEPARATED_SUFFIXES
     is_json = file.suffix in JSON_SUFFIXES or file.suffix in JSON_LINES_SUFFIXES
     is_text = not is_table and not is_json

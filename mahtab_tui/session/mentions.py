@@ -46,8 +46,10 @@ class Mention(NamedTuple):
 
 
 def find_mentions(question: str) -> list[Mention]:
-    """Return the mentions in order, without duplicates. They need not exist: an ``@`` may also be a
-    decorator."""
+    """Return the mentions in order, without duplicates.
+
+    They need not exist: an ``@`` may also be a decorator.
+    """
     mentions: dict[Mention, None] = {}
     for match in _MENTION.finditer(question):
         if match["name"]:

@@ -49,8 +49,10 @@ class _Clearance:
 
 
 class ModelCode:
-    """Decides about the model's code, and runs it. The methods wait; the turn's thread calls
-    them."""
+    """Decides about the model's code, and runs it.
+
+    The methods wait; the turn's thread calls them.
+    """
 
     def __init__(
         self,
@@ -247,7 +249,11 @@ class ModelCode:
         return self._step_pictures.add(request.turn, request.step, result.displays)
 
     def _run(self, request: ApprovalRequest, code: str, lock: Lock | None) -> CellResult:
-        """Run code as a cell. lock: how a fork confines it; None if the user has approved it."""
+        """Run code as a cell.
+
+        Args:
+            lock: How a fork confines it; None if the user has approved it.
+        """
         return self._cells.run(
             code,
             origin="assistant",

@@ -29,8 +29,10 @@ class _Setter(NamedTuple):
 
 
 class NameAuthors:
-    """Follows who has set each name, and logs the changes of the namespace. Any thread may use
-    it."""
+    """Follows who has set each name, and logs the changes of the namespace.
+
+    Any thread may use it.
+    """
 
     def __init__(self, runtime: Runtime, namespace_store: NamespaceStore) -> None:
         self._runtime = runtime
@@ -42,7 +44,11 @@ class NameAuthors:
         namespace_store.restore_listeners.append(self._note_restored)
 
     def forget_dead_kernel(self, last_cell: int) -> None:
-        """Forget all names of a kernel that has died. last_cell: the newest cell, which ended it."""
+        """Forget all names of a kernel that has died.
+
+        Args:
+            last_cell: The newest cell, which ended it.
+        """
         self.provenance = Provenance()
         emit(self._runtime.log, Namespace(fresh=True, cell=last_cell, party=YOU))
 
@@ -61,7 +67,11 @@ class NameAuthors:
         self.announce_existing(variables, fresh=forget)
 
     def announce_existing(self, variables: Sequence[Variable], *, fresh: bool = True) -> None:
-        """Log names that no cell has created. fresh: whether there are no other names."""
+        """Log names that no cell has created.
+
+        Args:
+            fresh: Whether there are no other names.
+        """
         self.provenance.describe_existing(variables)
         changes = _as_added(variables)
         emit(self._runtime.log, Namespace(fresh=fresh, changes=changes, cell=0, party=YOU))

@@ -181,8 +181,10 @@ class Notebook(logging.Handler):
         return source
 
     def run_up_to(self, position: int | None = None) -> None:
-        """Run the code cells up to a position, or to the end, until one fails. Raises
-        `CellNotFound`."""
+        """Run the code cells up to a position, or to the end, until one fails.
+
+        Raises `CellNotFound`.
+        """
         if position is not None:
             self._file.cell(position)
         positions = [

@@ -125,14 +125,19 @@ def complete_command(
 
 
 class SessionInputHelp:
-    """Completes and explains what is typed. Each call goes to the part of the session that can
-    answer it, which the session creates when the first text needs it."""
+    """Completes and explains what is typed.
+
+    Each call goes to the part of the session that can answer it, which the session creates when the
+    first text needs it.
+    """
 
     def __init__(
         self, session: Session, complete_command: Callable[[str, int], Completions | None]
     ) -> None:
-        """complete_command: completes the name of a command, of which each interface has its
-        own."""
+        """
+        Args:
+            complete_command: Completes the name of a command, of which each interface has its own.
+        """
         self._session = session
         self._complete_command = complete_command
 
@@ -254,8 +259,11 @@ class OpenSession:
             self.history.problem = ""
 
     def save_for_signal(self, draft: Draft = NO_DRAFT) -> None:
-        """Save what can be saved in a few seconds, because a signal ends the program. draft: what the
-        user was typing."""
+        """Save what can be saved in a few seconds, because a signal ends the program.
+
+        Args:
+            draft: What the user was typing.
+        """
         if draft.text:
             self.history.add(draft.text, draft.mode)
         self.session.save()
@@ -264,8 +272,11 @@ class OpenSession:
             self.session.backend.get().release()
 
     def close(self, *, hurry: bool = False) -> None:
-        """Close the session, and note what could not be saved. hurry: save nothing that takes long,
-        because the program is about to be killed."""
+        """Close the session, and note what could not be saved.
+
+        Args:
+            hurry: Save nothing that takes long, because the program is about to be killed.
+        """
         # Only a thread that was started can be joined.
         if self._sharing.ident is not None:
             self._sharing.join()
@@ -320,7 +331,11 @@ def unsaved_items(session: Session, created_count: int) -> list[str]:
 
 
 def _share(session: Session, project: Path, servers: list[ShareServer]) -> None:
-    """Let agents join the session. servers: gets the server that they join by."""
+    """Let agents join the session.
+
+    Args:
+        servers: Gets the server that they join by.
+    """
     from mahtab_tui.session.running_sessions import SharingError
     from mahtab_tui.session.sharing import ShareServer
 
@@ -333,8 +348,13 @@ def _share(session: Session, project: Path, servers: list[ShareServer]) -> None:
 
 
 def open_door(session: Session, agent: str) -> Door:
-    """Let an agent reach the session whose questions it answers, also if others may not join. agent:
-    Its name. Raises `SharingError`."""
+    """Let an agent reach the session whose questions it answers, also if others may not join.
+
+    Raises `SharingError`.
+
+    Args:
+        agent: Its name.
+    """
     from mahtab_tui.session.sharing import ShareServer
 
     server = ShareServer(session, Path.cwd(), model_name=agent)

@@ -41,7 +41,10 @@ class ConversationLog(RecordHandler):
     )
 
     def __init__(self, past: Iterable[Record]) -> None:
-        """past: The records of the resumed session."""
+        """
+        Args:
+            past: The records of the resumed session.
+        """
         super().__init__()
         self._records: list[Record] = [record for record in past if isinstance(record, self.kinds)]
 

@@ -25,8 +25,10 @@ _UNMARKED = "{name} is no longer private: models and agents may see what it cont
 
 
 class PrivateNames:
-    """Marks names as private, and decides what may be sent. The mark belongs to a name, not an
-    object, and remains if the name is deleted."""
+    """Marks names as private, and decides what may be sent.
+
+    The mark belongs to a name, not an object, and remains if the name is deleted.
+    """
 
     def __init__(self, runtime: Runtime, hidden: HiddenEntries, history: VariableHistory) -> None:
         """
@@ -77,7 +79,9 @@ class PrivateNames:
 
     def uses(self, code: str) -> tuple[str, ...]:
         """Return the private variables that code can reach, as far as that can be determined.
-        Waits for the kernel."""
+
+        Waits for the kernel.
+        """
         names = self.names
         if not names:
             return ()
@@ -111,8 +115,10 @@ class PrivateNames:
         return self._hidden.is_private(cell_entry(cell))
 
     def variables(self) -> list[Variable]:
-        """List the variables as models and agents see them. Waits for the kernel. Raises
-        `KernelError`."""
+        """List the variables as models and agents see them.
+
+        Waits for the kernel. Raises `KernelError`.
+        """
         self.refresh()
         return [self.redact_variable(variable) for variable in self._runtime.kernel.variables()]
 
@@ -173,8 +179,10 @@ class PrivateNames:
         return variable
 
     def _query_kernel(self, names: Sequence[str], codes: Sequence[str]) -> PrivateUse:
-        """Ask where private values occur, and which of them each code reaches. If the kernel does
-        not answer, only the names in the code count."""
+        """Ask where private values occur, and which of them each code reaches.
+
+        If the kernel does not answer, only the names in the code count.
+        """
         try:
             return self._runtime.kernel.private_use(names, codes)
         except KernelError:

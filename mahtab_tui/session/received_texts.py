@@ -57,8 +57,10 @@ class ReceivedTexts:
                 raise RuntimeError(_TEXT_DROPPED)
 
     def take(self, tree: str) -> str:
-        """Return the text of a search, which is then forgotten. Raises `ValueError` if there is
-        none."""
+        """Return the text of a search, which is then forgotten.
+
+        Raises `ValueError` if there is none.
+        """
         with self._lock:
             text = self._texts.pop(tree, None)
         if text is None:

@@ -80,7 +80,10 @@ class RewindPoints(RecordHandler):
     kinds = (UserChat, AssistantChat, AssistantTool, ReplIn, Namespace, FileChanges)
 
     def __init__(self, past: Iterable[Record] = ()) -> None:
-        """past: the records of a resumed session."""
+        """
+        Args:
+            past: The records of a resumed session.
+        """
         super().__init__()
         self._past = past
         """Records that are not followed yet."""

@@ -148,8 +148,11 @@ def _find_running(folder: Path) -> Iterator[RunningSession]:
 
 
 def _request_frames(path: Path, op: str, timeout: float | None = None) -> Iterator[Frame]:
-    """Send a request to a session, and yield the frames of its answer. timeout: seconds for each
-    frame; None for no limit."""
+    """Send a request to a session, and yield the frames of its answer.
+
+    Args:
+        timeout: Seconds for each frame; None for no limit.
+    """
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(timeout)
         connection.connect(str(path))

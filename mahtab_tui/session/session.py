@@ -76,8 +76,11 @@ _IMMEDIATE_SETTINGS = _AGENT_SETTINGS.union(
 
 
 class Session:
-    """A conversation over one namespace. Any thread may call methods; they return immediately
-    unless they say otherwise. Components are built when first used."""
+    """A conversation over one namespace.
+
+    Any thread may call methods; they return immediately unless they say otherwise. Components are
+    built when first used.
+    """
 
     def __init__(
         self,
@@ -218,8 +221,10 @@ class Session:
         self.kernel.start(self.host)
 
     def start_headless(self) -> None:
-        """Start the kernel and restore the saved variables, for questions without a screen. Waits
-        for both. Raises `KernelError`."""
+        """Start the kernel and restore the saved variables, for questions without a screen.
+
+        Waits for both. Raises `KernelError`.
+        """
         self.cell_thread.start_kernel()
         if self.notebook is not None:
             self.notebook.start()
@@ -301,8 +306,11 @@ class Session:
             self.agent.compact(focus)
 
     def change_agent_options(self, words: str) -> None:
-        """Set an option of the agent that answers, on a thread; a notice reports all of them. words:
-        As for `SessionAgent.change_options`."""
+        """Set an option of the agent that answers, on a thread; a notice reports all of them.
+
+        Args:
+            words: As for `SessionAgent.change_options`.
+        """
         start_thread("agent-options", lambda: self.notice(self.agent.change_options(words)))
 
     @property
@@ -561,8 +569,10 @@ class Session:
         start_thread("export", work)
 
     def write_export(self, file: Path, folder: Path) -> str:
-        """Export the session as `export` does, and return a sentence about the file. Waits. Raises
-        `StoreError`, `NothingToExport` and `OSError`."""
+        """Export the session as `export` does, and return a sentence about the file.
+
+        Waits. Raises `StoreError`, `NothingToExport` and `OSError`.
+        """
         from mahtab_tui.session.exports import export_records
         from mahtab_tui.session.inbox import describe_unfinished
 

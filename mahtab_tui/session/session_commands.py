@@ -35,8 +35,10 @@ class SessionCommand(NamedTuple):
 
 
 def data_variables(session: Session) -> list[Variable]:
-    """Return the variables that are data, and not marked as internal by their names. Raises
-    `KernelError`."""
+    """Return the variables that are data, and not marked as internal by their names.
+
+    Raises `KernelError`.
+    """
     return [
         variable
         for variable in session.kernel.variables()

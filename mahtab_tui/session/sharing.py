@@ -59,8 +59,10 @@ class RequestError(ValueError):
 
 
 def peer_uid(connection: socket.socket) -> int:
-    """Return the id of the user whose process is at the other end of a connection. Raises
-    `OSError`."""
+    """Return the id of the user whose process is at the other end of a connection.
+
+    Raises `OSError`.
+    """
     if sys.platform == "darwin":
         xucred = connection.getsockopt(0, _LOCAL_PEERCRED, _XUCRED_START.size)
         _, uid = _XUCRED_START.unpack(xucred)
@@ -154,12 +156,16 @@ class AgentService:
 
 
 class ShareServer(AgentService):
-    """Listens on a socket while its session is on the screen, or an agent answers in it. Others do
-    not find the socket of the agent that answers."""
+    """Listens on a socket while its session is on the screen, or an agent answers in it.
+
+    Others do not find the socket of the agent that answers.
+    """
 
     def __init__(self, session: Session, project: Path, *, model_name: str = "") -> None:
-        """Create a server that does not listen yet; the arguments are those of `AgentService`. Raises
-        `SharingError`."""
+        """Create a server that does not listen yet; the arguments are those of `AgentService`.
+
+        Raises `SharingError`.
+        """
         super().__init__(session, project, model_name=model_name)
         self._closed = threading.Event()
         self._listener: socket.socket | None = None
@@ -240,8 +246,11 @@ class _Peer(ABC):
         """The records for a watcher."""
 
     def disconnect(self, sentence: str) -> None:
-        """End the connection, and wait briefly until the agent has read the reason. sentence: The
-        reason, for the agent."""
+        """End the connection, and wait briefly until the agent has read the reason.
+
+        Args:
+            sentence: The reason, for the agent.
+        """
         deadline = time.monotonic() + CLOSE_TIMEOUT_S
         self.say_goodbye(sentence, deadline)
         self.end_connection(deadline)
@@ -257,16 +266,22 @@ class _Peer(ABC):
 
     @abstractmethod
     def end_connection(self, deadline: float) -> None:
-        """End the connection after `say_goodbye`. deadline: Time (`time.monotonic`) after which the
-        agent's reading is not waited for."""
+        """End the connection after `say_goodbye`.
+
+        Args:
+            deadline: Time (`time.monotonic`) after which the agent's reading is not waited for.
+        """
 
     @abstractmethod
     def _send(self, frame: Frame) -> None:
         """Send a frame, unless the peer has gone. Raises `FrameError` if the frame is too large."""
 
     def handle(self, frame: Frame) -> None:
-        """Do what a frame of the peer asks. Raises `KeyError`, `TypeError` or `ValueError` if it is
-        malformed, and `RequestError` if it asks for something impossible."""
+        """Do what a frame of the peer asks.
+
+        Raises `KeyError`, `TypeError` or `ValueError` if it is malformed, and `RequestError` if it
+        asks for something impossible.
+        """
         match frame["op"]:
             case "probe":
                 self._send(self._service.describe())
@@ -391,8 +406,12 @@ class _SocketPeer(_Peer):
         self._send_until(None, frame)
 
     def _send_until(self, deadline: float | None, frame: Frame) -> None:
-        """Send a frame as `_send` does, and end the connection if that takes too long. deadline: when
-        (`time.monotonic`) to give up; None for `SEND_TIMEOUT_S` after the frames before it."""
+        """Send a frame as `_send` does, and end the connection if that takes too long.
+
+        Args:
+            deadline: When (`time.monotonic`) to give up; None for `SEND_TIMEOUT_S` after the frames
+                before it.
+        """
         try:
             data = encode(frame)
         except FrameError as error:
@@ -431,11 +450,18 @@ class _SocketPeer(_Peer):
 
 
 class LocalPeer(_Peer):
-    """The agent whose server runs in the session's own process. Frames are passed to it as they are,
-    because a socket, JSON and a thread that reads would take longer than a short cell."""
+    """The agent whose server runs in the session's own process.
+
+    Frames are passed to it as they are, because a socket, JSON and a thread that reads would take
+    longer than a short cell.
+    """
 
     def __init__(self, service: AgentService, receive: Callable[[Frame], object]) -> None:
-        """Create a peer that has not joined. receive: see `AgentService.connect`."""
+        """Create a peer that has not joined.
+
+        Args:
+            receive: See `AgentService.connect`.
+        """
         super().__init__(service, owns_session=True)
         self._receive = receive
 

@@ -301,8 +301,11 @@ class StaleOutputs(RecordHandler):
         return self._turn_by_cell.get(stale_input.changed_by) == turn
 
     def _choose_groups(self, groups: list[_StaleGroup], question: str) -> list[_StaleGroup]:
-        """Return the groups to describe, in the order of their cells. If they are too many, the
-        groups that a question asks about are chosen first, then the newest ones."""
+        """Return the groups to describe, in the order of their cells.
+
+        If they are too many, the groups that a question asks about are chosen first, then the
+        newest ones.
+        """
         if len(groups) <= _MAX_GROUPS:
             return groups
         words = set(_WORD.findall(question))

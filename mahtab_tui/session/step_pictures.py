@@ -19,7 +19,10 @@ class StepPictures:
     """Counts the figures of the step that last drew some. Used by one thread at a time."""
 
     def __init__(self, pictures: dict[str, EncodedPicture]) -> None:
-        """pictures: gets the figures, by their ids."""
+        """
+        Args:
+            pictures: Gets the figures, by their ids.
+        """
         self._pictures = pictures
         self._step = (0, 0)
         """Turn and step."""

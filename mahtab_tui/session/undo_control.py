@@ -164,8 +164,10 @@ class UndoControl:
             return restoration
 
     def redo(self) -> Restoration:
-        """Reverse the last undo, if no other cell has run since. If the kernel has been replaced, only
-        the conversation comes back."""
+        """Reverse the last undo, if no other cell has run since.
+
+        If the kernel has been replaced, only the conversation comes back.
+        """
         with self._lock:
             self._refuse_while_running()
             undone = self._last_undone()
@@ -221,7 +223,11 @@ class UndoControl:
             self.undone_cells.difference_update(cells)
 
     def _refuse_while_running(self, *, turns: bool = True) -> None:
-        """Raise `KernelError` while a cell runs. turns: also while the model answers a question."""
+        """Raise `KernelError` while a cell runs.
+
+        Args:
+            turns: Also while the model answers a question.
+        """
         if self._cells.running or (turns and self._is_answering()):
             raise KernelError(BUSY)
 
@@ -271,7 +277,11 @@ def describe_restored_parts(scope: UndoScope, restoration: Restoration, moment: 
 
 
 def _describe_files(restoration: Restoration, moment: str) -> str:
-    """Say that files alone were restored. moment: that of their state."""
+    """Say that files alone were restored.
+
+    Args:
+        moment: That of their state.
+    """
     subject = "Files are" if restoration.exact else "All files but the following are"
     sentences = (
         f"{subject} as they were {moment}; variables stay as they are.",

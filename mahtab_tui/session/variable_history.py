@@ -14,7 +14,10 @@ class VariableHistory(RecordHandler):
     kinds = (ReplIn, Undo, Namespace)
 
     def __init__(self, past: Iterable[Record] = ()) -> None:
-        """past: the records of a resumed session, the oldest first."""
+        """
+        Args:
+            past: The records of a resumed session, the oldest first.
+        """
         super().__init__()
         self.codes: dict[int, str] = {}
         """The code of each cell."""

@@ -43,7 +43,9 @@ def forked_store(row: SessionRow, *, variables: bool = False) -> OpenedSession:
 
 def fork(session: str, entry: str = "") -> str:
     """Copy a session, or its part before an entry (`Record.entry_name`); returns the copy's id.
-    Raises `StoreError`."""
+
+    Raises `StoreError`.
+    """
     copy = new_id()
     if not entry:
         fork_session(database(), session, copy)

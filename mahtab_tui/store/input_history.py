@@ -36,8 +36,10 @@ class HistoryEntry(NamedTuple):
 
 
 class History:
-    """The input history, shared by all running programs. It never raises: `problem` describes what
-    went wrong."""
+    """The input history, shared by all running programs.
+
+    It never raises: `problem` describes what went wrong.
+    """
 
     def __init__(
         self, path: Path, project: str, mask: Callable[[str], str] = str, *, no_trace: bool = False

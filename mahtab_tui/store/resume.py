@@ -101,8 +101,10 @@ def find_session(session: str | None, project: Path | None) -> SessionRow:
 
 
 def resumed_store(row: SessionRow, *, variables: bool = False) -> OpenedSession:
-    """Open a session. Raises `SessionNotFound`, or `LockedElsewhere` if another program has it
-    open."""
+    """Open a session.
+
+    Raises `SessionNotFound`, or `LockedElsewhere` if another program has it open.
+    """
     try:
         lock = lock_session(row.id)
         page = load_records(database(), row.id, limit=MAX_PAST_RECORDS)
@@ -133,8 +135,11 @@ def resumed_store(row: SessionRow, *, variables: bool = False) -> OpenedSession:
 
 
 def reattach(store: SqliteStore, past: Sequence[Record], cell: int) -> list[Record]:
-    """Return the past records of a session whose kernel was reattached. cell: the running cell; 0
-    for none."""
+    """Return the past records of a session whose kernel was reattached.
+
+    Args:
+        cell: The running cell; 0 for none.
+    """
     store.cells_continue = True
     records = list(past)
     # The notice that the conversation was restored.

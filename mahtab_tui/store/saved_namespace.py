@@ -33,8 +33,10 @@ def is_saved(session: str) -> bool:
 
 
 def copy_namespace(session: str, copy: str) -> None:
-    """Give a new session the saved variables of another one. Both share the files, which never
-    change."""
+    """Give a new session the saved variables of another one.
+
+    Both share the files, which never change.
+    """
     source = namespace_folder(session)
     target = namespace_folder(copy)
     with contextlib.suppress(OSError):

@@ -109,8 +109,11 @@ def indexed_words(record: Record | None) -> str:
 
 
 def folder_word(project: str | bytes) -> str:
-    """Return the word that marks each record of a folder, and occurs in no text. project: the
-    folder, as it is stored."""
+    """Return the word that marks each record of a folder, and occurs in no text.
+
+    Args:
+        project: The folder, as it is stored.
+    """
     data = project.encode() if isinstance(project, str) else project
     return f"§{zlib.crc32(data):x}"
 
@@ -255,8 +258,11 @@ class _EntrySearch:
         """The entries of each session that must not be found."""
 
     def collect(self, index: sqlite3.Connection) -> bool:
-        """Find the records, and return whether there may be more. index: the words of the
-        records."""
+        """Find the records, and return whether there may be more.
+
+        Args:
+            index: The words of the records.
+        """
         deadline = time.monotonic() + SEARCH_TIMEOUT_S
         matches = index.execute(_MATCHES, (_match_query(self._query_words, self._folder),))
         for row_index, (number, session) in enumerate(matches):
@@ -307,8 +313,11 @@ def _has_words(text: str, query_words: Sequence[str]) -> bool:
 def _read_hit(
     connection: sqlite3.Connection, session: str, number: int, query_words: Sequence[str]
 ) -> SessionHit:
-    """Return a session with the text around the words in a record. number: that of the record; 0
-    for none."""
+    """Return a session with the text around the words in a record.
+
+    Args:
+        number: That of the record; 0 for none.
+    """
     row = session_row(connection.execute(_SESSION, (session,)).fetchone())
     record = _read_record(connection, session, number)
     (index,) = connection.execute(_RECORD_INDEX, (session, number)).fetchone()

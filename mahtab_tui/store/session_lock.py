@@ -87,8 +87,10 @@ def lock_session(session: str) -> SessionLock | None:
 
 
 def _try_to_lock(session: str) -> SessionLock | None:
-    """Lock a session without waiting; None if the system does not support locks. Raises
-    `LockedElsewhere`."""
+    """Lock a session without waiting; None if the system does not support locks.
+
+    Raises `LockedElsewhere`.
+    """
     try:
         path = _lock_path(session)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

@@ -41,8 +41,10 @@ def delete_records(path: Path, session: str) -> None:
 
 
 def remove_session(row: SessionRow) -> None:
-    """Delete a session's records and variables. Raises `SessionNotFound` if it is open or its
-    kernel waits, and `StoreError`."""
+    """Delete a session's records and variables.
+
+    Raises `SessionNotFound` if it is open or its kernel waits, and `StoreError`.
+    """
     from mahtab_tui.kernel.detached import detached_kernels, recovered_output
     from mahtab_tui.kernel.remote.notes import noted_kernels
 

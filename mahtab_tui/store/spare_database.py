@@ -17,8 +17,11 @@ ResultT = TypeVar("ResultT")
 
 
 class SpareDatabase:
-    """A database that a session can do without. It never raises: a damaged file is set aside, and
-    without a file, memory is used. Any thread may call it."""
+    """A database that a session can do without.
+
+    It never raises: a damaged file is set aside, and without a file, memory is used. Any thread may
+    call it.
+    """
 
     def __init__(
         self,

@@ -89,8 +89,10 @@ class RecordPage(NamedTuple):
 
 
 class SqliteStore:
-    """The records of one session. The first one opens the file, so that an empty session leaves
-    nothing behind."""
+    """The records of one session.
+
+    The first one opens the file, so that an empty session leaves nothing behind.
+    """
 
     def __init__(
         self,
@@ -197,7 +199,9 @@ class SqliteStore:
 
     def output(self, cell: int) -> str | None:
         """Return the whole output of a cell; None if it was not stored, or while the cell runs.
-        Raises `StoreError`."""
+
+        Raises `StoreError`.
+        """
         rows = self._fetch(_LAST_OUTPUT, *records.OUTPUT_TAGS, cell)
         if not rows or rows[0][0] is None:
             return None
@@ -218,8 +222,10 @@ class SqliteStore:
 
     @property
     def _is_own(self) -> bool:
-        """Whether the stored records are this program's. Without the lock, another program's cells
-        have the same numbers."""
+        """Whether the stored records are this program's.
+
+        Without the lock, another program's cells have the same numbers.
+        """
         return self.path.exists() and not (self.claim is not None and self.claim.lost)
 
     def close(self) -> None:
@@ -229,8 +235,10 @@ class SqliteStore:
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
-        """Write in one transaction; the first one opens the file and begins the session. Raises
-        `StoreError`."""
+        """Write in one transaction; the first one opens the file and begins the session.
+
+        Raises `StoreError`.
+        """
         with as_sentences(self.path, self._identity):
             try:
                 is_new = self._connection is None

@@ -20,8 +20,10 @@ _SELECT_UNFINISHED = "select time, tag, attrs, text from partial where session =
 
 
 class StoredRow(NamedTuple):
-    """A record as it is stored. The file may be damaged, so a row that was read can hold any
-    values."""
+    """A record as it is stored.
+
+    The file may be damaged, so a row that was read can hold any values.
+    """
 
     time: object
     """The time of the record, in seconds since the epoch."""
@@ -106,8 +108,11 @@ def unfinished_streams(connection: sqlite3.Connection, session: str) -> list[Unf
 
 
 def _as_json(attributes: Mapping[str, object]) -> str:
-    """Return the fields of a record as JSON. Long lists are written in parts, because Python's other
-    threads, such as the one that reads keys, wait while a value is written."""
+    """Return the fields of a record as JSON.
+
+    Long lists are written in parts, because Python's other threads, such as the one that reads
+    keys, wait while a value is written.
+    """
     if not any(map(_is_long_list, attributes.values())):
         return json.dumps(attributes, default=str)
 

@@ -25,7 +25,11 @@ class Crash(NamedTuple):
     file: Path | None
 
     def report(self, advice: str = "") -> str:
-        """Return what is printed after the screen has gone. advice: what the user can do now."""
+        """Return what is printed after the screen has gone.
+
+        Args:
+            advice: What the user can do now.
+        """
         lines = [f"mahtab-tui: The screen crashed: {self.error}"]
         if self.file:
             lines.append(f"The traceback is in {self.file}.")

@@ -45,7 +45,11 @@ def copy(app: App[Any], text: str) -> None:
 
 
 def copy_selection(app: App[Any], fallback: str) -> bool:
-    """Copy what is selected; return False if nothing is. fallback: a selection without focus."""
+    """Copy what is selected; return False if nothing is.
+
+    Args:
+        fallback: A selection without focus.
+    """
     focused = app.screen.focused
     field_text = focused.selected_text if isinstance(focused, Input | TextArea) else ""
     text = field_text or fallback or app.screen.get_selected_text()
@@ -87,8 +91,10 @@ def edit_text(app: TerminalApp[Any], text: str, suffix: str) -> str:
 
 
 def open_picture(content: bytes, suffix: str) -> str:
-    """Open a picture in the system's viewer, and return the path of its file. Raises
-    `KernelError`."""
+    """Open a picture in the system's viewer, and return the path of its file.
+
+    Raises `KernelError`.
+    """
     command = _find_viewer()
     if command is None:
         raise KernelError("No program that opens pictures was found here. Ctrl+S saves it.")

@@ -90,7 +90,11 @@ class FindRow(Horizontal):
         self.action_step(1)
 
     def action_step(self, step: int) -> None:
-        """Show another match, and which of how many it is. step: as in `Findable.find`."""
+        """Show another match, and which of how many it is.
+
+        Args:
+            step: As in `Findable.find`.
+        """
         query = self.query_one(LineInput).value
         position = self._target.find(query, step)
         self.query_one("#find-count", Static).update(position)

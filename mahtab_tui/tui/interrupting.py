@@ -33,8 +33,10 @@ class Interrupter:
         """The time from which on a second stop may come."""
 
     def stop(self) -> None:
-        """Stop the model's turn, or else the running cell. If the cell was interrupted a moment ago
-        and still runs, ask whether to kill the kernel."""
+        """Stop the model's turn, or else the running cell.
+
+        If the cell was interrupted a moment ago and still runs, ask whether to kill the kernel.
+        """
         is_repetition = self._key_repeats.is_repetition()
         since_first_stop_s = time.monotonic() - self._second_stop_start
         if self._interrupted_cell_runs() and since_first_stop_s < SECOND_STOP_S:

@@ -72,8 +72,10 @@ class KeyOrder:
             self._queue.insert(position, key)
 
     def _join_waiting_letters(self, key: Key) -> Key:
-        """Join a letter with those behind it, so that a text field is laid out once for all. Returns a
-        key whose character is the whole text, or the same key."""
+        """Join a letter with those behind it, so that a text field is laid out once for all.
+
+        Returns a key whose character is the whole text, or the same key.
+        """
         if not isinstance(self._app.focused, Input | TextArea) or not _is_letter(key):
             return key
         letters = [key.character or ""]
@@ -168,8 +170,10 @@ class KeyOrder:
 
 
 def _is_letter(message: Message | None) -> TypeGuard[Key]:
-    """Return whether a message types a character. A backtick does not always: it changes the editor's
-    mode."""
+    """Return whether a message types a character.
+
+    A backtick does not always: it changes the editor's mode.
+    """
     return (
         isinstance(message, Key)
         and message.is_printable

@@ -197,8 +197,11 @@ class KeyParser(XTermParser):
         return piece
 
     def _read_typed(self, typed: str, *, is_last: bool) -> Iterable[Message]:
-        """Read input outside a paste. is_last: whether an unfinished sequence may go on in the next
-        input."""
+        """Read input outside a paste.
+
+        Args:
+            is_last: Whether an unfinished sequence may go on in the next input.
+        """
         if is_last and (unfinished := _UNFINISHED_SEQUENCE.search(typed)):
             typed = typed[: unfinished.start()]
             self._pending = unfinished[0][:MAX_PENDING_CHARS]
@@ -272,8 +275,10 @@ class KeyParser(XTermParser):
 
 
 def _is_key(sequence: str) -> bool:
-    """Return whether a control sequence is a key that Textual knows. Of others it types the
-    characters, or the one that has the number."""
+    """Return whether a control sequence is a key that Textual knows.
+
+    Of others it types the characters, or the one that has the number.
+    """
     if sequence in ANSI_SEQUENCES_KEYS:
         return True
     key = _KEY_WITH_NUMBERS.fullmatch(sequence)

@@ -12,8 +12,11 @@ FIRST_REPEAT_S = 0.7
 
 
 class KeyRepeatFilter:
-    """Receives the presses of a key. A terminal reports a repetition like a press, so only the time
-    between two presses shows which of them the user made."""
+    """Receives the presses of a key.
+
+    A terminal reports a repetition like a press, so only the time between two presses shows which
+    of them the user made.
+    """
 
     def __init__(self) -> None:
         self._first_press_time = -math.inf

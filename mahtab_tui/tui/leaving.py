@@ -56,15 +56,19 @@ class QuitFlow:
 
     @cached_property
     def _key_repeats(self) -> KeyRepeatFilter:
-        """The presses of the key that leaves. Loaded when the key is pressed, because the first
-        picture does not need it."""
+        """The presses of the key that leaves.
+
+        Loaded when the key is pressed, because the first picture does not need it.
+        """
         from mahtab_tui.tui.key_repeat import KeyRepeatFilter
 
         return KeyRepeatFilter()
 
     def leave(self) -> None:
-        """Leave, or ask first if something would be lost. Leave also if the question is open
-        already."""
+        """Leave, or ask first if something would be lost.
+
+        Leave also if the question is open already.
+        """
         is_repetition = self._key_repeats.is_repetition()
         is_second_request = self._key_closed_question or self.row is not None
         # A key that is held down must not answer the question that it has opened.
@@ -134,7 +138,11 @@ class QuitFlow:
             self._app.screen.mount(self.row)
 
     def _exit(self, *, leaves_kernel: bool) -> None:
-        """End the application. leaves_kernel: whether the running cell continues without a screen."""
+        """End the application.
+
+        Args:
+            leaves_kernel: Whether the running cell continues without a screen.
+        """
         self._forget_draft()
         self._app.leaves_kernel = leaves_kernel
         self._app.exit(0)

@@ -73,8 +73,10 @@ class LiveSettings:
         return is_immediate or key in ("theme", "keymap", "pictures", "keys", "notifications")
 
     def add_rules(self, rules: tuple[str, ...]) -> None:
-        """Add rules of approval, for this session and in the user's own file of settings. If they
-        cannot be saved, the user is told."""
+        """Add rules of approval, for this session and in the user's own file of settings.
+
+        If they cannot be saved, the user is told.
+        """
         from mahtab_tui.settings.values import add_rules
 
         settings = self.session.settings

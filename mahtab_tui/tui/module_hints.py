@@ -27,7 +27,10 @@ class MissingModuleHints:
     """Says how to get a module whose import has failed."""
 
     def __init__(self, session: Session, owner: Widget) -> None:
-        """owner: the widget whose end ends the search for modules."""
+        """
+        Args:
+            owner: The widget whose end ends the search for modules.
+        """
         self._session = session
         self._fetcher = Fetcher(owner)
 
@@ -41,8 +44,10 @@ class MissingModuleHints:
                 self._fetcher.run("hint", hint, self._session.notice)
 
     def _find_hint(self, module: str) -> str:
-        """Return an environment of this machine that has the module, or else how to install it. Runs
-        on a thread, because it reads the environments' folders."""
+        """Return an environment of this machine that has the module, or else how to install it.
+
+        Runs on a thread, because it reads the environments' folders.
+        """
         info = self._session.kernel.info()
         can_change_python = info.pid != os.getpid() and not info.host
         if can_change_python:

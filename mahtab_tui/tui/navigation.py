@@ -47,7 +47,10 @@ class Navigation:
     def __init__(
         self, app: TerminalApp[int], session: Session, commands: Sequence[PaneCommand]
     ) -> None:
-        """commands: those of the application, for its help and its palette."""
+        """
+        Args:
+            commands: Those of the application, for its help and its palette.
+        """
         self._app = app
         self._session = session
         self._commands = commands
@@ -90,14 +93,21 @@ class Navigation:
         confirm(self._app, question, then, yes=yes, no=no)
 
     def prompt(self, title: str, value: str, then: Callable[[str], object]) -> None:
-        """Ask for a line of text, and call `then` with it. value: what the line contains first."""
+        """Ask for a line of text, and call `then` with it.
+
+        Args:
+            value: What the line contains first.
+        """
         from mahtab_tui.tui.screens.dialog import Prompt, ask
 
         ask(self._app, Prompt(title, value), then)
 
     def jump(self, targets: Sequence[JumpTarget], then: Callable[[Widget | None], None]) -> None:
-        """Show a letter at each target, and one that opens the points to go back to. then: gets the
-        chosen target, or None."""
+        """Show a letter at each target, and one that opens the points to go back to.
+
+        Args:
+            then: Gets the chosen target, or None.
+        """
         from mahtab_tui.tui.screens.dialog import JumpScreen
 
         self._app.push_screen(JumpScreen(targets, self.open_rewind), then)
@@ -178,7 +188,11 @@ class Navigation:
     # The session
 
     def ask_to_undo(self, cell: int | None) -> None:
-        """Show what an undo would do, and ask. cell: the first to undo; None for what ran last."""
+        """Show what an undo would do, and ask.
+
+        Args:
+            cell: The first to undo; None for what ran last.
+        """
         from mahtab_tui.kernel.base import KernelError
         from mahtab_tui.tui.screens.undo import UndoScreen
 
@@ -225,14 +239,22 @@ class Navigation:
         return True
 
     def choose_session(self, then: Callable[[str], object]) -> None:
-        """List the sessions. then: gets the id of the one to switch to."""
+        """List the sessions.
+
+        Args:
+            then: Gets the id of the one to switch to.
+        """
         from mahtab_tui.tui.screens.dialog import ask
         from mahtab_tui.tui.screens.sessions import sessions_screen
 
         ask(self._app, sessions_screen(self._session), then)
 
     def choose_kernel(self, recent: tuple[str, ...], then: Callable[[KernelChoice], None]) -> None:
-        """List kernels to switch to. recent: addresses that were used before."""
+        """List kernels to switch to.
+
+        Args:
+            recent: Addresses that were used before.
+        """
         from mahtab_tui.tui.screens.dialog import ask
         from mahtab_tui.tui.screens.kernel_picker import KernelPicker
 
@@ -315,7 +337,11 @@ class Navigation:
         self._app.push_screen(SettingsScreen(live))
 
     def search_history(self, history: History, then: Callable[[HistoryEntry | None], None]) -> None:
-        """Search the inputs of all sessions. then: gets the chosen one, or None."""
+        """Search the inputs of all sessions.
+
+        Args:
+            then: Gets the chosen one, or None.
+        """
         from mahtab_tui.tui.screens.history_search import HistorySearch
 
         self._app.push_screen(HistorySearch(history), then)

@@ -98,8 +98,11 @@ class TerminalUnavailable(Exception):
 
 
 def check_terminal(hint: str = "") -> None:
-    """Raise `TerminalUnavailable` if the screen cannot be shown. hint: a sentence that says what to do
-    without a terminal."""
+    """Raise `TerminalUnavailable` if the screen cannot be shown.
+
+    Args:
+        hint: A sentence that says what to do without a terminal.
+    """
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise TerminalUnavailable(f"This needs a terminal. {hint}".rstrip())
     if os.environ.get("TERM", "") in ("", "dumb"):
@@ -115,8 +118,10 @@ def check_terminal(hint: str = "") -> None:
 
 
 def _forget_inherited_size() -> None:
-    """Remove the variables of the environment that give a terminal's size. They may be those of another
-    terminal, and Textual, programs and kernels would believe them."""
+    """Remove the variables of the environment that give a terminal's size.
+
+    They may be those of another terminal, and Textual, programs and kernels would believe them.
+    """
     os.environ.pop("COLUMNS", None)
     os.environ.pop("LINES", None)
 
@@ -203,16 +208,23 @@ def _read_draft(app: MahtabApp) -> Draft:
 
 
 def watch_live(session: str | None) -> int:
-    """Follow a running session, and return the exit code. session: its name or process id; None for
-    the one of this folder. Raises `SharingError`, `TerminalUnavailable` and `SettingsError`."""
+    """Follow a running session, and return the exit code.
+
+    Raises `SharingError`, `TerminalUnavailable` and `SettingsError`.
+
+    Args:
+        session: Its name or process id; None for the one of this folder.
+    """
     from mahtab_tui.session.running_sessions import find_session
 
     return watch_session(find_session(session, Path.cwd()))
 
 
 def watch_session(running: RunningSession) -> int:
-    """Follow a running session, and return the exit code. Raises `TerminalUnavailable` and
-    `SettingsError`."""
+    """Follow a running session, and return the exit code.
+
+    Raises `TerminalUnavailable` and `SettingsError`.
+    """
     from mahtab_tui.tui.watch_app import WatchApp
 
     check_terminal()

@@ -55,7 +55,11 @@ def theme_names() -> list[str]:
 
 
 def _check_name(key: str, name: str, names: Collection[str], noun: str) -> None:
-    """Raise `SettingsError` if there is no such name. noun: what it names, for the sentence."""
+    """Raise `SettingsError` if there is no such name.
+
+    Args:
+        noun: What it names, for the sentence.
+    """
     if name in names:
         return
     similar_names = difflib.get_close_matches(name, names, n=1)

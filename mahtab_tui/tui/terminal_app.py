@@ -228,7 +228,10 @@ class LateImports:
     def __init__(
         self, app: MessagePump, module_names: Sequence[str], steps: Sequence[Callable[[], object]]
     ) -> None:
-        """steps: what to call once these modules are imported; may be async."""
+        """
+        Args:
+            steps: What to call once these modules are imported; may be async.
+        """
         self._app = app
         self._steps: deque[Callable[[], object]] = deque()
         self._steps += [partial(import_module, name) for name in module_names]

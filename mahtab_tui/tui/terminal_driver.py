@@ -344,7 +344,10 @@ class SignalHandler(TerminationHandler):
     """Ends the program by a signal, with the terminal as it was before the application."""
 
     def __init__(self, app: App[Any], on_shutdown: Callable[[], object] = lambda: None) -> None:
-        """on_shutdown: see `TerminationHandler`."""
+        """
+        Args:
+            on_shutdown: See `TerminationHandler`.
+        """
         super().__init__(on_shutdown)
         self._app = app
 

@@ -200,8 +200,10 @@ def _selected_row(theme: Theme) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Palette:
-    """The styles in which rows are drawn, by role. `surface` and `panel` are backgrounds, all others
-    colours of text."""
+    """The styles in which rows are drawn, by role.
+
+    `surface` and `panel` are backgrounds, all others colours of text.
+    """
 
     person: Style
     """What the user has written."""
@@ -295,8 +297,11 @@ def unmute(strip: Strip, palette: Palette, background: Style) -> Strip:
 
 
 def get_palette(app: App[Any]) -> Palette:
-    """Return the palette of the application's present theme. The same colours give the same object,
-    so that a change of the theme can be noticed by comparing."""
+    """Return the palette of the application's present theme.
+
+    The same colours give the same object, so that a change of the theme can be noticed by
+    comparing.
+    """
     variables = app.theme_variables
     colours = [variables[name] for name in _PALETTE_VARIABLES]
     return _palette(*colours)

@@ -47,7 +47,11 @@ class UiState(BaseModel):
             write_text(UiState.path(), self.model_dump_json())
 
     def remember_model(self, name: str) -> None:
-        """Note that a model was used last. name: its full name."""
+        """Note that a model was used last.
+
+        Args:
+            name: Its full name.
+        """
         self.models = _put_first(name, self.models)
 
     def remember_kernel(self, address: str) -> None:

@@ -21,8 +21,11 @@ class Fetcher:
     """Runs jobs in named slots; only the newest job of a slot counts. Main thread only."""
 
     def __init__(self, owner: Widget, at_once: int = 2) -> None:
-        """at_once: the jobs of a slot that may run at the same time. With two, the newest reaches
-        the kernel, which abandons the other."""
+        """
+        Args:
+            at_once: The jobs of a slot that may run at the same time. With two, the newest reaches
+                the kernel, which abandons the other.
+        """
         self._owner = owner
         self._max_jobs = at_once
         self._lock = threading.Lock()

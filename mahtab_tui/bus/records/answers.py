@@ -101,8 +101,10 @@ class AssistantChatStream(ModelRecord, Stream, tag="assistant-chat-stream", in_s
 
 
 class AssistantThought(ModelRecord, tag="assistant-thought"):
-    """The model's complete thinking before an answer, if its service sends it. Models do not get
-    it back."""
+    """The model's complete thinking before an answer, if its service sends it.
+
+    Models do not get it back.
+    """
 
 
 class AssistantThoughtStream(ModelRecord, Stream, tag="assistant-thought-stream", in_store=False):

@@ -11,8 +11,10 @@ from mahtab_tui.bus.values import Change, FileRestoration, NotRestored
 
 
 class Decision(NamedTuple):
-    """The user's decision about a code block. With ``all``, everything from now on runs without
-    asking."""
+    """The user's decision about a code block.
+
+    With ``all``, everything from now on runs without asking.
+    """
 
     action: Literal["run", "skip", "all", "stop", "refuse", "keep", "undo"]
     code: str | None = None

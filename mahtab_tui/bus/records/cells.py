@@ -173,5 +173,7 @@ class Undo(Record, tag="user-undo", in_prompt=True):
 
 
 class Restore(Record, tag="restore", in_prompt=True):
-    """Saved variables were restored in a new kernel. The text is a sentence for the user and the
-    model."""
+    """Saved variables were restored in a new kernel.
+
+    The text is a sentence for the user and the model.
+    """

@@ -34,8 +34,10 @@ class NotebookCell(Record, tag="notebook-cell", in_prompt=True, indexed=INDEXED_
 
 
 class NotebookOutput(Record, tag="notebook-output", indexed=INDEXED_OUTPUT_CHARS):
-    """A stored output of the preceding notebook cell. It may be outdated, so the model does not
-    get it."""
+    """A stored output of the preceding notebook cell.
+
+    It may be outdated, so the model does not get it.
+    """
 
     position: int
     kind: Word = "stdout"

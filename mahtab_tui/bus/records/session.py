@@ -82,7 +82,9 @@ class Private(Record, tag="private", in_prompt=True):
 
 class Replace(Record, tag="replace", in_prompt=True):
     """An entry and everything after it was removed from the conversation, or came back into it.
-    Text: a sentence."""
+
+    Text: a sentence.
+    """
 
     entry: Word
     restored: Flag = False

@@ -67,8 +67,10 @@ class KernelCalls:
         """Prompts of the user's code that are not answered, with whether the answer is hidden."""
 
     def on_prompt(self, prompt: str, password: bool) -> None:
-        """Serve a request for input. Raises `KernelError`, and `ValueError` if one of the helper is
-        malformed."""
+        """Serve a request for input.
+
+        Raises `KernelError`, and `ValueError` if one of the helper is malformed.
+        """
         number = next(self._ids)
         if prompt.startswith(self._token):
             frame = checked(dict[str, Any], json.loads(prompt.removeprefix(self._token)))
@@ -113,7 +115,11 @@ class JupyterCell:
     """A running cell, whose messages become its output and its result."""
 
     def __init__(self, running: RunningCell, request: str) -> None:
-        """Follow a cell. request: the id of the message that runs it."""
+        """Follow a cell.
+
+        Args:
+            request: The id of the message that runs it.
+        """
         self.running = running
         self.request = request
         self.replied: Future[Mapping[str, Any]] = Future()
@@ -159,7 +165,11 @@ class JupyterCell:
             self.fail(name, "the kernel did not report how the cell ended")
 
     def fail(self, error: str, message: str) -> None:
-        """Act as if the cell had raised an exception. error: the name of its class."""
+        """Act as if the cell had raised an exception.
+
+        Args:
+            error: The name of its class.
+        """
         self.reply({"status": "error", "ename": error, "evalue": message})
 
     def payloads(self) -> bool:

@@ -95,7 +95,11 @@ class JupyterConversation:
     """The messages to and from one process of a Jupyter kernel, until it ends."""
 
     def __init__(self, connection: ZmqConnection, host: KernelHost) -> None:
-        """Prepare a conversation. connection: the connection, which must be open."""
+        """Prepare a conversation.
+
+        Args:
+            connection: The connection, which must be open.
+        """
         self._connection = connection
         self._host = host
         self._token = f"\x02mahtab-tui:{secrets.token_hex(TOKEN_BYTES)}:"
@@ -161,7 +165,11 @@ class JupyterConversation:
         )
 
     def run(self, code: str, running: RunningCell, *, quiet: bool = False) -> CellResult:
-        """Run a cell, and wait for its end. quiet: whether it is not a cell of the user's."""
+        """Run a cell, and wait for its end.
+
+        Args:
+            quiet: Whether it is not a cell of the user's.
+        """
         start = time.perf_counter()
         try:
             code.encode()

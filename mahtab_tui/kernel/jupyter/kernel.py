@@ -138,8 +138,10 @@ class JupyterKernel(Kernel):
     # Life cycle of the kernel
 
     def _check_open(self) -> None:
-        """Raise `KernelError` after `close`. Call it while holding `_process_lock`, for which `close`
-        waits."""
+        """Raise `KernelError` after `close`.
+
+        Call it while holding `_process_lock`, for which `close` waits.
+        """
         if self._closed.is_set():
             raise KernelError(CLOSED)
 
@@ -266,7 +268,11 @@ class JupyterKernel(Kernel):
 
 
 def _not_run(cell: int, status: Status, detail: str) -> CellResult:
-    """Return the result of a cell that did not run. detail: a sentence saying why."""
+    """Return the result of a cell that did not run.
+
+    Args:
+        detail: A sentence saying why.
+    """
     return CellResult(cell, status, output="", kinds=(), duration=0.0, changes=(), detail=detail)
 
 

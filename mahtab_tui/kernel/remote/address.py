@@ -74,8 +74,10 @@ def _parse_command(text: str) -> Address:
 
 
 def _loader() -> str:
-    """Return the loader as an argument that no shell changes. Files next to the user's data do not
-    become its modules."""
+    """Return the loader as an argument that no shell changes.
+
+    Files next to the user's data do not become its modules.
+    """
     source = (Path(worker.__file__).parent / "link" / "station_loader.py").read_bytes()
     encoded_source = base64.b64encode(source).decode()
     clean_path = ",".join(map(repr, CLEAN_PATH.splitlines()))

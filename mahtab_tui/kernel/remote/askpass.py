@@ -87,8 +87,10 @@ class AskpassServer:
                 self._answer(connection)
 
     def _answer(self, connection: socket.socket) -> None:
-        """Ask the user one question, and send the answer. Raises `OSError`, or `UnicodeEncodeError` for
-        an answer that is no text."""
+        """Ask the user one question, and send the answer.
+
+        Raises `OSError`, or `UnicodeEncodeError` for an answer that is no text.
+        """
         question = b"".join(iter(lambda: connection.recv(_RECEIVE_BYTES), b""))
         prompt = question.decode(errors="replace")[:_MAX_PROMPT_CHARS]
         # Everything but the question about an unknown host's key may be a password.

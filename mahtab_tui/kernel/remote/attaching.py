@@ -79,8 +79,10 @@ def attach_remote(note: KernelNote, ask: Ask) -> ConnectedKernel:
 
 
 def stop_remote(note: KernelNote, ask: Ask) -> None:
-    """Stop a waiting kernel, and save its cell's output. Raises `KernelError` if the other machine
-    cannot be reached."""
+    """Stop a waiting kernel, and save its cell's output.
+
+    Raises `KernelError` if the other machine cannot be reached.
+    """
     with contextlib.suppress(KernelGone):
         request = {**note.station.request(), "stop": True}
         with contextlib.closing(
@@ -92,8 +94,10 @@ def stop_remote(note: KernelNote, ask: Ask) -> None:
 
 
 def _save_last_output(note: KernelNote, transport: Transport) -> None:
-    """Fetch and save the output of the cell in which a kernel ended. If this raises `KernelError`,
-    the other machine keeps the output."""
+    """Fetch and save the output of the cell in which a kernel ended.
+
+    If this raises `KernelError`, the other machine keeps the output.
+    """
     try:
         ending = _fetch_output(transport)
         cell = int(transport.answer["last"])

@@ -13,8 +13,11 @@ from mahtab_tui.kernel.launch import cloudpickle_folder
 
 @functools.cache
 def bundle() -> bytes:
-    """Pack the worker and cloudpickle as a zip file. The same files give the same bytes, so that the
-    other machine recognises them. Raises `KernelError`."""
+    """Pack the worker and cloudpickle as a zip file.
+
+    The same files give the same bytes, so that the other machine recognises them. Raises
+    `KernelError`.
+    """
     packed = io.BytesIO()
     folders = {"worker": Path(worker.__file__).parent, "cloudpickle": Path(cloudpickle_folder())}
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:

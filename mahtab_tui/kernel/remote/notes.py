@@ -32,8 +32,11 @@ class Station(NamedTuple):
     """A secret that the station requires, in hexadecimal."""
 
     def request(self, host: str = "") -> dict[str, Any]:
-        """Return the fields that each request to the station has. host: the id of this process's
-        connection."""
+        """Return the fields that each request to the station has.
+
+        Args:
+            host: The id of this process's connection.
+        """
         return {"session": self.name, "token": self.token, "host": host}
 
 
@@ -64,8 +67,11 @@ def save_note(session: str, station: Station) -> KernelNote | None:
 
 
 def noted_kernels(session: str | None = None) -> list[KernelNote]:
-    """Return the noted kernels, newest first, which may have ended. session: only those of this
-    session."""
+    """Return the noted kernels, newest first, which may have ended.
+
+    Args:
+        session: Only those of this session.
+    """
     try:
         paths = list(sockets_folder().glob(f"*{NOTE_SUFFIX}"))
     except OSError:

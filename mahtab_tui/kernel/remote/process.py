@@ -112,8 +112,10 @@ class RemoteProcess:
         self._thread = start_thread("mahtab-wire", self._run, connected.transport)
 
     def signal(self, number: int) -> None:
-        """Send a signal, later if there is no connection. A killed kernel counts as ended once the
-        connection is lost, or soon if nobody waits for it."""
+        """Send a signal, later if there is no connection.
+
+        A killed kernel counts as ended once the connection is lost, or soon if nobody waits for it.
+        """
         self._order(SIGNAL, str(number).encode())
         if number == signal.SIGKILL:
             self._killed = True

@@ -37,7 +37,10 @@ class RemoteOutput:
     """
 
     def __init__(self, acknowledge: Callable[[int], None]) -> None:
-        """acknowledge: tells the other machine that output before an offset is stored."""
+        """
+        Args:
+            acknowledge: Tells the other machine that output before an offset is stored.
+        """
         self.pipe, self._write_end = os.pipe()
         self.position = 0
         """The offset of the next byte to return."""
@@ -87,7 +90,11 @@ class RemoteOutput:
         return self._through(self._read_bytes + pending_bytes(self.pipe))
 
     def _through(self, end: int) -> Iterator[bytes]:
-        """Yield what the first bytes of the pipe contain. end: their number."""
+        """Yield what the first bytes of the pipe contain.
+
+        Args:
+            end: Their number.
+        """
         while self._pieces or (self._read_bytes < end and self._fill()):
             yield self._next_output()
 

@@ -219,7 +219,9 @@ class Transport:
 
     def _read_greeting(self, deadline: float) -> list[str]:
         """Read the loader's first line, after what a shell may print, and return the words in it.
-        Raises `KernelError`."""
+
+        Raises `KernelError`.
+        """
         read_bytes = 0
         while True:
             line = self._read_line(deadline)

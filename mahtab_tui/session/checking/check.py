@@ -174,8 +174,10 @@ class Check:
         return len(self._recording.cells)
 
     def stop(self) -> None:
-        """Stop the check; `run` then raises `CheckStopped`, unless it has its report. Returns at
-        once."""
+        """Stop the check; `run` then raises `CheckStopped`, unless it has its report.
+
+        Returns at once.
+        """
         self._stopped.set()
         kernel = self._kernel
         if kernel is not None:

@@ -79,7 +79,10 @@ class _Host(KernelHost):
     """Serves the cells of a check, and notes what it does not do for them."""
 
     def __init__(self, servers: Sequence[str]) -> None:
-        """servers: the names of the MCP servers."""
+        """
+        Args:
+            servers: The names of the MCP servers.
+        """
         self._servers = servers
         self.refusals: list[str] = []
         """Clauses about the running cell."""
@@ -189,7 +192,11 @@ class CheckKernel:
         self.kernel.close()
 
     def run_cell(self, cell: RecordedCell, timeout: float) -> CellRun:
-        """Run a cell. timeout: in seconds."""
+        """Run a cell.
+
+        Args:
+            timeout: In seconds.
+        """
         displays: list[DisplayRecord] = []
         self.host.refusals.clear()
         bounded = BoundedCell(self.kernel, timeout, may_kill=True)

@@ -324,8 +324,11 @@ def _follow_names(cells: Iterable[RecordedCell]) -> Staleness:
 
 
 def _notebook_parts(node: Node) -> list[OutputPart]:
-    """Return the parts of a cell's output. The text of a traceback is only its error, because the form of
-    a traceback depends on the program."""
+    """Return the parts of a cell's output.
+
+    The text of a traceback is only its error, because the form of a traceback depends on the
+    program.
+    """
     parts: list[OutputPart] = []
     errors = [output for output in node.get("outputs") or () if _is_error(output)]
     error_lines = iter([f"{error.get('ename')}: {error.get('evalue')}\n" for error in errors])

@@ -71,8 +71,11 @@ def pane_commands(group: str, rows: Mapping[str, str]) -> tuple[PaneCommand, ...
 
 
 def bindings(commands: Iterable[PaneCommand], *hidden: BindingType) -> list[BindingType]:
-    """Return the bindings of commands whose keys work outside menus. hidden: more bindings, which
-    the footer does not show."""
+    """Return the bindings of commands whose keys work outside menus.
+
+    Args:
+        hidden: More bindings, which the footer does not show.
+    """
     command_bindings: list[BindingType] = []
     for command in commands:
         if not command.keys or command.menu:

@@ -293,8 +293,10 @@ class CodeArea(TextArea):
     def _replace_via_keyboard(
         self, insert: str, start: Location, end: Location
     ) -> EditResult | None:
-        """Insert a typed text. A closing bracket that begins a line goes below the line that it
-        closes."""
+        """Insert a typed text.
+
+        A closing bracket that begins a line goes below the line that it closes.
+        """
         row, column = end
         if self.python and insert in CLOSING_BRACKETS and start == end:
             from mahtab_tui.bus.typed_text import closing_indent
@@ -411,8 +413,11 @@ class CodeArea(TextArea):
     def _replace_lines(
         self, first_row: int, last_row: int, change: Callable[[Sequence[str]], list[str]]
     ) -> None:
-        """Change whole lines. Both ends of the selection stay in their rows, at the same distance from
-        the end of the line."""
+        """Change whole lines.
+
+        Both ends of the selection stay in their rows, at the same distance from the end of the
+        line.
+        """
         lines = [self.document.get_line(row) for row in range(first_row, last_row + 1)]
         start_row, _ = self.selection.start
         end_row, _ = self.selection.end

@@ -60,7 +60,10 @@ class Completer:
         completion_list: CompletionList,
         input_help: InputHelp | None,
     ) -> None:
-        """input_help: None for an editor without completions."""
+        """
+        Args:
+            input_help: None for an editor without completions.
+        """
         self._area = area
         self._list = completion_list
         self._input_help = input_help
@@ -70,8 +73,10 @@ class Completer:
         self._state_after_insert: EditorState | None = None
 
     def handle_key(self, event: Key) -> bool:
-        """Move in an open list, accept its item, or close it. Return False if the key acts on the
-        text."""
+        """Move in an open list, accept its item, or close it.
+
+        Return False if the key acts on the text.
+        """
         completions = self._list
         if not completions.is_open:
             return False
@@ -256,8 +261,11 @@ class Completer:
 
 
 def _offered_items(completions: Completions, typed: str, *, by_key: bool) -> tuple[Completion, ...]:
-    """Return the items to show. Those that match in the middle of their name are among them only on
-    request, or if no other item matches."""
+    """Return the items to show.
+
+    Those that match in the middle of their name are among them only on request, or if no other item
+    matches.
+    """
     starting_items = _starting_with(completions.items, typed)
     if not starting_items:
         return completions.items

@@ -24,8 +24,10 @@ _GAPS_WIDTH = 6
 
 
 class CompletionList(Widget):
-    """A list of completions. The editor handles its keys; it never gets the focus. Its methods are
-    called on the main thread."""
+    """A list of completions.
+
+    The editor handles its keys; it never gets the focus. Its methods are called on the main thread.
+    """
 
     can_focus = False
     ALLOW_SELECT: ClassVar[bool] = False
@@ -98,8 +100,11 @@ class CompletionList(Widget):
         self.display = False
 
     def move(self, step: int) -> None:
-        """Choose another item. step: how many rows down; single steps go around, and a page stops
-        at the ends."""
+        """Choose another item.
+
+        Args:
+            step: How many rows down; single steps go around, and a page stops at the ends.
+        """
         index = self._chosen_index + step
         count = len(self.items)
         self.is_requested = True

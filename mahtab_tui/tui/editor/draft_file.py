@@ -77,7 +77,10 @@ class DraftSaver:
     """Saves what is in the editor, on a thread, and brings it back. Main thread only."""
 
     def __init__(self, session: Session, editor: EditorPane, owner: Widget) -> None:
-        """owner: the widget whose end ends the saving."""
+        """
+        Args:
+            owner: The widget whose end ends the saving.
+        """
         self._file = DraftFile(session)
         self._editor = editor
         self._owner = owner
@@ -94,8 +97,11 @@ class DraftSaver:
             self._editor.put(draft.mode, draft.text)
 
     def save_soon(self) -> None:
-        """Save the text after a pause, because it may be long. An empty one is saved at once: what was
-        submitted must not come back as a draft if the screen is killed now."""
+        """Save the text after a pause, because it may be long.
+
+        An empty one is saved at once: what was submitted must not come back as a draft if the
+        screen is killed now.
+        """
         if self._timer is not None:
             self._timer.stop()
         if self._editor.is_empty:

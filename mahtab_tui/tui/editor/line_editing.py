@@ -30,8 +30,10 @@ def argument_start(line: str, column: int) -> int:
 
 
 def _length_at_end(pattern: re.Pattern[str], text: str) -> int:
-    """Return how many characters at the end of a text match a pattern. The text is read from its end,
-    which takes linear time."""
+    """Return how many characters at the end of a text match a pattern.
+
+    The text is read from its end, which takes linear time.
+    """
     match = pattern.match(text[::-1])
     return 0 if match is None else match.end()
 

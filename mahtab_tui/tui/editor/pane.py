@@ -196,8 +196,11 @@ class EditorPane(Widget):
         self.text = text
 
     def mention(self, target: str) -> None:
-        """Begin a question about something, or add it to the one in the editor. target: as it is
-        typed, such as ``@cell:3``."""
+        """Begin a question about something, or add it to the one in the editor.
+
+        Args:
+            target: As it is typed, such as ``@cell:3``.
+        """
         question = self._area.text.rstrip() if self.mode == "ask" else ""
         self.mode = "ask"
         self.text = f"{question} {target} ".lstrip()
@@ -241,8 +244,10 @@ class EditorPane(Widget):
         self._hint.update(hint)
 
     def _hint_line(self) -> Content:
-        """Return the most urgent hint. A text that mentions something is a question, so there is no
-        offer to run it."""
+        """Return the most urgent hint.
+
+        A text that mentions something is a question, so there is no offer to run it.
+        """
         if self.offer and not self.mentions:
             return Content.styled(self.offer, "$highlight")
         if self.replaced_entry:

@@ -41,8 +41,10 @@ class HistoryCursor(NamedTuple):
 
 
 class InputHistory:
-    """Earlier inputs, with a cursor for each mode. Main thread only, except for its own thread, which
-    reads and writes the stored ones."""
+    """Earlier inputs, with a cursor for each mode.
+
+    Main thread only, except for its own thread, which reads and writes the stored ones.
+    """
 
     def __init__(self, history: History) -> None:
         self._history = history
@@ -199,8 +201,10 @@ class PromptArea(CodeArea):
 
     @cached_property
     def completer(self) -> Completer:
-        """Completes what is typed. Made when first needed, because the first picture waits for what
-        this class imports."""
+        """Completes what is typed.
+
+        Made when first needed, because the first picture waits for what this class imports.
+        """
         from mahtab_tui.tui.editor.completion import Completer
 
         return Completer(self, self._completions, self._input_help)

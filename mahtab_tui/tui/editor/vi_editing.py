@@ -22,11 +22,16 @@ MAX_UNDO_TEXTS = 200
 
 
 class ViEditing:
-    """Gives a text area Vi's keys. It starts in insert mode, in which all keys do what they do
-    otherwise, and Escape leaves it."""
+    """Gives a text area Vi's keys.
+
+    It starts in insert mode, in which all keys do what they do otherwise, and Escape leaves it.
+    """
 
     def __init__(self, area: CodeArea, keys: EditorKeys) -> None:
-        """keys: the setting of this name; not `standard`."""
+        """
+        Args:
+            keys: The setting of this name; not `standard`.
+        """
         self._area = area
         self.keys = keys
         self._vi_keys: ViKeys | None = None

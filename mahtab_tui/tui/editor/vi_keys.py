@@ -323,8 +323,11 @@ class ViKeys:
         self._prefix = ""
 
     def _press_into_register(self, key_press: KeyPress) -> None:
-        """Press a key. What the command cuts or copies goes into its register, and what it inserts
-        comes from there."""
+        """Press a key.
+
+        What the command cuts or copies goes into its register, and what it inserts comes from
+        there.
+        """
         clipboard = self._app.clipboard
         old_data = clipboard.get_data()
         is_paste = bool(self._register) and key_press.data in _PASTES
@@ -381,8 +384,10 @@ class ViKeys:
         self._process(key_press)
 
     def _search(self) -> None:
-        """End the search that is being typed. Forwards, Vi begins behind the cursor; prompt_toolkit at
-        the cursor."""
+        """End the search that is being typed.
+
+        Forwards, Vi begins behind the cursor; prompt_toolkit at the cursor.
+        """
         start = self._buffer.cursor_position
         pattern = self._search_control.buffer.text
         direction = self._search_control.searcher_search_state.direction

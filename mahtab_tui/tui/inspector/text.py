@@ -89,8 +89,10 @@ class KernelText:
         self._blocks[number] = block
 
     def find(self, search_text: str, start: int, *, backwards: bool) -> TextSpan | None:
-        """Return the next place of a text, or the previous one; None if there is none. Waits for
-        the kernel, and raises `KernelError`."""
+        """Return the next place of a text, or the previous one; None if there is none.
+
+        Waits for the kernel, and raises `KernelError`.
+        """
         return self._client.find(self._path, search_text, start, backwards=backwards)
 
 

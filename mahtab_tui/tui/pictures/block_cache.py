@@ -19,8 +19,10 @@ MAX_CACHED_CELLS = 20_000
 
 
 def draw_blocks(picture: SizedPicture) -> list[Strip]:
-    """Draw a picture in cells, or a figure with its words. Call on a thread. Raises Pillow's
-    errors."""
+    """Draw a picture in cells, or a figure with its words.
+
+    Call on a thread. Raises Pillow's errors.
+    """
     from PIL.Image import Resampling
 
     if picture.chart_palette is not None:

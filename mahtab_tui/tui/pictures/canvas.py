@@ -88,13 +88,21 @@ class Area:
 
 
 def write_centred(canvas: Canvas, area: Area, y: int, text: str, style: Style) -> None:
-    """Write a text in the middle of an area's width, cut if it is too long. y: its row."""
+    """Write a text in the middle of an area's width, cut if it is too long.
+
+    Args:
+        y: Its row.
+    """
     text = cut_text(text, area.width)
     canvas.write(area.left + (area.width - cell_len(text)) // 2, y, text, style)
 
 
 def cut_text(text: str, width: int) -> str:
-    """Return a text, cut with an ellipsis if it is wider. width: in cells."""
+    """Return a text, cut with an ellipsis if it is wider.
+
+    Args:
+        width: In cells.
+    """
     if cell_len(text) <= width:
         return text
     if width <= 0:

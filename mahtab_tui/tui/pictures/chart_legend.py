@@ -23,8 +23,10 @@ _BETWEEN_ENTRIES = "   "
 
 
 def write_legend(canvas: Canvas, legend: Legend, area: Area, palette: Palette) -> Area:
-    """Write a legend into an area: in lines at its top, or as a column at its right. Return the rest
-    of the area."""
+    """Write a legend into an area: in lines at its top, or as a column at its right.
+
+    Return the rest of the area.
+    """
     entries = legend.entries
     if not entries:
         return area
@@ -85,7 +87,11 @@ def _legend_lines(entries: Sequence[LegendEntry], max_width: int) -> list[list[L
 def _write_entry(
     canvas: Canvas, x: int, y: int, entry: LegendEntry, end: int, palette: Palette
 ) -> None:
-    """Write a legend's entry from a column on. end: the column before which it ends."""
+    """Write a legend's entry from a column on.
+
+    Args:
+        end: The column before which it ends.
+    """
     if not entry.colour:
         canvas.write(x, y, cut_text(entry.label, end - x), palette.muted)
         return

@@ -34,7 +34,9 @@ MAX_ENCODED_PICTURES = 8
 
 class Overlay:
     """Draws graphics when the screen is still, and removes those that an update moves or covers.
-    Main thread only."""
+
+    Main thread only.
+    """
 
     def __init__(self, app: TerminalApp[Any]) -> None:
         self._app = app

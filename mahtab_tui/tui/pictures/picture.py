@@ -31,14 +31,19 @@ class SizedPicture:
     """The colours of a figure that is drawn for the cells; None to draw the pixels."""
 
     def scaled(self, width: int, height: int, resampling: Resampling) -> Image:
-        """Return the picture in this size in pixels, with transparent parts in white. Raises Pillow's
-        errors."""
+        """Return the picture in this size in pixels, with transparent parts in white.
+
+        Raises Pillow's errors.
+        """
 
         return scale_picture(self.pixels(), width, height, resampling)
 
     def fitted(self, width: int, height: int, resampling: Resampling) -> Image:
-        """Return the picture in this size in pixels. The cells of a figure have other proportions than
-        its pixels, which then leave some empty. Raises Pillow's errors."""
+        """Return the picture in this size in pixels.
+
+        The cells of a figure have other proportions than its pixels, which then leave some empty.
+        Raises Pillow's errors.
+        """
         from PIL import Image
 
         if self.chart_palette is None:

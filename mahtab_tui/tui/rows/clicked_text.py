@@ -23,8 +23,11 @@ class RowRange(NamedTuple):
 
 
 def word_span(text: str, offset: int) -> WordSpan:
-    """Return the word around an offset. What is neither a letter, a digit nor `_` is a word by
-    itself; beyond the text there is none, and the span is empty."""
+    """Return the word around an offset.
+
+    What is neither a letter, a digit nor `_` is a word by itself; beyond the text there is none,
+    and the span is empty.
+    """
     if offset >= len(text):
         return WordSpan(len(text), len(text))
     if not _is_in_word(text[offset]):

@@ -24,7 +24,11 @@ def shorten_line(line: str) -> str:
 
 
 def shorten_text(text: str, hint: str = OPEN_HINT) -> str:
-    """Return a text, or the two ends of one that is too long to be drawn. hint: how to see all."""
+    """Return a text, or the two ends of one that is too long to be drawn.
+
+    Args:
+        hint: How to see all.
+    """
     if fits_undivided(text):
         return text
     note = omission_note(len(text) - MAX_TEXT_HEAD_CHARS - MAX_TEXT_TAIL_CHARS, hint)

@@ -34,7 +34,11 @@ class PartMissing(Exception):
     """A part of the text must be fetched first."""
 
     def __init__(self, fetch: Callable[[], Any], add: Callable[[Any], None]) -> None:
-        """fetch: returns the part; called on a thread. add: adds it, on the main thread."""
+        """
+        Args:
+            fetch: Returns the part; called on a thread.
+            add: Adds it, on the main thread.
+        """
         super().__init__()
         self.fetch = fetch
         self.add = add
@@ -85,8 +89,10 @@ class LocalText(PagedText):
 def find_match(
     text: TextSource, search_text: str, start: int, *, backwards: bool = False
 ) -> TextSpan | None:
-    """Find the next match, or the last one before `start`; wraps around. Without capitals, case is
-    ignored. Called on a thread. Raises `KernelError`."""
+    """Find the next match, or the last one before `start`; wraps around.
+
+    Without capitals, case is ignored. Called on a thread. Raises `KernelError`.
+    """
     deadline = time.monotonic() + SEARCH_TIMEOUT_S
     has_capitals = any(char.isupper() for char in search_text)
     pattern = re.compile(re.escape(search_text), 0 if has_capitals else re.IGNORECASE)

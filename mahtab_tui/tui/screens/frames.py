@@ -74,8 +74,11 @@ def read_code(frame: TracebackFrame, codes: Mapping[int, str]) -> FrameCode:
 
 
 def _find_line(text: str, number: int) -> range | None:
-    """Return the characters of a line, without its line break; None if there is no such line. number:
-    from 1."""
+    """Return the characters of a line, without its line break; None if there is no such line.
+
+    Args:
+        number: From 1.
+    """
     if number < 1:
         return None
     start = 0
@@ -123,7 +126,11 @@ def _frame_row(frame: TracebackFrame) -> Content:
 
 
 def variables_path(cell: int, frames: Sequence[TracebackFrame], index: int) -> ObjectPath:
-    """Return the path to the variables of a frame. index: of the frame among those of the error."""
+    """Return the path to the variables of a frame.
+
+    Args:
+        index: Of the frame among those of the error.
+    """
     places = [(frame.file, frame.line, frame.function) for frame in frames]
     place = places[index]
     # A recursive function has several frames at the same line.
@@ -195,7 +202,11 @@ class FramesScreen(OutputScreen):
         self.fetcher.run("code", read, self._show_code, show_problem)
 
     def _show_code(self, code: FrameCode, problem: str = "") -> None:
-        """Show the source of the chosen frame. problem: why there is none, as a sentence."""
+        """Show the source of the chosen frame.
+
+        Args:
+            problem: Why there is none, as a sentence.
+        """
         line_number = self._all_frames[self._index].line
         marked_span = range(0)
         if code.line is not None:

@@ -74,7 +74,11 @@ def help_rows(
 
 
 def _key_names(keys: str) -> str:
-    """Return keys as users read them. keys: by Textual's names, separated by commas."""
+    """Return keys as users read them.
+
+    Args:
+        keys: By Textual's names, separated by commas.
+    """
     names = []
     for key in map(str.strip, keys.split(",")):
         character = key_to_character(REPLACED_KEYS.get(key, key)) or ""

@@ -23,7 +23,11 @@ class KernelPicker(ListScreen[KernelChoice | None, KernelChoice]):
     hint = "Enter switches · or type ssh://host · Esc cancels"
 
     def __init__(self, info: KernelInfo, recent: Sequence[str]) -> None:
-        """info: of the present kernel. recent: addresses that were used before."""
+        """
+        Args:
+            info: Of the present kernel.
+            recent: Addresses that were used before.
+        """
         super().__init__()
         self._info = info
         self._recent = recent

@@ -92,7 +92,11 @@ class ListScreen(Dialog[ScreenResultType], Generic[ScreenResultType, Row]):
         raise NotImplementedError
 
     def line(self, row: Row, width: int) -> Content:
-        """Return the line of a row in the list. width: its width in cells."""
+        """Return the line of a row in the list.
+
+        Args:
+            width: Its width in cells.
+        """
         raise NotImplementedError
 
     def describe(self, row: Row | None) -> Content:
@@ -121,7 +125,11 @@ class ListScreen(Dialog[ScreenResultType], Generic[ScreenResultType, Row]):
             act(row)
 
     def action_act(self, name: str) -> None:
-        """Call a method with the chosen row. name: the method's name."""
+        """Call a method with the chosen row.
+
+        Args:
+            name: The method's name.
+        """
         self.act_on_chosen(getattr(self, name))
 
     @property
@@ -141,8 +149,12 @@ class ListScreen(Dialog[ScreenResultType], Generic[ScreenResultType, Row]):
         return None if index is None else self.rows[index]
 
     def fill(self, cursor: int | None = None) -> None:
-        """Fill the list again. cursor: the index of the row to move to; by default a cursor that the
-        user has moved stays on its row, and any other on its line."""
+        """Fill the list again.
+
+        Args:
+            cursor: The index of the row to move to; by default a cursor that the user has moved
+                stays on its row, and any other on its line.
+        """
         old_row = self.chosen
         old_cursor = self._options.highlighted or 0
         self.rows = self.find_rows(self.typed)
@@ -206,7 +218,11 @@ class ListScreen(Dialog[ScreenResultType], Generic[ScreenResultType, Row]):
         self._describe()
 
     def action_move(self, step: int) -> None:
-        """Move the cursor. step: how many rows down."""
+        """Move the cursor.
+
+        Args:
+            step: How many rows down.
+        """
         if not self.rows:
             return
         index = (self._options.highlighted or 0) + step
@@ -235,8 +251,10 @@ def short_path(path: str, project: Path) -> str:
 
 
 class SearchScreen(ListScreen[ScreenResultType, Row], Generic[ScreenResultType, Row, Results]):
-    """A list that is searched on a thread. A key waits for the results of the typed text, until
-    another text is typed."""
+    """A list that is searched on a thread.
+
+    A key waits for the results of the typed text, until another text is typed.
+    """
 
     def __init__(self) -> None:
         super().__init__()

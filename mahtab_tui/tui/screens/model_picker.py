@@ -35,8 +35,11 @@ class ModelPicker(ListScreen[str | None, ModelChoice]):
     hint = "Enter chooses · any name can be typed · Esc cancels"
 
     def __init__(self, live: LiveSettings, current_model: str) -> None:
-        """Create a list for one of the settings that name a model. current_model: its value, or
-        empty."""
+        """Create a list for one of the settings that name a model.
+
+        Args:
+            current_model: Its value, or empty.
+        """
         super().__init__()
         self._session = live.session
         self._current_model = current_model

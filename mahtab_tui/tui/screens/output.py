@@ -53,7 +53,10 @@ class OutputScreen(Dialog[None]):
     BINDINGS = bindings(OUTPUT_COMMANDS)
 
     def __init__(self, client: InspectorClient) -> None:
-        """client: an inspector of the kernel, which views need."""
+        """
+        Args:
+            client: An inspector of the kernel, which views need.
+        """
         super().__init__()
         self.viewer = Viewer(id="output-body")
         self.fetcher = Fetcher(self)
@@ -80,7 +83,10 @@ class SavingScreen(OutputScreen):
     BINDINGS = bindings(SAVE_COMMANDS)
 
     def __init__(self, client: InspectorClient, folder: Path) -> None:
-        """folder: where to save."""
+        """
+        Args:
+            folder: Where to save.
+        """
         super().__init__(client)
         self._folder = folder
 
@@ -104,8 +110,10 @@ class SavingScreen(OutputScreen):
 
 
 def write_new_file(path: Path, content: bytes) -> Path:
-    """Write a file, and return its path. Raises `KernelError` with a sentence if it exists or
-    cannot be written."""
+    """Write a file, and return its path.
+
+    Raises `KernelError` with a sentence if it exists or cannot be written.
+    """
     is_created = False
     try:
         with path.open("xb") as file:
@@ -211,7 +219,10 @@ class StoredOutputScreen(PagerScreen):
     def __init__(
         self, cell_number: int, notebook: Notebook, client: InspectorClient, folder: Path
     ) -> None:
-        """cell_number: counts the cells of the notebook, from 1."""
+        """
+        Args:
+            cell_number: Counts the cells of the notebook, from 1.
+        """
         title = f"Stored output of cell {cell_number} of the notebook"
         super().__init__(title, f"notebook-cell-{cell_number}.txt", client, folder)
         self._cell_number = cell_number

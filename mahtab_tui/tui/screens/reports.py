@@ -27,7 +27,11 @@ class ReportScreen(TextDialog):
     BINDINGS: ClassVar[list[BindingType]] = [("enter", "leave", "Close")]
 
     def report(self, width: int) -> str | Content:
-        """Return the report; called on a thread. width: of a line, in cells."""
+        """Return the report; called on a thread.
+
+        Args:
+            width: Of a line, in cells.
+        """
         raise NotImplementedError
 
     def on_mount(self) -> None:

@@ -56,7 +56,11 @@ def _first_line(point: RewindPoint) -> str:
 
 
 def _count(count: int, noun: str, plural: str = "") -> str:
-    """Format ``1 entry``, ``1,200 entries``. plural: of the noun; by default with an s."""
+    """Format ``1 entry``, ``1,200 entries``.
+
+    Args:
+        plural: Of the noun; by default with an s.
+    """
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {plural or noun + 's'}"
 
 
@@ -141,7 +145,11 @@ class Tick(Static, can_focus=True):
         self._draw()
 
     def show(self, facts: str, *, can_go: bool) -> None:
-        """Say what of the part would go back. can_go: whether anything of it can."""
+        """Say what of the part would go back.
+
+        Args:
+            can_go: Whether anything of it can.
+        """
         self._facts = facts
         self.disabled = not can_go
         self._draw()
@@ -164,8 +172,10 @@ class Tick(Static, can_focus=True):
 
 
 class RewindPreviewScreen(Dialog[bool]):
-    """Shows what would go back to a point, and does it. Only the button does, which is never the
-    first to have the focus, and no letter presses it."""
+    """Shows what would go back to a point, and does it.
+
+    Only the button does, which is never the first to have the focus, and no letter presses it.
+    """
 
     AUTO_FOCUS = "#leave"
     BINDINGS: ClassVar[list[BindingType]] = [

@@ -25,7 +25,10 @@ class UndoScreen(Confirm):
     """Shows what undoing cells would change, and asks whether to do it."""
 
     def __init__(self, cells: Sequence[int], session: Session) -> None:
-        """cells: the cells to undo, in order; empty for what ran last, which the kernel knows."""
+        """
+        Args:
+            cells: The cells to undo, in order; empty for what ran last, which the kernel knows.
+        """
         self._changes = Static("Comparing with the state before …", id="undo-changes", markup=False)
         details = VerticalScroll(self._changes, can_focus=False)
         super().__init__(undo_question(cells), yes="Undo", no="Keep", details=details)

@@ -95,8 +95,10 @@ class CallRows:
         return len(self.rows)
 
     def __getitem__(self, index: int) -> Row:
-        """Return a row as it is drawn. A sub-call is drawn anew each time, because there may be
-        hundreds, whose states change."""
+        """Return a row as it is drawn.
+
+        A sub-call is drawn anew each time, because there may be hundreds, whose states change.
+        """
         row, _, child, _ = self.rows[index]
         if child is None:
             return row

@@ -37,7 +37,11 @@ SIDE_BY_SIDE_MIN_WIDTH = 130
 
 
 def heading(node: SearchNode, now: float) -> Content:
-    """Return the call's number and state. now: the time in seconds, for the animation."""
+    """Return the call's number and state.
+
+    Args:
+        now: The time in seconds, for the animation.
+    """
     mark = node_mark(node, now)
     state: str = "failed" if node.state == "error" else node.state
     if node.is_cut_off:

@@ -39,8 +39,10 @@ class CallSelection(NamedTuple):
 
 
 class NodeActions(Widget):
-    """Actions on the selected call. It must be the second base class, because Textual takes the
-    default styles from the first one."""
+    """Actions on the selected call.
+
+    It must be the second base class, because Textual takes the default styles from the first one.
+    """
 
     BINDINGS = bindings(NODE_COMMANDS)
 

@@ -108,7 +108,10 @@ class TextPane(Vertical):
     BINDINGS: ClassVar[list[BindingType]] = [Binding("slash", "search", "Search", key_display="/")]
 
     def __init__(self, source: TextSource | None, spans: Sequence[TextSpan]) -> None:
-        """source: None if the text is no longer in memory."""
+        """
+        Args:
+            source: None if the text is no longer in memory.
+        """
         super().__init__(id="node-side")
         self.has_text = source is not None and bool(spans)
         self.rows = TextRows(source or LocalText(""), spans)

@@ -20,7 +20,11 @@ _WAITING_BRIEF = "waiting for you"
 
 
 def step_suffix(step: int | None) -> str:
-    """Name a step after the first. step: from 0."""
+    """Name a step after the first.
+
+    Args:
+        step: From 0.
+    """
     return f" · step {step + 1}" if step else ""
 
 
@@ -95,7 +99,11 @@ class Activities:
         brief: str,
         begins: bool,
     ) -> None:
-        """Begin or end an activity. begins: whether it is going on now."""
+        """Begin or end an activity.
+
+        Args:
+            begins: Whether it is going on now.
+        """
         self.current = None
         if begins and record.time >= self._since:
             if isinstance(record, records.Agent):

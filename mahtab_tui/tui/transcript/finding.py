@@ -53,7 +53,11 @@ class TranscriptSearch:
     """Finds a text in all entries, also where it is not drawn."""
 
     def __init__(self, viewport: Viewport, marker: Marker) -> None:
-        """Create a search that is closed. marker: marks the entry of a match."""
+        """Create a search that is closed.
+
+        Args:
+            marker: Marks the entry of a match.
+        """
         self._viewport = viewport
         self._marker = marker
         self._texts: dict[Entry, tuple[int, str]] = {}

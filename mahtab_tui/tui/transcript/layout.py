@@ -203,8 +203,10 @@ _DRAWERS: Mapping[type[Entry], Callable[[Any, int, Palette], Rows]] = {
 
 
 def removed_row(row: Row, entry: Entry, palette: Palette, *, first: bool) -> Row:
-    """Draw a row without its colours; the first one shows the reason. It stays readable, which dim
-    text would not."""
+    """Draw a row without its colours; the first one shows the reason.
+
+    It stays readable, which dim text would not.
+    """
     spans = [(text, style + palette.muted) for text, style in row.spans]
     right = [(text, style + palette.muted) for text, style in row.right]
     if first and not isinstance(entry, Note):

@@ -230,7 +230,11 @@ class TranscriptPane(TranscriptView, can_focus=True):
             self.post_message(OpenOutput(number))
 
     def _open_frames(self, cell: Cell, index: int) -> None:
-        """Show the frames of a cell's error. index: the frame to show first."""
+        """Show the frames of a cell's error.
+
+        Args:
+            index: The frame to show first.
+        """
         codes = self.viewport.transcript.codes
         self.post_message(OpenFrames(cell, index, codes))
 

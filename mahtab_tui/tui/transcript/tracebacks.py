@@ -27,8 +27,10 @@ most. A plain tuple, because a flood of output makes a thousand of them in each 
 
 
 def error_first(lines: list[OutputLine]) -> list[LineWithLead]:
-    """Reorder a traceback at the end: the error, its frames, then each error that led to it. The first
-    line of the last error has the lead `ERROR_LEAD`; that of an earlier one has words."""
+    """Reorder a traceback at the end: the error, its frames, then each error that led to it.
+
+    The first line of the last error has the lead `ERROR_LEAD`; that of an earlier one has words.
+    """
     kinds = [line.kind for line in lines]
     start = kinds.index("traceback") if "traceback" in kinds else len(lines)
     ordered: list[LineWithLead] = [(line, "") for line in lines]
@@ -52,8 +54,11 @@ def error_first(lines: list[OutputLine]) -> list[LineWithLead]:
 
 
 def _one_error(block: list[OutputLine], lead: str) -> list[LineWithLead]:
-    """Return the lines of one error, without blank lines at its ends: the error, then its frames. lead:
-    that of the first line."""
+    """Return the lines of one error, without blank lines at its ends: the error, then its frames.
+
+    Args:
+        lead: That of the first line.
+    """
     while block and not block[0].text.strip():
         del block[0]
     while block and not block[-1].text.strip():
@@ -71,7 +76,11 @@ def _one_error(block: list[OutputLine], lead: str) -> list[LineWithLead]:
 
 
 def traceback_spans(text: str, palette: Palette, lead: str) -> list[Span]:
-    """Colour a line of a traceback. lead: from `error_first`."""
+    """Colour a line of a traceback.
+
+    Args:
+        lead: From `error_first`.
+    """
     if lead == ERROR_LEAD:
         return [(text, palette.bad + BOLD)]
     if lead:

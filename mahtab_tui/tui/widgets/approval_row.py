@@ -162,8 +162,11 @@ class RulesToWrite(Static, can_focus=True):
 
 
 class ApprovalRow(PromptRow[Approval]):
-    """Asks whether code may run. Its parts are the chips, a reason to skip the code, an editor, and
-    the rules that would let it run."""
+    """Asks whether code may run.
+
+    Its parts are the chips, a reason to skip the code, an editor, and the rules that would let it
+    run.
+    """
 
     record_type = Approval
     answer_chips = _CHIPS
@@ -185,7 +188,10 @@ class ApprovalRow(PromptRow[Approval]):
         code: str
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        """clock: in seconds."""
+        """
+        Args:
+            clock: In seconds.
+        """
         super().__init__(clock)
         self._clock = clock
         self._accept_enter_from = 0.0

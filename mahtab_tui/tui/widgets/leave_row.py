@@ -12,7 +12,11 @@ class LeaveRow(Static):
     """Shows what quitting would lose; never focused, so that keys go where they went before."""
 
     def __init__(self, lost: Sequence[str], can_continue: bool, key: str) -> None:
-        """can_continue: a running cell can go on. key: the key that quits."""
+        """
+        Args:
+            can_continue: A running cell can go on.
+            key: The key that quits.
+        """
         loss = f"You would lose {', '.join(lost)}"
         keys = f" · {key} again leaves · Esc stays"
         if can_continue:

@@ -12,14 +12,18 @@ from mahtab_tui.tui.theme import get_palette, unmute
 
 
 class Options(OptionList):
-    """Shows one line for each option. Muted text is not muted in the highlighted option, whose
-    background would make it hard to read."""
+    """Shows one line for each option.
+
+    Muted text is not muted in the highlighted option, whose background would make it hard to read.
+    """
 
     DEFAULT_CSS = "Options { text-wrap: nowrap; text-overflow: ellipsis; }"
 
     async def _on_click(self, event: Click) -> None:
-        """Ignore a click on an option that was removed and is still drawn. Textual (8.2.8) raises
-        `IndexError`."""
+        """Ignore a click on an option that was removed and is still drawn.
+
+        Textual (8.2.8) raises `IndexError`.
+        """
         option_index = event.style.meta.get("option")
         if option_index is not None and option_index >= self.option_count:
             # Textual's own handler follows otherwise.

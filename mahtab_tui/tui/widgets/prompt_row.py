@@ -127,7 +127,10 @@ class Chips(Widget, can_focus=True):
         """Whether the question had just appeared."""
 
     def __init__(self, chips: Sequence[Chip], clock: Callable[[], float]) -> None:
-        """clock: in seconds."""
+        """
+        Args:
+            clock: In seconds.
+        """
         super().__init__()
         self._chips = chips
         self._clock = clock
@@ -236,7 +239,10 @@ class PromptRow(Widget, Generic[Request]):
     answer_chips: Sequence[Chip]
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        """clock: in seconds."""
+        """
+        Args:
+            clock: In seconds.
+        """
         super().__init__()
         self._chips = Chips(self.answer_chips, clock)
         self._loan = FocusLoan(self)
@@ -333,7 +339,11 @@ class PromptRow(Widget, Generic[Request]):
         self.refresh_question()
 
     def _show(self, *parts: tuple[str, str]) -> None:
-        """Show the parts that have text. parts: text and style."""
+        """Show the parts that have text.
+
+        Args:
+            parts: Text and style.
+        """
         visible_parts = []
         for text, style in (*parts, (self._focus_hint(), "$highlight")):
             if text:
