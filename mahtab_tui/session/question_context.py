@@ -8,6 +8,7 @@ from contextlib import suppress
 
 from mahtab_tui.agent.host import StoredMessage
 from mahtab_tui.bus.escaping import escape_controls
+from mahtab_tui.bus.plans import CARRY_OUT_PLAN
 from mahtab_tui.bus.prompt import PromptHandler
 from mahtab_tui.bus.records import UserAttachment, emit
 from mahtab_tui.kernel.base import KernelError
@@ -136,7 +137,7 @@ class QuestionContext:
         attaches_file = _FILE_ATTACHMENT.search(attachments) is not None
         if is_planning:
             sections = f"{sections}\n\n{PLANNING}".lstrip()
-        else:
+        elif not question.startswith(CARRY_OUT_PLAN):  # a step of a plan is no answer
             about_data = VALUES_KEY in variables or self._names_data(question)
         return StoredMessage(
             "user",

@@ -19,6 +19,7 @@ from mahtab_tui.agent.nodes import Nodes
 from mahtab_tui.agent.reflection import parse_reflection
 from mahtab_tui.agent.state import AgentState, ReflectionMode
 from mahtab_tui.agent.step_results import max_output_chars, render_results
+from mahtab_tui.bus.plans import plan_request
 from mahtab_tui.bus.records import Agent, Decision, Notice, Record
 from mahtab_tui.session.frontend import HeadlessFrontend
 from mahtab_tui.settings.model import LoopMode
@@ -710,6 +711,15 @@ def test_parts_of_what_was_computed_answer_a_small_models_question(desk: Desk, b
     desk.namespace["prices"] = pandas.DataFrame({"price": [3.0, 3.46]})
     agent = desk.agent(code(block), words("So."), loop="single")
     assert agent.ask_sync("What about the prices?") != "So."
+
+
+def test_a_small_model_carries_out_all_steps_of_a_plan(desk: Desk) -> None:
+    desk.namespace["prices"] = [1.5, 2.5]
+    steps = code("print(len(prices))"), code("print(sum(prices))")
+    agent = desk.agent(*steps, words("Two prices make 4."), loop="single")
+    request = plan_request(["Count the prices.", "Add the prices up."])
+    assert agent.ask_sync(request) == "Two prices make 4."
+    assert "one ```python block" not in str(agent.messages[0].text)
 
 
 def test_comments_are_no_step_of_an_answer_in_words(desk: Desk) -> None:
