@@ -215,3 +215,16 @@ def test_modules_that_wait_to_be_used_are_not_loaded_by_looking(prepared: Cells)
         prepared.text("sched.scheduler.__name__, hasattr(colorsys, 'one')")
         == "('scheduler', False)\n"
     )
+
+
+def test_objects_that_only_a_library_has_are_restored_themselves(cells: Cells) -> None:
+    cells.text(
+        "import json\nclass Item: pass\n"
+        "item = json.single = Item(); inner = Item(); json.several = [inner]\n"
+        "addresses = id(item), id(inner)"
+    )
+    cells.text("del json.single, item, inner; json.several.clear()")
+    done = cells.kernel.undo(cells.number)
+    assert done.exact, done.not_restored
+    cells.expect("(id(item), id(inner)) == addresses", "True\n")
+    cells.expect("json.single is item, json.several[0] is inner", "(True, True)\n")

@@ -16,6 +16,7 @@ from ..values.objects import (
     ATOMS,
     MISSING,
     Classes,
+    OwnReference,
     address_of,
     get_if_loaded,
     is_class,
@@ -125,7 +126,7 @@ class _Item:
         self._reference: weakref.ref[object] | None = None
         if self._plain is MISSING:
             with suppress(TypeError):  # it has no weak references
-                self._reference = weakref.ref(value)
+                self._reference = OwnReference(value)
 
     def is_same(self, value: object) -> bool:
         """Return whether a key or value is still this one; plain values are compared by value."""

@@ -16,6 +16,7 @@ from ..values.objects import (
     ATOMS,
     MISSING,
     Classes,
+    OwnReference,
     address_of,
     class_dict,
     class_module,
@@ -90,7 +91,7 @@ class ReleasedObject:
 
     def __init__(self, value: Any) -> None:
         self.address = address_of(value)
-        self._reference = weakref.ref(value) if has_weak_references(type(value)) else None
+        self._reference = OwnReference(value) if has_weak_references(type(value)) else None
 
     @property
     def ended(self) -> bool:

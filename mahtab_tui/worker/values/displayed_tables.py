@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-import weakref
 from typing import Any, Callable
 
-from .objects import is_instance_if_loaded
+from .objects import OwnReference, is_instance_if_loaded
 
 _MAX_KEPT_TABLES = 20
 """Displayed tables that can still be opened."""
@@ -34,7 +33,7 @@ def remember_table(value: object) -> str:
     else:
         # A large table must not outlive the user's own references to it.
         try:
-            _displayed_tables[key] = weakref.ref(value)
+            _displayed_tables[key] = OwnReference(value)
         except TypeError:
             return ""
     if len(_displayed_tables) > _MAX_KEPT_TABLES:

@@ -93,8 +93,9 @@ _DICTS = Classes(dict, types.MappingProxyType)
 
 
 class OwnReference(weakref.ref):  # type: ignore[type-arg]
-    """A weak reference of the kernel's own, without an effect when its object ends. Code never gets
-    it: of plain ones, Python gives code the one that there is."""
+    """A weak reference of the kernel's own, without an effect when its object ends. Code gets it from
+    `weakref.getweakrefs` only; where code makes a plain one, Python may give it one of the kernel's that
+    is plain, too."""
 
     __slots__ = ()
 
