@@ -594,6 +594,19 @@ def test_a_reading_command_is_refused_if_code_has_set_what_runs_with_it(
             files.check("os.system", (command,))
 
 
+@pytest.mark.parametrize("variable", ["LESS", "LESSCLOSE", "LESSOPEN", "RIPGREP_CONFIG_PATH"])
+@pytest.mark.parametrize("command", ["rg notes", "less notes.md"])
+def test_a_reading_command_is_refused_if_code_has_set_what_it_starts(
+    files: ProtectedFiles, monkeypatch: pytest.MonkeyPatch, variable: str, command: str
+) -> None:
+    files.check("os.system", (command,))
+    with pytest.raises(PermissionError, match="protected"):
+        files.check("os.system", (f"{variable}=options {command}",))
+    monkeypatch.setenv(variable, "options")
+    with pytest.raises(PermissionError, match=f"code has set {variable}"):
+        files.check("os.system", (command,))
+
+
 @pytest.mark.parametrize("variable", ["ENV", "PS1", "CDPATH", "LD_LIBRARY_PATH"])
 def test_a_reading_command_starts_whatever_else_code_has_set(
     files: ProtectedFiles, monkeypatch: pytest.MonkeyPatch, variable: str

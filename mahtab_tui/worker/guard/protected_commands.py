@@ -36,10 +36,11 @@ _WRITING_WITH_OPTIONS = frozenset("file less more rg".split())
 """Reading commands with options that write a file or start a program."""
 _INTEGER = re.compile(r"[-+]?\d{0,100}")
 _VARIABLES_OF_READING_COMMANDS = frozenset(
-    "BASHOPTS BASH_ENV LD_AUDIT LD_PRELOAD SHELLOPTS ZDOTDIR".split()
+    "BASHOPTS BASH_ENV LD_AUDIT LD_PRELOAD SHELLOPTS ZDOTDIR"
+    " LESS LESSCLOSE LESSOPEN RIPGREP_CONFIG_PATH".split()
 )
 """Those that make even a command which only reads do more: by them, a shell runs something before each
-command, or a program loads code by its path. Where programs and libraries are looked for
+command, a program loads code by its path, or `less` and `rg` start a program for each file. Where programs and libraries are looked for
 (`LD_LIBRARY_PATH`, as `PATH`) does not count: many packages set it, and code can start its own files
 directly."""
 _EXPORTED_FUNCTION = "BASH_FUNC_"
