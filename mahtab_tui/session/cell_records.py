@@ -27,6 +27,14 @@ def unfinished_cells(past: Sequence[Record]) -> list[ReplIn]:
     ]
 
 
+def last_ended_cell(past: Sequence[Record]) -> int:
+    """Return the number of the newest cell whose end is in the records; 0 if there is none."""
+    ended_cells = (
+        record.cell or 0 for record in past if isinstance(record, ReplOut) and not record.late
+    )
+    return max(ended_cells, default=0)
+
+
 def output_attrs(started: ReplIn) -> dict[str, Any]:
     """Return the fields that a record of a cell's output has in common with the record of its code.
 

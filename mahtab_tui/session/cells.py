@@ -18,7 +18,7 @@ from mahtab_tui.kernel.base import OnDisplay, OnOutput
 from mahtab_tui.kernel.bounded_cell import BoundedCell
 from mahtab_tui.kernel.values import CellResult, KernelState, Lock, OutputKind
 from mahtab_tui.session.cell_outputs import RememberedOutputs
-from mahtab_tui.session.cell_records import output_attrs, output_records
+from mahtab_tui.session.cell_records import last_ended_cell, output_attrs, output_records
 from mahtab_tui.session.cell_turns import CellTurns
 from mahtab_tui.session.inbox import Inbox
 from mahtab_tui.session.name_authors import YOU, NameAuthors
@@ -329,8 +329,9 @@ class Cells:
                     self.resumed_at = None
 
         result = self._follow_cell(started, wait, nested)
-        # The kernel does not know the cell: the screen was closed before it was sent.
-        if result is None and cell == self.last:
+        # The kernel does not know the cell: the screen was closed before it was sent. Of older cells, it
+        # may be unknown how they ended.
+        if result is None and cell > last_ended_cell(self._runtime.past):
             end_record = output_records(started).whole(
                 **output_attrs(started),
                 status=str(Status.DIED),

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from mahtab_tui.bus.records import UserReplIn, UserReplOut
 from mahtab_tui.bus.values import Status
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.detached import attach, detached_kernels, recovered_output, stop
@@ -29,11 +30,13 @@ from mahtab_tui.session.background_kernels import (
     summarize_detached_kernels,
 )
 from mahtab_tui.session.kernel import LocalDetachable
+from mahtab_tui.settings.model import load_settings
 from mahtab_tui.store.saved_namespace import save_target
 from mahtab_tui.worker.link import spool
 from tests.integration.detached import ELSEWHERE, OPEN, SESSION, Screen, holder_of
 from tests.integration.kernels import RecordingHost
 from tests.integration.remote import Road
+from tests.integration.sessions import Opened
 from tests.waiting import alive, wait_for
 
 WAIT = "import pathlib, time\nprint('begun')\nwhile not pathlib.Path('go').exists(): time.sleep(0.005)\n"
@@ -105,6 +108,31 @@ def test_stored_cells_are_not_replayed() -> None:
     second.leave()
     third = Screen(again=True)
     assert not any(third.knows(cell) for cell in (1, 2, 3))
+
+
+def test_all_cells_that_wait_for_their_turn_when_the_screen_is_closed_are_ended() -> None:
+    first_screen = Screen()
+    first_screen.run(2, "x = 2")
+    first_screen.leave()
+    past = (
+        UserReplIn("how it ended is unknown", cell=1),
+        UserReplIn("x = 2", cell=2),
+        UserReplOut("", cell=2, status="ok"),
+        *(UserReplIn("x = 3", cell=cell) for cell in (3, 4, 5)),
+    )
+    kernel = ProcessKernel(launcher=LocalDetachable(SESSION, 1.0, attach(SESSION)))
+    opened = Opened.make(load_settings(model="demo"), kernel=kernel, past=past)
+    opened.session.start()
+    try:
+        assert opened.value("x") == "2"
+        ends = [opened.store.wait(UserReplOut.tag, cell=cell) for cell in (3, 4, 5)]
+        assert [end.status for end in ends] == ["died"] * 3
+        assert {end.detail for end in ends} == {
+            "The screen was closed before this cell began. It did not run."
+        }
+        assert opened.store.of(UserReplOut.tag, cell=1) == []
+    finally:
+        opened.session.close()
 
 
 @pytest.mark.usefixtures("anywhere")
