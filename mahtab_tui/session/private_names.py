@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -42,6 +43,9 @@ class PrivateNames:
         self._aliases: frozenset[str] = frozenset()
         """Other names of the private objects."""
         self._codes = history.codes
+        self._refreshing = threading.Lock()
+        """Held while the kernel is asked and its answer is noted, so that no answer about fewer names
+        replaces a later one."""
 
     @property
     def names(self) -> list[str]:
@@ -94,17 +98,18 @@ class PrivateNames:
         Args:
             forget: Whether texts become public that no private variable contains any more.
         """
-        private_use = PrivateUse(aliases=(), texts=(), used=())
-        if self.names:
-            try:
-                private_use = self._runtime.kernel.private_use(self.names, [])
-            except KernelError:
-                return
-        self._aliases = frozenset(private_use.aliases)
-        if forget:
-            self._runtime.secrets.private.replace(private_use.texts)
-        else:
-            self._runtime.secrets.private.add(private_use.texts)
+        with self._refreshing:
+            private_use = PrivateUse(aliases=(), texts=(), used=())
+            if self.names:
+                try:
+                    private_use = self._runtime.kernel.private_use(self.names, [])
+                except KernelError:
+                    return
+            self._aliases = frozenset(private_use.aliases)
+            if forget:
+                self._runtime.secrets.private.replace(private_use.texts)
+            else:
+                self._runtime.secrets.private.add(private_use.texts)
 
     def is_private(self, name: str) -> bool:
         """Return whether a name is marked, or is another name of a private object."""

@@ -7,17 +7,19 @@ import sys
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
 
 from mahtab_tui.bus.prompt import PRIVATE_CELL
 from mahtab_tui.bus.records import Record
+from mahtab_tui.kernel.values import PrivateUse
 from mahtab_tui.session.frontend import Frontend, HeadlessFrontend
 from mahtab_tui.settings.model import load_settings
 from mahtab_tui.system import start_thread
 from tests import tags
-from tests.integration.sessions import Opened
+from tests.integration.sessions import Opened, OpenSession
 from tests.services import OPENAI, Service, serving
 from tests.trust import trust_project
 from tests.waiting import wait_for
@@ -383,3 +385,31 @@ def test_marks_survive_a_new_kernel_and_a_resumed_session(
     assert again.session.private.names == sorted(NAMES)
     assert CANARY not in again.ask("And now?")
     again.session.close()
+
+
+def test_a_variable_that_becomes_private_while_another_becomes_public_stays_private(
+    open_session: OpenSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    it = open_session()
+    texts = {name: f"{CANARY} {name}" for name in ("first", "second", "third")}
+    it.run("; ".join(f"{name} = {text!r}" for name, text in texts.items()))
+    names = it.session.private
+    for name in ("first", "second"):
+        names.mark(name, True)
+    kernel = it.session.cells._runtime.kernel
+    ask_kernel = kernel.private_use
+    threads: list[Thread] = []
+
+    def private_use(private_names: Sequence[str], codes: Sequence[str]) -> PrivateUse:
+        """Mark the third variable while the answer for the second alone is under way."""
+        answer = ask_kernel(private_names, codes)
+        if not threads and list(private_names) == ["second"]:
+            threads.append(start_thread("marks", names.mark, "third", True))
+            threads[0].join(1)
+        return answer
+
+    monkeypatch.setattr(kernel, "private_use", private_use)
+    names.mark("first", False)
+    threads[0].join()
+    hidden = {name: it.session.secrets.redact_for_model(text) for name, text in texts.items()}
+    assert {name for name, text in hidden.items() if CANARY in text} == {"first"}
