@@ -131,6 +131,10 @@ ATTEMPTS = {
     "attributes of a link": "c.lsetxattr(FILE, b'user.x', b'1', 1, 0)",
     "attributes of an open file": "c.fsetxattr(c.open(FILE, 0), b'user.x', b'1', 1, 0)",
     "removed attributes": "c.removexattr(HOOK, b'user.mine')",
+    "attributes from a folder": "c.syscall(469, -100, FILE, ctypes.create_string_buffer(24), 24, 0)",
+    # Files that the system writes itself
+    "account of processes": "c.acct(FILE); c.acct(None)",
+    "swap space": "c.swapon(FILE, 0)",
     # Calls that name no path
     "open with a structure": "how = (ctypes.c_uint64 * 3)(1 | os.O_TRUNC, 0, 0); c.syscall(437, -100, FILE, how, 24)",
     "open below a root of its own": "how = (ctypes.c_uint64 * 3)(65, 0o700, 0x10); c.syscall(437, c.open(b'.gi' + b't', 0), b'/hooks/new', how, 24)",

@@ -58,6 +58,9 @@ _CALL_TABLE = """
     lremovexattr  198 15 ownlink - -:0
     fremovexattr  199 16 own     - 0:-
     removexattrat 466 466 own    2 0:1
+    file_setattr  469 469 own    4 0:1
+    acct       163 89  write   - -:0
+    swapon     167 224 write   - -:0
     mount      165 40  hide    -
     open_tree  428 428 hide    -
     open_tree_attr 467 467 hide -
@@ -76,7 +79,9 @@ _CHANGING_32_BIT_CALLS: dict[int, int | None] = {
     **dict.fromkeys((271, 296, 297, 299, 301, 302, 303, 304, 306, 320, 342, 353, 412, 425)),
     **dict.fromkeys((361, 428, 429, 432, 437, 452, 467)),
     # Owners and attributes
-    **dict.fromkeys((16, 95, 182, 198, 207, 212, 226, 227, 228, 235, 236, 237, 298, 463, 466)),
+    **dict.fromkeys((16, 95, 182, 198, 207, 212, 226, 227, 228, 235, 236, 237, 298, 463, 466, 469)),
+    # Files that the system writes itself
+    **dict.fromkeys((51, 87)),
     5: 1,
     295: 2,
 }
