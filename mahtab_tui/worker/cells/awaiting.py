@@ -230,8 +230,11 @@ class EventLoop:
         return True
 
     def wait(self, jobs: JobQueue) -> Frame | None:
-        """Run background tasks until there is a job, and return it without removing it. Raises what a
-        signal handler of the user's raises. Runs no tasks if the loop fails before it runs."""
+        """Run background tasks until there is a job, and return it without removing it.
+
+        Raises what a signal handler of the user's raises. Runs no tasks if the loop fails before it
+        runs.
+        """
         while self._can_run_tasks():
             assert self._loop is not None
             started: list[bool] = []
@@ -253,8 +256,10 @@ class EventLoop:
         return jobs.get()
 
     def _can_run_tasks(self) -> bool:
-        """Return whether there is a loop. One that a cell has broken, so that no job would wake it, is
-        left."""
+        """Return whether there is a loop.
+
+        One that a cell has broken, so that no job would wake it, is left.
+        """
         loop = self._loop
         if loop is None:
             return False
@@ -290,8 +295,10 @@ class EventLoop:
         return type(callback) is FunctionType and callback.__code__ in self._waker_codes
 
     def _list_scheduled(self) -> list[Any]:
-        """Return what `list_scheduled` does. Raises what parts of the loop raise that cells have
-        replaced."""
+        """Return what `list_scheduled` does.
+
+        Raises what parts of the loop raise that cells have replaced.
+        """
         loop = self.open_loop()
         if loop is None:
             return []
@@ -351,8 +358,10 @@ class EventLoop:
         return copy_module(late_import("asyncio"))
 
     def _get(self, asyncio: Any) -> asyncio.AbstractEventLoop:
-        """Return the loop of all cells, a new one if there is none. Raises what an event loop policy
-        of the user's raises."""
+        """Return the loop of all cells, a new one if there is none.
+
+        Raises what an event loop policy of the user's raises.
+        """
         if self._loop is None or self._loop.is_closed():
             with opening_own_descriptors():
                 self._loop = asyncio.new_event_loop()
@@ -402,7 +411,11 @@ def _forget_interrupted_import() -> None:
 
 
 def _finish_task(task: asyncio.Task[object], coroutine: Coroutine[object, object, object]) -> None:
-    """End a task after its loop has stopped. coroutine: what it awaits."""
+    """End a task after its loop has stopped.
+
+    Args:
+        coroutine: What it awaits.
+    """
     if not task.done():
         task.cancel()
         return

@@ -123,8 +123,11 @@ def flush(*streams: TextIO | None) -> None:
 
 
 def shorten(text: str, end_chars: int) -> str:
-    """Return a text with a note in place of its middle, if it is long. end_chars: characters to keep at
-    each end."""
+    """Return a text with a note in place of its middle, if it is long.
+
+    Args:
+        end_chars: Characters to keep at each end.
+    """
     omitted_chars = len(text) - 2 * end_chars
     if omitted_chars <= 0:
         return text

@@ -94,7 +94,10 @@ class HostInput(io.TextIOBase):
     encoding = "utf-8"
 
     def __init__(self, ask_line: Callable[[], str | None]) -> None:
-        """ask_line: returns a line without its end; None at the end of the input."""
+        """
+        Args:
+            ask_line: Returns a line without its end; None at the end of the input.
+        """
         super().__init__()
         self._ask_line = ask_line
         self._unread = ""

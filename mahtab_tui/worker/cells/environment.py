@@ -114,7 +114,11 @@ class CellEnvironment:
         return streams_before
 
     def leave(self, streams_before: tuple[TextIO | None, TextIO | None], nested: bool) -> None:
-        """Restore what a cell may have replaced. nested: whether an outer cell goes on."""
+        """Restore what a cell may have replaced.
+
+        Args:
+            nested: Whether an outer cell goes on.
+        """
         # Once more, because the representation of its value has run code of the user's.
         self.repair_builtins()
         if sys.getrecursionlimit() < _MIN_RECURSION_DEPTH:

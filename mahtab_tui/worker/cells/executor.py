@@ -73,8 +73,10 @@ class CompiledCell(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """How the code of a cell has ended, in JSON values. What it has printed is not known here,
-    because that goes straight to the host, which joins both."""
+    """How the code of a cell has ended, in JSON values.
+
+    What it has printed is not known here, because that goes straight to the host, which joins both.
+    """
 
     status: str
     """ok, error or interrupted."""
@@ -115,7 +117,11 @@ class Environment(Protocol):
         """Restore the builtins that the cell has replaced, unless they are another program's."""
 
     def leave(self, streams_before: Any, nested: bool) -> None:
-        """Restore the streams. nested: whether an outer cell goes on."""
+        """Restore the streams.
+
+        Args:
+            nested: Whether an outer cell goes on.
+        """
 
     def leave_child(self, error: BaseException | None) -> None:
         """End this process if it is a child process forked by the cell."""
@@ -317,7 +323,13 @@ class Executor:
         return changes
 
     def _run(self, cell: int, source: str, pieces: list[Piece]) -> None:
-        """Run the code of a cell. pieces: gets the text of its value. Raises what the code raises."""
+        """Run the code of a cell.
+
+        Raises what the code raises.
+
+        Args:
+            pieces: Gets the text of its value.
+        """
         undo = self.undo if self.depth == 1 else None
         if undo is not None:
             undo.begin(cell)
@@ -482,7 +494,11 @@ def _hint_for(error: BaseException, described: Traceback) -> str:
 
 
 def failed_outcome(message: str) -> Outcome:
-    """Return an outcome without a traceback. message: takes its place, and ends with a newline."""
+    """Return an outcome without a traceback.
+
+    Args:
+        message: Takes its place, and ends with a newline.
+    """
     return Outcome("error", [("traceback", message)], [], [])
 
 

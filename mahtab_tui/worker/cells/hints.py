@@ -209,7 +209,11 @@ def _suggest(failure: Failure, name: object, names: Iterable[object]) -> str:
 
 
 def _list_labels(failure: Failure, word: str, value: object, labels: Iterable[object]) -> str:
-    """List the labels of an object. word: what they are, as "column"."""
+    """List the labels of an object.
+
+    Args:
+        word: What they are, as "column".
+    """
     name = failure.find_name(value)
     if name:
         title = f"{word.title()}s of {name}"

@@ -59,8 +59,11 @@ class CellInterrupter:
             self._interrupt(innermost_cell, time.monotonic())
 
     def _interrupt(self, cell: int, requested_at: float) -> None:
-        """Interrupt a cell and its child processes. requested_at: when that was requested, as
-        monotonic time."""
+        """Interrupt a cell and its child processes.
+
+        Args:
+            requested_at: When that was requested, as monotonic time.
+        """
         if not self._is_unhandled(cell, requested_at):
             return
         # Sent to the whole process group, like Ctrl+C in a terminal, so that child processes that a

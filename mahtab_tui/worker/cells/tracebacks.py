@@ -218,8 +218,10 @@ def syntax_error(error: BaseException) -> Traceback:
 
 
 class _Marks:
-    """Marks in the text of a traceback, by which the lines of locations are found in it. They are
-    random, so that no text imitates them."""
+    """Marks in the text of a traceback, by which the lines of locations are found in it.
+
+    They are random, so that no text imitates them.
+    """
 
     def __init__(self) -> None:
         self._prefix = os.urandom(16).hex()

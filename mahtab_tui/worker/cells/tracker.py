@@ -71,8 +71,10 @@ class NamespaceTracker:
         """With more new names than this, nothing is compared in a locked fork."""
 
     def use_in_fork(self, max_new_names: int) -> None:
-        """Only find out which names changed, without describing them. With more new names, find
-        nothing: the fork's results are refused."""
+        """Only find out which names changed, without describing them.
+
+        With more new names, find nothing: the fork's results are refused.
+        """
         self._max_new_names = max_new_names
 
     def listing(self) -> list[dict[str, Any]]:
@@ -106,7 +108,11 @@ class NamespaceTracker:
         )
 
     def changes(self, tree: ast.Module | None) -> list[dict[str, Any]]:
-        """Return the changes since the last call. tree: the source that ran, if any."""
+        """Return the changes since the last call.
+
+        Args:
+            tree: The source that ran, if any.
+        """
         self.version += 1
         if self._has_too_many_new_names():
             return []

@@ -108,8 +108,11 @@ class ValueNumbers:
         return ValueNumber(number, number == old_number)
 
     def _number_object(self, name: str, value: object, old_number: int | None) -> ValueNumber:
-        """Return the number of a value that cannot be compared with others. old_number: its number if
-        the variable had the same object before; None for another one."""
+        """Return the number of a value that cannot be compared with others.
+
+        Args:
+            old_number: Its number if the variable had the same object before; None for another one.
+        """
         try:
             reference = OwnReference(value)
         except TypeError:

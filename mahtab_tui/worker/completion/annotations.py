@@ -52,8 +52,10 @@ def annotation_instance(code: str) -> object:
 
 
 class _AnnotationReader:
-    """Reads the annotations of one function. What it returns is an `Instance`, or `MISSING` if
-    nothing is known about the type."""
+    """Reads the annotations of one function.
+
+    What it returns is an `Instance`, or `MISSING` if nothing is known about the type.
+    """
 
     def __init__(self, names: dict[str, Any], receiver: Any, receiver_variable: Any) -> None:
         """Store what the annotations refer to.

@@ -151,7 +151,11 @@ def _name_candidates(
 
 
 def _attribute_candidates(names: NamesAtCursor, target: str) -> Iterator[Candidate]:
-    """Yield the attributes of an expression. target: its code."""
+    """Yield the attributes of an expression.
+
+    Args:
+        target: Its code.
+    """
     if target in names.modules:
         yield from _member_candidates(names.modules[target])
         return
@@ -202,7 +206,11 @@ def _names_set_by_init(cls: type) -> list[str]:
 
 
 def _argument_candidates(names: NamesAtCursor, call: str) -> Iterator[Candidate]:
-    """Yield the keyword arguments of a call. call: the code of what is called."""
+    """Yield the keyword arguments of a call.
+
+    Args:
+        call: The code of what is called.
+    """
     value = resolve(call, names.values)
     if type(value) is Instance:
         call_method = find_in_class(value.cls, "__call__")
@@ -249,7 +257,11 @@ def _key_candidate(label: str, key: object, item: object) -> Candidate:
 
 
 def _index_candidates(names: NamesAtCursor, target: str) -> Iterator[Candidate]:
-    """Yield the keys of an expression as code. target: its code."""
+    """Yield the keys of an expression as code.
+
+    Args:
+        target: Its code.
+    """
     for key in key_candidates(resolve(target, names.values)):
         if key.text is None:
             yield key

@@ -144,8 +144,11 @@ class _MatchingCandidates:
                 yield rank, candidate
 
     def _rank(self, candidate: Candidate, number: int) -> _Rank | None:
-        """Return the place of a candidate in the list; None if it does not fit. Private names are
-        listed once an underscore is typed; names with two come last, until two are typed."""
+        """Return the place of a candidate in the list; None if it does not fit.
+
+        Private names are listed once an underscore is typed; names with two come last, until two
+        are typed.
+        """
         label = candidate.label
         is_private = candidate.is_name and label.startswith("_")
         if is_private and not self._stem.startswith("_"):
@@ -267,8 +270,11 @@ def _escape(character: str) -> str:
 
 
 def _find_paths(folder: str, name: str) -> Iterator[Candidate]:
-    """Yield the files and folders in a folder. name: the typed beginning, which shows hidden files if
-    it has a dot."""
+    """Yield the files and folders in a folder.
+
+    Args:
+        name: The typed beginning, which shows hidden files if it has a dot.
+    """
     try:
         entries = os.scandir(os.path.expanduser(folder) or ".")
     except (OSError, ValueError):

@@ -102,7 +102,11 @@ def _import_module(path: str, alias: str | None, names: NamesAtCursor) -> _Bindi
 
 
 def _assign(target_list: str, expression: str, names: NamesAtCursor) -> Iterator[_Binding]:
-    """Yield what an assignment binds. target_list: one name, or several with commas."""
+    """Yield what an assignment binds.
+
+    Args:
+        target_list: One name, or several with commas.
+    """
     targets = [target.strip() for target in target_list.split(",")]
     if len(targets) == 1:
         yield _Binding(targets[0], resolve(expression, names.values))

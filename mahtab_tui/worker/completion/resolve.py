@@ -118,8 +118,10 @@ def _operation(left: object, right: object) -> object:
 
 
 def _attribute(value: object, name: str) -> object:
-    """Return an attribute, or an `Instance`; a method is bound as by Python. Raises
-    `UnresolvedError`."""
+    """Return an attribute, or an `Instance`; a method is bound as by Python.
+
+    Raises `UnresolvedError`.
+    """
     if type(value) is Instance:
         member = attribute(value.cls, name)
         of_class = True

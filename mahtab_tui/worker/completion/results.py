@@ -75,8 +75,11 @@ and attributes; the first one that fits a name counts."""
 
 
 def call_result(function: Any, receiver: object) -> object:
-    """Return an `Instance` for a call's result; `MISSING` if unknown. receiver: the object whose
-    attribute the function is; `MISSING` if it is not an attribute."""
+    """Return an `Instance` for a call's result; `MISSING` if unknown.
+
+    Args:
+        receiver: The object whose attribute the function is; `MISSING` if it is not an attribute.
+    """
     if is_class(function):
         return Instance(function)
     if type(function) is types.MethodType:

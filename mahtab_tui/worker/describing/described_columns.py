@@ -80,8 +80,10 @@ def describe_column(
 
 
 def label_text(label: object) -> str:
-    """Return a label as it is written before its column. It stands in quotation marks if it would be
-    misread without them."""
+    """Return a label as it is written before its column.
+
+    It stands in quotation marks if it would be misread without them.
+    """
     if type(label) is str:
         has_outer_space = label != label.strip()
         if has_outer_space or _READ_AS_CONSTANT.fullmatch(label):

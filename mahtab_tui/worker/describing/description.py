@@ -138,8 +138,10 @@ class Describer:
 
 
 def describe_value(name: str, value: object, limit: int) -> str:
-    """Describe a variable in at most `limit` characters. May raise what a library's object raises in
-    an inconsistent state."""
+    """Describe a variable in at most `limit` characters.
+
+    May raise what a library's object raises in an inconsistent state.
+    """
     table_lines = None
     if variable_kind(value) == "data":
         table_lines = describe_table(name, value, limit)
@@ -214,7 +216,11 @@ def _text_lines(name: str, value: Any) -> list[str]:
 
 
 def _bytes_line(name: str, value: Any, base: Any) -> str:
-    """Describe bytes in a line. base: the built-in class of the value."""
+    """Describe bytes in a line.
+
+    Args:
+        base: The built-in class of the value.
+    """
     size = base.__len__(value)
     beginning = repr(bytes(base.__getitem__(value, slice(0, _MAX_BYTES))))
     if size > _MAX_BYTES:

@@ -77,7 +77,11 @@ def named_values(
 
 
 def _table_statements(name: str, table: object, words: Sequence[str]) -> list[str]:
-    """Describe the values of one table. words: those of the question, in order."""
+    """Describe the values of one table.
+
+    Args:
+        words: Those of the question, in order.
+    """
     statements: list[str] = []
     positions = _word_positions(words)
     for label, texts in text_columns(table).items():

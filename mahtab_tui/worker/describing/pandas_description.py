@@ -193,7 +193,11 @@ def _is_exact(text: str, value: Any) -> bool:
 def _frame_columns(
     frame: Any, labels: Sequence[object], limit: int, head_rows: int
 ) -> list[DescribedColumn]:
-    """Describe the first columns. head_rows: First rows that are read."""
+    """Describe the first columns.
+
+    Args:
+        head_rows: First rows that are read.
+    """
     all_series = _own_columns(frame, len(labels))
     all_facts = _read_facts(all_series, limit)
     columns: list[DescribedColumn] = []

@@ -168,8 +168,11 @@ def short_table_lines(table: DescribedTable, limit: int) -> list[str]:
 
 
 def head_lines(table: DescribedTable, detail: TableDetail) -> list[str]:
-    """Write the first rows, with as many columns as fit. The columns have their names above, so the
-    rows are neither titled nor aligned, which would take as many tokens as the values."""
+    """Write the first rows, with as many columns as fit.
+
+    The columns have their names above, so the rows are neither titled nor aligned, which would take
+    as many tokens as the values.
+    """
     columns = table.columns
     if not columns or not columns[0].cells:
         return []
@@ -207,7 +210,11 @@ def first_values_lines(texts: Sequence[str], size: int) -> list[str]:
 
 
 def size_text(count: int, unit: str) -> str:
-    """Return a number with its unit, such as "1,000 rows". unit: its plural."""
+    """Return a number with its unit, such as "1,000 rows".
+
+    Args:
+        unit: Its plural.
+    """
     return f"{count:,} {unit[:-1] if count == 1 else unit}"
 
 

@@ -126,8 +126,10 @@ class _TypedReader(ColumnReader):
 
     @abstractmethod
     def _find_range(self, block: Any) -> _Range:
-        """Return the smallest and the largest value. Moments are returned as numbers. NaN is left
-        out, and counted."""
+        """Return the smallest and the largest value.
+
+        Moments are returned as numbers. NaN is left out, and counted.
+        """
 
     @abstractmethod
     def _write_moment(self, ticks: int) -> str:

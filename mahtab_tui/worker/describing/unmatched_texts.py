@@ -225,7 +225,11 @@ def _describe(comparison: _TextComparison, values: Collection[str]) -> str:
 
 
 def _name_values(values: Sequence[str]) -> str:
-    """Say how many different values there are, with one of them. values: at least one."""
+    """Say how many different values there are, with one of them.
+
+    Args:
+        values: At least one.
+    """
     if len(values) == 1:
         return _quote(values[0])
     return f"{len(values):,} different values, such as {_quote(values[0])}"

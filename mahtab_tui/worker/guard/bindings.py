@@ -141,8 +141,10 @@ class _NameWalk:
             pending.extend(parts)
 
     def _parts(self, value: Any) -> list[Any]:
-        """Return the objects in an object that it may call. Those of libraries are left out where
-        nothing of the user's can be in them."""
+        """Return the objects in an object that it may call.
+
+        Those of libraries are left out where nothing of the user's can be in them.
+        """
         if is_module(value):
             members = own_dict(value)
             if id(members) in self._visited:
@@ -172,8 +174,11 @@ class _NameWalk:
         return [type(value), *gc.get_referents(value)]
 
     def _note_names(self, code: CodeType) -> list[Any]:
-        """Note the names in code of the user's. Return the modules that it may reach by these names:
-        imported ones, and those in modules that were looked at (`package.module`)."""
+        """Note the names in code of the user's.
+
+        Return the modules that it may reach by these names: imported ones, and those in modules
+        that were looked at (`package.module`).
+        """
         new_names = frozenset(_all_names(code)) - self._code_names
         self._code_names.update(new_names)
         modules = [sys.modules.get(name) for name in new_names]
@@ -182,8 +187,13 @@ class _NameWalk:
         return modules
 
     def _note_inner_modules(self, members: dict[str, Any]) -> list[Any]:
-        """Note the modules in a module. Return those that the user's code names. members: what is in
-        the module, by name."""
+        """Note the modules in a module.
+
+        Return those that the user's code names.
+
+        Args:
+            members: What is in the module, by name.
+        """
         named_modules = []
         for name, member in list(members.items()):
             if type(name) is str and is_module(member):
@@ -193,8 +203,10 @@ class _NameWalk:
         return named_modules
 
     def _class_parts(self, cls: type) -> list[Any]:
-        """Return the objects in a class. Of a library's class, they are those that the user's code
-        has put there."""
+        """Return the objects in a class.
+
+        Of a library's class, they are those that the user's code has put there.
+        """
         if not _FLAGS(cls) & _HEAP_TYPE:
             return []
         members = list(class_dict(cls).values())

@@ -100,8 +100,10 @@ def _unknown_folder(command: SimpleCommand) -> str:
 
 
 def _enter(paths: Iterable[str], entered: str) -> Iterator[str]:
-    """Yield where a relative path leads from some folders. Shells take away what stands before ``..``;
-    the system follows a link there."""
+    """Yield where a relative path leads from some folders.
+
+    Shells take away what stands before ``..``; the system follows a link there.
+    """
     for path in list(paths):
         joined = os.path.join(path, entered)
         normal = os.path.normpath(joined)

@@ -85,8 +85,10 @@ def read_words(text: str, folder: str = "") -> Iterator[Word]:
 
 
 def read_target_words(text: str, folder: str = "") -> Iterator[Word]:
-    """Yield the words of a shell command that may name folders in which it changes something. The
-    parameters are those of `read_words`."""
+    """Yield the words of a shell command that may name folders in which it changes something.
+
+    The parameters are those of `read_words`.
+    """
     commands = read_simple_commands(text).commands
     folders = _folders(text, folder, commands).paths
     for command in commands:

@@ -19,7 +19,10 @@ class DatabaseErrors:
     """Reports each error of a database when it is made."""
 
     def __init__(self, on_error: Callable[[str], object]) -> None:
-        """on_error: called with the text of each error."""
+        """
+        Args:
+            on_error: Called with the text of each error.
+        """
         self._on_error = on_error
         self._unwatched_modules = list(_MODULES)
 

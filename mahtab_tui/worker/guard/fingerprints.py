@@ -93,7 +93,9 @@ class _Hasher:
 
     def digest(self, value: object) -> bytes:
         """Return what is the same for equal values of the same types, with dicts in the same order.
-        Raises what `Dumper.dump` raises, and `ValueError` for a value that contains itself."""
+
+        Raises what `Dumper.dump` raises, and `ValueError` for a value that contains itself.
+        """
         if _is_small(value):  # as items of large sets, for which a pickler takes too long
             return self._digest_small(value)
         output = _HashedOutput(self)
@@ -107,8 +109,10 @@ class _Hasher:
         return _hash(data).digest()
 
     def count_bytes(self, count: int) -> None:
-        """Count the bytes of a part of the value. Raises `TransferTooLargeError` if all parts
-        together have too many."""
+        """Count the bytes of a part of the value.
+
+        Raises `TransferTooLargeError` if all parts together have too many.
+        """
         self._remaining_bytes -= count
         if self._remaining_bytes < 0:
             raise TransferTooLargeError(f"has more than {MAX_BYTES // 2**30} GB")

@@ -39,15 +39,21 @@ _TOOL_MODULES = frozenset("tests test testing conftest f2py tool setup distutils
 
 
 def stopped(needs: str) -> ForkReport:
-    """Return the report of a cell that must run outside a fork. needs: the reason, as a clause such
-    as "wanted to read a file"."""
+    """Return the report of a cell that must run outside a fork.
+
+    Args:
+        needs: The reason, as a clause such as "wanted to read a file".
+    """
     outcome = Outcome("interrupted", [], [], [])
     return ForkReport(outcome, {}, [], [], needs)
 
 
 def encode_message(message: dict[str, object], data_size: int = 0) -> bytes:
-    """Return the head and the JSON of a message, after which its data follows. data_size: in
-    bytes."""
+    """Return the head and the JSON of a message, after which its data follows.
+
+    Args:
+        data_size: In bytes.
+    """
     encoded = json.dumps(message).encode()
     return MESSAGE_HEAD.pack(len(encoded), data_size) + encoded
 
@@ -58,8 +64,10 @@ def to_clause(text: object) -> str:
 
 
 def is_harmless_module(name: str) -> bool:
-    """Return whether importing a module changes nothing. Modules that are not part of a package's
-    interface may do anything."""
+    """Return whether importing a module changes nothing.
+
+    Modules that are not part of a package's interface may do anything.
+    """
     package, *inner_names = name.split(".")
     if package not in _HARMLESS_PACKAGES:
         return False

@@ -124,8 +124,10 @@ class ForkObserver:
         """The first action that the system refused to the code, as a clause."""
 
     def follow(self) -> ForkReport:
-        """Wait for the report, and show what the code prints meanwhile. If the system refused an
-        action, the report names this action first."""
+        """Wait for the report, and show what the code prints meanwhile.
+
+        If the system refused an action, the report names this action first.
+        """
         try:
             report = self._follow()
         finally:
@@ -205,8 +207,10 @@ class ForkObserver:
             return stopped(f"sent results that cannot be read ({problem})")
 
     def _accept_listener(self, descriptor: int) -> None:
-        """Listen to refusals on the first descriptor that the fork sends. The cell's code may have
-        sent any other."""
+        """Listen to refusals on the first descriptor that the fork sends.
+
+        The cell's code may have sent any other.
+        """
         if self._listener is not None:
             os.close(descriptor)
             return
@@ -230,8 +234,10 @@ class ForkObserver:
         return is_open
 
     def _exit_cause(self) -> str:
-        """Return why the fork has ended, as a clause. If it has only closed the channel, it does not
-        end, and nothing waits for it."""
+        """Return why the fork has ended, as a clause.
+
+        If it has only closed the channel, it does not end, and nothing waits for it.
+        """
         info = None
         last_try = time.monotonic() + _EXIT_TIME_S
         with suppress(ChildProcessError):  # code of the user's waits for all children
@@ -246,8 +252,10 @@ class ForkObserver:
         return f"ended its process (signal {info.si_status})"
 
     def _read_messages(self) -> ForkReport | None:
-        """Handle the messages that are complete; return the report, if it is among them. May raise
-        anything."""
+        """Handle the messages that are complete; return the report, if it is among them.
+
+        May raise anything.
+        """
         while len(self._data) >= MESSAGE_HEAD.size:
             text_size, data_size = MESSAGE_HEAD.unpack_from(self._data)
             if text_size > _MAX_MESSAGE_BYTES or data_size > _MAX_DATA_BYTES:
@@ -299,7 +307,9 @@ class ForkObserver:
 
     def _read_report(self, message: dict[str, Any], data: bytes) -> ForkReport:
         """Return the report, made of checked values; that of a stopped cell if there are too many.
-        May raise anything."""
+
+        May raise anything.
+        """
         if needs := to_clause(message["needs"]):
             return stopped(needs)
         if len(message["values"]) > MAX_NAMES:
@@ -391,8 +401,10 @@ class ForkObserver:
 
 
 def _are_surely_small(rows: list[list[Any]], data: bytes) -> bool:
-    """Return whether values need little time and memory, without reading them. May raise anything
-    for rows that are not as described."""
+    """Return whether values need little time and memory, without reading them.
+
+    May raise anything for rows that are not as described.
+    """
     if len(data) > _MAX_UNTRIED_BYTES:
         return False
     for _, form, fields in rows:
@@ -405,8 +417,10 @@ def _are_surely_small(rows: list[list[Any]], data: bytes) -> bool:
 
 
 def _read_outcome(message: dict[str, Any], data: bytes) -> Outcome:
-    """Return how the cell ended, with at most as much text as a kernel may send. May raise
-    anything."""
+    """Return how the cell ended, with at most as much text as a kernel may send.
+
+    May raise anything.
+    """
     status = message["status"]
     if status not in ("ok", "error", "interrupted"):
         status = "error"
@@ -424,8 +438,10 @@ def _read_outcome(message: dict[str, Any], data: bytes) -> Outcome:
 
 
 def _checked_name(name: object) -> str:
-    """Return a name that the fork sends. Raises `ValueError` unless code of the user's could have
-    bound it."""
+    """Return a name that the fork sends.
+
+    Raises `ValueError` unless code of the user's could have bound it.
+    """
     if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
         raise ValueError("not a name")
     if name in HIDDEN_NAMES or name.startswith("__"):

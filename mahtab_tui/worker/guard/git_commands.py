@@ -158,8 +158,11 @@ def _lists_branches(call: _GitCall) -> bool:
 
 
 def _options_without_values(arguments: Sequence[str], with_value: Sequence[str]) -> Iterator[str]:
-    """Yield the options among some arguments. with_value: options after which the next argument is a
-    value, whatever it looks like."""
+    """Yield the options among some arguments.
+
+    Args:
+        with_value: Options after which the next argument is a value, whatever it looks like.
+    """
     is_value = False
     for text in arguments:
         if is_value or not text.startswith("-"):

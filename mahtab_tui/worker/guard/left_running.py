@@ -66,9 +66,11 @@ class LeftRunning:
 
     @contextmanager
     def watch(self, cell: int) -> Iterator[None]:
-        """Compare before and after an unapproved cell. A cell counts as one that has left something if
-        what it has replaced keeps that from being known. Raises what a signal handler of the cell's
-        raises."""
+        """Compare before and after an unapproved cell.
+
+        A cell counts as one that has left something if what it has replaced keeps that from being
+        known. Raises what a signal handler of the cell's raises.
+        """
         # Kept meanwhile, so that nothing new gets an address of what runs.
         running_before = self._list_running(cell)
         try:

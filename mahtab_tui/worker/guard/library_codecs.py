@@ -114,7 +114,11 @@ def _encode_array(array: Any) -> tuple[object, ...] | None:
 
 
 def _decode_array(dtype_description: object, shape: tuple[int, ...], data: Any) -> object:
-    """Return an array. data: its bytes, or a list of its objects if there is no description."""
+    """Return an array.
+
+    Args:
+        data: Its bytes, or a list of its objects if there is no description.
+    """
     if dtype_description is None:
         array = _numpy().empty(len(data), object)
         array[:] = data
@@ -169,8 +173,10 @@ def _encode_column(values: Any) -> tuple[object, ...]:
 
 
 def _decode_column(kind: str, *parts: Any) -> Any:
-    """Return an array that has the `dtype` of the column. The parameters are what `_encode_column`
-    returns."""
+    """Return an array that has the `dtype` of the column.
+
+    The parameters are what `_encode_column` returns.
+    """
     if kind == "numpy":
         (array,) = parts
         return array

@@ -65,8 +65,11 @@ def watch_imports(on_loaded: Callable[[str], object]) -> None:
 
 
 def _is_cell(frame: FrameType | None) -> bool:
-    """Return whether the code of a cell imports, also by `importlib.import_module`. frame: the caller of
-    the function that loads; None if there is none."""
+    """Return whether the code of a cell imports, also by `importlib.import_module`.
+
+    Args:
+        frame: The caller of the function that loads; None if there is none.
+    """
     while frame is not None and frame.f_globals.get("__name__") in _IMPORTING_MODULES:
         frame = frame.f_back
     if frame is None:

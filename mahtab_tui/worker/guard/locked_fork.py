@@ -161,7 +161,11 @@ class LockedFork:
     def run(
         self, parent_pid: int, output: int, readable: ReadablePaths, cell: int, source: str
     ) -> None:
-        """Lock this process, run the code, and report. output: a descriptor."""
+        """Lock this process, run the code, and report.
+
+        Args:
+            output: A descriptor.
+        """
         read_only.leave_parent(parent_pid)
         # What the code prints goes to the kernel; there is nobody to type for it.
         no_input = os.open(os.devnull, os.O_RDONLY)
@@ -234,8 +238,11 @@ class LockedFork:
         raise RuntimeError(f"{name}() cannot be called here")
 
     def _audit(self, event: str, args: tuple[object, ...]) -> None:
-        """Note what code wants. This only explains: the operating system refuses. The exception is
-        files of the environment far down in the project, which are refused here."""
+        """Note what code wants.
+
+        This only explains: the operating system refuses. The exception is files of the environment
+        far down in the project, which are refused here.
+        """
         if event in database_errors.EVENTS:
             self._database_errors.watch()
         if event == "open" and type(args[0]) is not int:
@@ -379,8 +386,11 @@ class LockedFork:
         return [name for name in changed_names if name in self._before and name not in new_values]
 
     def _changed_dunder_names(self, source: str) -> list[str]:
-        """Return the changed names that begin with two underscores, which Python itself uses. source:
-        the code; what Python sets only counts if it is named there."""
+        """Return the changed names that begin with two underscores, which Python itself uses.
+
+        Args:
+            source: The code; what Python sets only counts if it is named there.
+        """
         deleted_names = [
             name
             for name in self._before
@@ -393,8 +403,10 @@ class LockedFork:
         ]
 
     def _changed_keys(self) -> list[str]:
-        """Return, as code, what of the namespace was set or deleted under a key that is no name. At
-        most `MAX_LABELS`, and long keys are cut."""
+        """Return, as code, what of the namespace was set or deleted under a key that is no name.
+
+        At most `MAX_LABELS`, and long keys are cut.
+        """
         namespace = dict(self._executor.namespace)
         keys = [key for key in (*namespace, *self._before) if not _is_name(key)]
         changed_keys = [
@@ -492,8 +504,11 @@ class LockedFork:
     def _send(
         self, message: dict[str, object], data: bytes = b"", *, wait_for_answer: bool = False
     ) -> None:
-        """Send a message and its data to the kernel, from any thread. wait_for_answer: return only
-        when the kernel has handled the message."""
+        """Send a message and its data to the kernel, from any thread.
+
+        Args:
+            wait_for_answer: Return only when the kernel has handled the message.
+        """
         with self._channel_lock:
             for part in (encode_message(message, len(data)), data):
                 unwritten = memoryview(part)
@@ -574,8 +589,11 @@ def _import_origins(tree: ast.Module) -> dict[str, str]:
 
 
 def _is_helper(value: Any, is_read: bool) -> bool:
-    """Return whether a value is of no use after its cell. is_read: whether the cell reads its
-    name."""
+    """Return whether a value is of no use after its cell.
+
+    Args:
+        is_read: Whether the cell reads its name.
+    """
     cls = type(value)
     module = class_module(cls)
     if module.startswith(("matplotlib.", "seaborn.")):
@@ -592,8 +610,10 @@ def _is_helper(value: Any, is_read: bool) -> bool:
 
 
 def _quoted_paths(tree: ast.Module) -> Iterator[str]:
-    """Yield the texts in code that name files outside the working folder. Texts such as "/" are more
-    often separators than folders."""
+    """Yield the texts in code that name files outside the working folder.
+
+    Texts such as "/" are more often separators than folders.
+    """
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and type(node.value) in (str, bytes):
             text = to_text(node.value)  # native functions take bytes
@@ -607,8 +627,10 @@ def _shorten(text: str) -> str:
 
 
 def _is_refused_file(path: str) -> bool:
-    """Return whether the lock keeps an existing file from being read. The code may have caught the
-    error, so the file is opened again."""
+    """Return whether the lock keeps an existing file from being read.
+
+    The code may have caught the error, so the file is opened again.
+    """
     if is_ignored_path(path):
         return False
     try:

@@ -18,8 +18,11 @@ _WAKEUP_NAME = "task_wakeup"
 
 
 class LoopWork:
-    """Lists the work that one cell may have left. Code that no cell has made, or of which that is
-    unknown, such as a callback that a thread has added, may be of any cell."""
+    """Lists the work that one cell may have left.
+
+    Code that no cell has made, or of which that is unknown, such as a callback that a thread has
+    added, may be of any cell.
+    """
 
     def __init__(
         self, event_loop: EventLoop, cell: int, cell_of_context: Callable[[Context], int | None]
@@ -37,8 +40,10 @@ class LoopWork:
         self._cell_of_context = cell_of_context
 
     def list_items(self) -> list[Any]:
-        """Return the tasks and callbacks. Raises what parts of the loop raise that cells have
-        replaced."""
+        """Return the tasks and callbacks.
+
+        Raises what parts of the loop raise that cells have replaced.
+        """
         if self._loop is None:
             return []
         handles = self._list_handles()
@@ -71,8 +76,11 @@ class LoopWork:
         return [handle for handle in handles if not handle.cancelled()]
 
     def _may_own_task(self, task: Any, step_contexts: dict[int, Context]) -> bool:
-        """Return whether a task may be the cell's. step_contexts: contexts of tasks that run next, by
-        their addresses."""
+        """Return whether a task may be the cell's.
+
+        Args:
+            step_contexts: Contexts of tasks that run next, by their addresses.
+        """
         if type(task) is not self._asyncio.Task:
             return True
         if hasattr(self._asyncio.Task, "get_context"):  # from Python 3.12 on
@@ -113,8 +121,10 @@ class LoopWork:
         return not only_wakes_task and self._may_own(contexts)
 
     def _contexts_of_callbacks(self, future: Any) -> list[Context]:
-        """Return the contexts of what is called when a future is done. Raises `TypeError` if it is none
-        of asyncio's."""
+        """Return the contexts of what is called when a future is done.
+
+        Raises `TypeError` if it is none of asyncio's.
+        """
         if future is None:
             return []
         callbacks = self._asyncio.Future._callbacks.__get__(future)

@@ -76,7 +76,11 @@ class StateRecorder:
         """Do nothing: a fork runs one cell."""
 
     def take_checkpoint(self, mentioned: tuple[str, ...]) -> None:
-        """Note the state before the code runs. mentioned: the names in it."""
+        """Note the state before the code runs.
+
+        Args:
+            mentioned: The names in it.
+        """
         self._mentioned = mentioned = (*mentioned, *self._quoted_modules)
         self._libraries = take_library_snapshots(mentioned, self._namespace, _is_of_cells)
         self._process = ProcessState(mentioned)
@@ -86,8 +90,11 @@ class StateRecorder:
         watch_imports(self._note_loaded_module)
 
     def _note_loaded_module(self, module: str) -> None:
-        """Note the state of modules that have just been loaded. module: the one that the code itself
-        imports; empty if a library imports one."""
+        """Note the state of modules that have just been loaded.
+
+        Args:
+            module: The one that the code itself imports; empty if a library imports one.
+        """
         assert self._process is not None
         names = [*self._mentioned, *filter(None, (module, *module.split(".")))]
         noted_holders = {address_of(library.holder) for library in self._libraries}
@@ -172,8 +179,11 @@ def _read_plot_settings() -> dict[Any, Any] | None:
 
 
 def write_waiting_text(values: Iterable[object]) -> None:
-    """Write the text that waits in open files. A locked fork may not, so that its system says what it
-    has written; it must not begin with text that the kernel has not written yet."""
+    """Write the text that waits in open files.
+
+    A locked fork may not, so that its system says what it has written; it must not begin with text
+    that the kernel has not written yet.
+    """
     for value in values:
         file = file_class(type(value))
         if file is not None and hasattr(file, "buffer"):

@@ -61,8 +61,11 @@ class Dumper:
         """Bytes of the arrays in the value that is being dumped."""
 
     def dump(self, value: object) -> bytes:
-        """Return a value as bytes. Raises `NotTransferableError`, `TransferTooLargeError`, or what the code of the
-        user's classes raises."""
+        """Return a value as bytes.
+
+        Raises `NotTransferableError`, `TransferTooLargeError`, or what the code of the user's
+        classes raises.
+        """
         pickled = io.BytesIO()
         self._reserved_bytes = 0
         try:
@@ -88,8 +91,10 @@ class Dumper:
             raise TransferTooLargeError(f"makes more than {MAX_OBJECTS:,} objects")
 
     def reserve_bytes(self, size: int) -> None:
-        """Note bytes of the value that is being dumped before they are written. Raises
-        `TransferTooLargeError` if it has too many with them."""
+        """Note bytes of the value that is being dumped before they are written.
+
+        Raises `TransferTooLargeError` if it has too many with them.
+        """
         self._reserved_bytes += size
         if self._reserved_bytes > self._remaining_bytes:
             raise _too_many_bytes()
@@ -100,8 +105,10 @@ def _too_many_bytes() -> TransferTooLargeError:
 
 
 def load(data: bytes) -> Any:
-    """Load plain data. May raise any exception for data that `Dumper` does not write, and may take
-    any time and memory."""
+    """Load plain data.
+
+    May raise any exception for data that `Dumper` does not write, and may take any time and memory.
+    """
     _check_opcodes(data)
     return _Unpickler(io.BytesIO(data)).load()
 

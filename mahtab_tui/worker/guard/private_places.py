@@ -103,8 +103,11 @@ def private_in_homes(paths: Iterable[str]) -> list[str]:
 
 @lru_cache(maxsize=1)
 def _homes() -> frozenset[str]:
-    """Return the home folders of this system's users. HOME may lead elsewhere, as with `sudo`. Looks at
-    none of them, because each might be mounted for it, but at the folders they are in."""
+    """Return the home folders of this system's users.
+
+    HOME may lead elsewhere, as with `sudo`. Looks at none of them, because each might be mounted
+    for it, but at the folders they are in.
+    """
     users: list[pwd.struct_passwd] = []
     with suppress(KeyError):  # a directory service may not list its users
         users.append(pwd.getpwuid(os.getuid()))
@@ -167,8 +170,11 @@ class PrivateFileGuard:
     )
 
     def __init__(self, on_refusal: Callable[[str], object], places: Iterable[str]) -> None:
-        """on_refusal: called with each path that is refused. places: resolved paths of private places,
-        other than those in any home folder."""
+        """
+        Args:
+            on_refusal: Called with each path that is refused.
+            places: Resolved paths of private places, other than those in any home folder.
+        """
         self._on_refusal = on_refusal
         self._folders = tuple(place + os.sep for place in places)
         self._resolving = threading.local()
@@ -201,8 +207,11 @@ class PrivateFileGuard:
         return describe
 
     def _is_private(self, path: str, folder_fd: int | None) -> bool:
-        """Return whether a path leads to a private place. folder_fd: the descriptor of the folder
-        that the path is relative to, if there is one."""
+        """Return whether a path leads to a private place.
+
+        Args:
+            folder_fd: The descriptor of the folder that the path is relative to, if there is one.
+        """
         if folder_fd is not None:
             with suppress(OSError):
                 path = os.path.join(_readlink(f"/proc/self/fd/{folder_fd}"), path)
@@ -222,8 +231,10 @@ class PrivateFileGuard:
 
 
 def _resolve_entry(path: str) -> list[str]:
-    """Return a path without links above its last part, and where it leads if that is a link. The
-    system follows the links before each ``..``."""
+    """Return a path without links above its last part, and where it leads if that is a link.
+
+    The system follows the links before each ``..``.
+    """
     folder, name = os.path.split(path)
     # Of such a path, also the last part is followed.
     if name in ("", os.curdir, os.pardir):
@@ -239,8 +250,10 @@ def _resolve_entry(path: str) -> list[str]:
 
 @lru_cache(maxsize=10_000)
 def _resolve_folder(folder: str) -> str:
-    """Return a folder without links. A locked fork cannot change them, but those of the system in
-    `_CHANGING_PLACES`."""
+    """Return a folder without links.
+
+    A locked fork cannot change them, but those of the system in `_CHANGING_PLACES`.
+    """
     return _realpath(folder)
 
 
@@ -268,8 +281,12 @@ def readable_paths(project: str, other_paths: Iterable[str] = ()) -> ReadablePat
 def _add_readable(
     result: ReadablePaths, path: str, home: str, private: set[str], *, is_scanned: bool = False
 ) -> None:
-    """Add a resolved path, or what of it may be read. private: places that may not.
-    is_scanned: whether to look for files and folders in it that are private by their names."""
+    """Add a resolved path, or what of it may be read.
+
+    Args:
+        private: Places that may not.
+        is_scanned: Whether to look for files and folders in it that are private by their names.
+    """
     has_private_name = is_env_file(path) or is_private_anywhere(path)
     if has_private_name or any(_is_inside(path, private_place) for private_place in private):
         return
@@ -292,7 +309,10 @@ def _add_readable(
 
 def _add_entries(result: ReadablePaths, folder: str, private_folders: frozenset[str]) -> None:
     """Add the entries of a folder one by one, because there are private ones in it.
-    private_folders: the folder, and those in it, for which this is so."""
+
+    Args:
+        private_folders: The folder, and those in it, for which this is so.
+    """
     pending_folders = [folder]
     while pending_folders:
         folder = pending_folders.pop()

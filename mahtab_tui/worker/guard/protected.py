@@ -206,7 +206,11 @@ def _open_folders() -> Iterator[str]:
 
 
 def _started_command(args: tuple[object, ...]) -> str:
-    """Return the shell command that starts the same program. args: of an event that starts one."""
+    """Return the shell command that starts the same program.
+
+    Args:
+        args: Of an event that starts one.
+    """
     if len(args) == 1:
         command = args[0]
         # For the terminal, it is a program with its arguments.
@@ -224,15 +228,19 @@ def _started_command(args: tuple[object, ...]) -> str:
 
 
 def _start_folder(event: str, args: tuple[object, ...]) -> str:
-    """Return the folder in which a program starts; empty for the working folder. The parameters are
-    those of the event."""
+    """Return the folder in which a program starts; empty for the working folder.
+
+    The parameters are those of the event.
+    """
     folder = args[2] if event == "subprocess.Popen" else None
     return "" if folder is None else to_text(folder)
 
 
 def _environment(event: str, args: tuple[object, ...]) -> Mapping[str, str] | None:
-    """Return the variables that a program gets; None for those of this process. The parameters are
-    those of the event."""
+    """Return the variables that a program gets; None for those of this process.
+
+    The parameters are those of the event.
+    """
     index = _ENVIRONMENT_INDEX.get(event, len(args))
     variables = args[index] if index < len(args) else None
     if not isinstance(variables, Mapping):

@@ -92,8 +92,10 @@ def leads_to_open_folder(text: str) -> bool:
 
 
 def _files_of(words: Iterable[Word], deadline: float) -> Iterator[str]:
-    """Yield the paths that words stand for, and the files that patterns match. Raises
-    `PermissionError` after the deadline, by `time.monotonic`."""
+    """Yield the paths that words stand for, and the files that patterns match.
+
+    Raises `PermissionError` after the deadline, by `time.monotonic`.
+    """
     for word in words:
         if time.monotonic() > deadline:
             raise PermissionError(_TOO_MANY_FILES)

@@ -71,8 +71,10 @@ class ResolvedPath(NamedTuple):
 
 
 def resolve_path(text: str) -> ResolvedPath | None:
-    """Return the path that a text means; None if it cannot be one. Relative paths begin in the
-    working folder."""
+    """Return the path that a text means; None if it cannot be one.
+
+    Relative paths begin in the working folder.
+    """
     if len(text) > MAX_PATH_CHARS or "\0" in text:
         return None
     try:
@@ -86,8 +88,11 @@ def resolve_path(text: str) -> ResolvedPath | None:
 
 
 def _resolve(path: str) -> str:
-    """Return where a path leads. A file ``.git`` says where a repository's hooks and settings are, so
-    that it stands for them, also before it is written."""
+    """Return where a path leads.
+
+    A file ``.git`` says where a repository's hooks and settings are, so that it stands for them,
+    also before it is written.
+    """
     folder = _working_folder()
     resolved = os.path.realpath(os.path.join(folder, path))
     if os.path.basename(resolved).lower() == ".git" and not os.path.isdir(resolved):
@@ -98,8 +103,11 @@ def _resolve(path: str) -> str:
 
 
 def _working_folder() -> str:
-    """Return the working folder. A removed one still counts, because ``..`` leads out of it; if the
-    system does not tell where it was, return the root folder."""
+    """Return the working folder.
+
+    A removed one still counts, because ``..`` leads out of it; if the system does not tell where it
+    was, return the root folder.
+    """
     with suppress(OSError):
         return os.getcwd()
     with suppress(OSError):
@@ -135,8 +143,11 @@ def is_git_folder(folder: str) -> bool:
 
 
 def _named_repositories(folder: str, root: str) -> Iterator[str]:
-    """Yield the folders that files `.git` name in a folder and above it. root: as for
-    `is_git_setting`."""
+    """Yield the folders that files `.git` name in a folder and above it.
+
+    Args:
+        root: As for `is_git_setting`.
+    """
     for _ in range(_MAX_PATH_PARTS):
         with suppress(OSError):
             file = f"{root}{folder}/.git"
@@ -167,8 +178,11 @@ def is_protected(path: str) -> bool:
 
 
 def lower_parts(path: str) -> list[str]:
-    """Return the parts of a path in lower case. A bare repository, such as ``project.git``, has the
-    same files as a folder ``.git``, and counts as one."""
+    """Return the parts of a path in lower case.
+
+    A bare repository, such as ``project.git``, has the same files as a folder ``.git``, and counts
+    as one.
+    """
     parts = [part for part in path.lower().split("/") if part not in ("", ".")]
     return [".git" if part.endswith(".git") else part for part in parts]
 
@@ -225,8 +239,10 @@ def well_known_links(status: os.stat_result, folder: str) -> Iterator[str]:
 
 
 def protected_path_in(folder: str) -> str:
-    """Return the path of a protected file or folder inside a folder; empty if there is none. Raises
-    `TooManyEntriesError` if neither is known."""
+    """Return the path of a protected file or folder inside a folder; empty if there is none.
+
+    Raises `TooManyEntriesError` if neither is known.
+    """
     if is_git_folder(folder):
         return f"{folder}/config"
     for inner_path in inner_paths(folder):
@@ -239,8 +255,10 @@ def protected_path_in(folder: str) -> str:
 
 
 def inner_paths(folder: str) -> Iterator[str]:
-    """Yield the paths of what is in a folder, relative to it, those above first. Raises
-    `TooManyEntriesError` after `MAX_SEARCHED_ENTRIES`."""
+    """Yield the paths of what is in a folder, relative to it, those above first.
+
+    Raises `TooManyEntriesError` after `MAX_SEARCHED_ENTRIES`.
+    """
     pending_folders = deque([""])
     count = 0
     while pending_folders:

@@ -79,9 +79,15 @@ def library_folders() -> list[str]:
 
 
 def lock(readable: ReadablePaths, keep: Sequence[int], hand_over: Callable[[int], None]) -> None:
-    """Lock this process, which has one thread and was forked by the kernel. readable: in addition
-    to libraries. keep: descriptors that stay open. hand_over: sends the descriptor of a
-    `RefusalListener` to the process that answers it. Raises `LockdownError` or `OSError`."""
+    """Lock this process, which has one thread and was forked by the kernel.
+
+    Raises `LockdownError` or `OSError`.
+
+    Args:
+        readable: In addition to libraries.
+        keep: Descriptors that stay open.
+        hand_over: Sends the descriptor of a `RefusalListener` to the process that answers it.
+    """
     machine = call_filter.machine()
     if machine is None:
         raise LockdownError(missing())
@@ -131,8 +137,10 @@ def _block_descriptors(keep: Sequence[int], readable: ReadablePaths) -> None:
 
 
 def _reopen_for_reading(fd: int, readable: ReadablePaths) -> bool:
-    """Replace a descriptor by one that can only read the same file, with its own position. Return
-    whether this was possible."""
+    """Replace a descriptor by one that can only read the same file, with its own position.
+
+    Return whether this was possible.
+    """
     link = f"/proc/self/fd/{fd}"
     if not stat.S_ISREG(os.fstat(fd).st_mode) or not readable.contains(os.readlink(link)):
         return False
@@ -175,8 +183,10 @@ def _shared_mappings() -> list[_Mapping]:
 
 
 def _separate_shared_memory() -> None:
-    """Replace memory shared with files by a private view that cannot be written. Other shared memory
-    is removed: reading there ends the fork."""
+    """Replace memory shared with files by a private view that cannot be written.
+
+    Other shared memory is removed: reading there ends the fork.
+    """
     c = ctypes.CDLL(None, use_errno=True)
     c.mmap.restype = ctypes.c_void_p
     numbers = (ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long)

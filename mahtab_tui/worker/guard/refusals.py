@@ -241,7 +241,11 @@ class RefusalListener:
     """Answers the calls of a locked process, in the process that forked it."""
 
     def __init__(self, fd: int, pid: int) -> None:
-        """fd: as `install_reporting_filter` has returned it in the process. pid: the process."""
+        """
+        Args:
+            fd: As `install_reporting_filter` has returned it in the process.
+            pid: The process.
+        """
         self.fd = fd
         self._pid = pid
         is_x86 = os.uname().machine == allowed_calls.X86_64
@@ -249,8 +253,11 @@ class RefusalListener:
         """The calls by their numbers on this processor."""
 
     def answer(self) -> str:
-        """Answer the next call. Return what it wanted and did not get, as a clause; empty if the user
-        need not be asked about it."""
+        """Answer the next call.
+
+        Return what it wanted and did not get, as a clause; empty if the user need not be asked
+        about it.
+        """
         notification = self._receive()
         if notification is None:
             return ""
@@ -301,8 +308,11 @@ class RefusalListener:
 
 
 def _describe(call: _ReportedCall, notification: _Notification, pid: int) -> str:
-    """Return what a call wants, as a clause; empty if the user need not be asked about it. pid: the
-    process."""
+    """Return what a call wants, as a clause; empty if the user need not be asked about it.
+
+    Args:
+        pid: The process.
+    """
     arguments = notification.arguments
     if call.name == "socket":
         return _describe_socket(call, arguments)

@@ -104,8 +104,10 @@ def join_words(words: Sequence[str]) -> str:
 
 def split_commands(text: str) -> list[list[Word]]:
     """Return the simple commands of a shell command, with their words; also of those in ``$(…)``.
-    Where shells may read the text in several ways, a command is inserted whose name is expanded. For
-    arithmetic, the command `let` is inserted, and an assignment for ``${x:=y}``."""
+
+    Where shells may read the text in several ways, a command is inserted whose name is expanded.
+    For arithmetic, the command `let` is inserted, and an assignment for ``${x:=y}``.
+    """
     return _Splitter(text).split()
 
 
@@ -203,13 +205,21 @@ class _Splitter:
         return self._text[self._index : self._index + 1]
 
     def _add(self, text: str, *, is_quoted: bool = False) -> None:
-        """Add a part of the word. is_quoted: whether it counts as quoted although no quote is open."""
+        """Add a part of the word.
+
+        Args:
+            is_quoted: Whether it counts as quoted although no quote is open.
+        """
         self._pieces.append(text)
         self._unquoted_pieces.append(" " if is_quoted or self._quote else text)
         self._is_word = True
 
     def _note_ambiguity(self, part: str) -> None:
-        """Note that it is not known how the shell reads the text. part: what it depends on."""
+        """Note that it is not known how the shell reads the text.
+
+        Args:
+            part: What it depends on.
+        """
         self._ambiguous_parts.append(part)
 
     def _read_literal(self, sign: str) -> None:
@@ -415,7 +425,11 @@ class _Splitter:
         self._here_documents = []
 
     def _open_parenthesis(self, output: str = "") -> None:
-        """Begin the commands in parentheses. output: what stands for what they print in a word."""
+        """Begin the commands in parentheses.
+
+        Args:
+            output: What stands for what they print in a word.
+        """
         self._has_arithmetic |= self._text.startswith("((", self._index - 2)
         self._end_command()
         self._parentheses.append(_Parenthesis(self._quote, output))

@@ -93,8 +93,10 @@ def _path_or_descriptor(args: Args) -> str | None:
 
 
 def _written_path(args: Args) -> str | None:
-    """Return the path of a file that is opened for writing; None if it is opened for reading. The event has a
-    mode such as "w" from `open`, and None with flags from `os.open`."""
+    """Return the path of a file that is opened for writing; None if it is opened for reading.
+
+    The event has a mode such as "w" from `open`, and None with flags from `os.open`.
+    """
     _, mode, flags = args
     if type(mode) is str:
         is_written = any(letter in mode for letter in _WRITE_MODES)

@@ -146,13 +146,21 @@ class _Reader:
     """Collects simple commands."""
 
     def __init__(self, *, keeps_names: bool) -> None:
-        """keeps_names: whether commands of the system surely mean what their names say."""
+        """
+        Args:
+            keeps_names: Whether commands of the system surely mean what their names say.
+        """
         self.commands: list[SimpleCommand] = []
         self.unread_part = ""
         self._keeps_names = keeps_names
 
     def read(self, text: str, *, depth: int, is_certain: bool) -> None:
-        """Read a command. depth: of nested shells around it. is_certain: as in `SimpleCommand`."""
+        """Read a command.
+
+        Args:
+            depth: Of nested shells around it.
+            is_certain: As in `SimpleCommand`.
+        """
         if len(text) > MAX_COMMAND_CHARS:
             self._note_unread(f"more than {MAX_COMMAND_CHARS:,} characters", is_certain)
             return
@@ -211,8 +219,11 @@ class _Reader:
 
 
 def _starts_program(word: Word, words_before: Sequence[Word]) -> bool:
-    """Return whether an argument may be the program that a simple command starts. words_before: those
-    before it in the command."""
+    """Return whether an argument may be the program that a simple command starts.
+
+    Args:
+        words_before: Those before it in the command.
+    """
     if word.redirection:
         return False
     program = os.path.basename(word.text)

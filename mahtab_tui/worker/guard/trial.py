@@ -16,8 +16,10 @@ TIMEOUT_S = 15.0
 
 
 def ends_within_limits(work: Callable[[], object]) -> bool:
-    """Return whether work ends, also with an error, before it takes too much time or memory. Raises
-    `OSError` if no process can be forked. The fork has only this thread."""
+    """Return whether work ends, also with an error, before it takes too much time or memory.
+
+    Raises `OSError` if no process can be forked. The fork has only this thread.
+    """
     parent_pid = os.getpid()
     with HeldSignals() as held, ExitStack() as own_ends:
         reader, writer = os.pipe()

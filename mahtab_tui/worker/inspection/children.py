@@ -74,8 +74,10 @@ def count_children(value: Any) -> int:
 
 
 def list_children(value: Any, start: int, stop: int) -> list[Child]:
-    """Return the children from the position `start` up to `stop`. Raises `InspectionError` if a
-    container changes meanwhile."""
+    """Return the children from the position `start` up to `stop`.
+
+    Raises `InspectionError` if a container changes meanwhile.
+    """
     base = container_class(value)
     if base is None:
         names = _attribute_names(value)[start:stop]

@@ -99,8 +99,10 @@ class Column:
         return ordered_rows + missing_rows
 
     def matching(self, condition: Condition, deadline: Deadline) -> Rows:
-        """Return the numbers of the rows whose values fulfil a condition. Raises `InspectionError` if
-        it does not apply."""
+        """Return the numbers of the rows whose values fulfil a condition.
+
+        Raises `InspectionError` if it does not apply.
+        """
         fits = make_predicate(condition)
         return [row for row, value in self._numbered_values(deadline) if fits(value)]
 

@@ -45,8 +45,10 @@ class Condition(NamedTuple):
 
 
 def parse_condition(text: str) -> Condition:
-    """Parse a condition as the user writes it: ``> 5``, ``= berlin``, ``missing`` or ``present``. Any
-    other text must be contained in the values."""
+    """Parse a condition as the user writes it: ``> 5``, ``= berlin``, ``missing`` or ``present``.
+
+    Any other text must be contained in the values.
+    """
     word = text.strip().lower()
     if word in ("missing", "present"):
         return Condition(word)

@@ -80,7 +80,11 @@ def find_inspector(value: object) -> Callable[[Any], Mapping[str, Any]] | None:
 
 @lru_cache(1)
 def _entry_points(path: tuple[str, ...]) -> dict[str, Any]:
-    """Return the entry points of inspectors by name. path: `sys.path`, on which they depend."""
+    """Return the entry points of inspectors by name.
+
+    Args:
+        path: `sys.path`, on which they depend.
+    """
     all_points = late_import("importlib.metadata").entry_points()
     # A dict before Python 3.10.
     if hasattr(all_points, "select"):
@@ -105,7 +109,10 @@ class Inspection:
     """Answers requests on any thread. A new request in a slot cancels the older one."""
 
     def __init__(self, namespace: dict[str, object]) -> None:
-        """namespace: the user's namespace."""
+        """
+        Args:
+            namespace: The user's namespace.
+        """
         self._namespace = namespace
         self._lock = threading.Lock()
         self._numbers = itertools.count(1)
@@ -135,7 +142,9 @@ class Inspection:
 
     def answer(self, request: Fields) -> Fields:
         """Answer a request of a screen (`client`, `slot`): an action (`do`) on an object (`path`).
-        Raises `InspectionError` or `AbandonedError`."""
+
+        Raises `InspectionError` or `AbandonedError`.
+        """
         client = request["client"]
         if request["do"] == "close":
             self._close(client)
@@ -329,7 +338,11 @@ def _page_bounds(request: Fields) -> tuple[int, int]:
 
 
 def describe_object(value: object, expression: str) -> Fields:
-    """Describe an object for the head of an inspector. expression: code for it, or empty."""
+    """Describe an object for the head of an inspector.
+
+    Args:
+        expression: Code for it, or empty.
+    """
     plain_value = as_library_type(value)
     table = as_table(plain_value)
     package = class_module(type(plain_value)).partition(".")[0]
@@ -358,7 +371,11 @@ def _list_views(value: object, table: Table | None) -> list[str]:
 
 
 def _own_views(value: Any, table: Table | None) -> list[str]:
-    """Return the names of the views besides picture and repr. table: the value as a table."""
+    """Return the names of the views besides picture and repr.
+
+    Args:
+        table: The value as a table.
+    """
     if arrays.is_array(value):
         if not value.shape:
             return ["repr"]

@@ -35,7 +35,10 @@ class CategoryColumn(Column):
     """A categorical column of pandas."""
 
     def __init__(self, values: Any) -> None:
-        """values: a Categorical."""
+        """
+        Args:
+            values: A Categorical.
+        """
         super().__init__(_Categories(values), "category")
         self._codes = values.codes
 
@@ -66,8 +69,10 @@ class CategoryColumn(Column):
 
 
 def column_of(series: Any) -> Column:
-    """Return what reads a column or an index of pandas. Raises `InspectionError` for types that are
-    not known, whose code would run."""
+    """Return what reads a column or an index of pandas.
+
+    Raises `InspectionError` for types that are not known, whose code would run.
+    """
     dtype = series.dtype
     name = type(dtype).__name__
     if not is_own_type(dtype):

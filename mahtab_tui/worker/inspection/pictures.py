@@ -69,7 +69,11 @@ def draw_picture(value: object) -> bytes:
 
 
 def _encode_png(pixels: Any) -> bytes:
-    """Return pixels as PNG. pixels: an array of bytes: rows, columns, and three or four colours."""
+    """Return pixels as PNG.
+
+    Args:
+        pixels: An array of bytes: rows, columns, and three or four colours.
+    """
     height, width, colour_count = pixels.shape
     rows = b"".join(b"\0" + pixels[row].tobytes() for row in range(height))
 

@@ -83,8 +83,10 @@ def page(
 
 
 def headings(table: Table, columns: Sequence[int]) -> list[dict[str, object]]:
-    """Return names and types of columns, and whether their values are right-aligned. Columns that
-    do not exist are left out."""
+    """Return names and types of columns, and whether their values are right-aligned.
+
+    Columns that do not exist are left out.
+    """
     column_headings: list[dict[str, object]] = []
     for number in columns:
         if not 0 <= number < table.columns:
@@ -134,8 +136,11 @@ def rows_of(
 def _intersect(
     rows: Sequence[int], other_rows: Sequence[int], row_count: int, deadline: Deadline
 ) -> list[int]:
-    """Return the numbers that are in both sequences, in the order of the second. row_count: the number
-    of rows of the table."""
+    """Return the numbers that are in both sequences, in the order of the second.
+
+    Args:
+        row_count: The number of rows of the table.
+    """
     # A set of ten million rows would take a gigabyte.
     is_in_rows = bytearray(row_count)
     for row in rows:

@@ -27,8 +27,10 @@ def text_class(value: object) -> Any:
 
 
 def text_slice(value: object, start: int, end: int) -> object:
-    """Return a part of a text as a str, or of bytes as a bytes object. It has at most
-    `MAX_PAGE_CHARS` characters or bytes."""
+    """Return a part of a text as a str, or of bytes as a bytes object.
+
+    It has at most `MAX_PAGE_CHARS` characters or bytes.
+    """
     base = text_class(value)
     piece = base.__getitem__(value, slice(start, min(end, start + MAX_PAGE_CHARS)))
     return piece if base is str else bytes(piece)

@@ -234,7 +234,10 @@ class PolarsColumn(_TypedColumn):
     """A column of polars."""
 
     def __init__(self, values: Any) -> None:
-        """values: a Series."""
+        """
+        Args:
+            values: A Series.
+        """
         # Without the parameters of the type, such as those of ``Datetime(time_unit='us', …)``.
         type_name = str(values.dtype).partition("(")[0].lower()
         super().__init__(values, type_name, _polars_kind(values.dtype))

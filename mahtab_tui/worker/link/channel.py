@@ -95,8 +95,10 @@ class Channel:
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        """Let only this thread write within this context. Raises `RuntimeError` if it writes a frame
-        already."""
+        """Let only this thread write within this context.
+
+        Raises `RuntimeError` if it writes a frame already.
+        """
         with self._lock:
             if self._is_writing:
                 raise RuntimeError("the session cannot be called while a message to it is written")

@@ -55,7 +55,11 @@ class ControlThread:
         self._worker.on_disconnect()
 
     def _ready(self, active: bool) -> list[int]:
-        """Wait for something to read; return the descriptors. active: whether code may print."""
+        """Wait for something to read; return the descriptors.
+
+        Args:
+            active: Whether code may print.
+        """
         poll = select.poll()
         timeout_ms = FLUSH_INTERVAL_MS if active else None
         if not self._host_gone:
@@ -68,7 +72,11 @@ class ControlThread:
         return [fd for fd, _event in poll.poll(timeout_ms)]
 
     def _serve(self, ready: list[int]) -> bool:
-        """Read what has come; return whether the kernel goes on. ready: descriptors to read."""
+        """Read what has come; return whether the kernel goes on.
+
+        Args:
+            ready: Descriptors to read.
+        """
         if self._channel.fd in ready and not self._read():
             return False
         if self._holder is None:

@@ -14,8 +14,13 @@ a cell may have closed one and opened another file with its number."""
 
 
 def is_readable(source: Any, timeout_s: float | None = 0.0) -> bool:
-    """Return whether a descriptor, or an object with one, can be read or has ended. Unlike
-    `select.select`, it takes numbers from 1,024 on. timeout_s: seconds to wait; None for any time."""
+    """Return whether a descriptor, or an object with one, can be read or has ended.
+
+    Unlike `select.select`, it takes numbers from 1,024 on.
+
+    Args:
+        timeout_s: Seconds to wait; None for any time.
+    """
     poll = select.poll()
     poll.register(source, select.POLLIN)
     return bool(poll.poll(None if timeout_s is None else timeout_s * 1000))

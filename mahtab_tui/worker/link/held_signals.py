@@ -51,8 +51,11 @@ class HeldSignals:
 
     @contextmanager
     def passed_on(self) -> Iterator[None]:
-        """Handle signals at once in this block. After a function has raised an exception, all further
-        signals wait again, so that nothing interrupts the code that handles the exception."""
+        """Handle signals at once in this block.
+
+        After a function has raised an exception, all further signals wait again, so that nothing
+        interrupts the code that handles the exception.
+        """
         self._is_passing = True
         try:
             self._handle_noted(None)
@@ -61,8 +64,11 @@ class HeldSignals:
             self._is_passing = False
 
     def fork(self, run: Callable[[], object]) -> int:
-        """Fork a process that runs a function and then ends. It ignores interrupts, which reach the
-        kernel's whole process group. Returns the process. Raises `OSError`."""
+        """Fork a process that runs a function and then ends.
+
+        It ignores interrupts, which reach the kernel's whole process group. Returns the process.
+        Raises `OSError`.
+        """
         pid = os.fork()
         if pid:
             return pid
@@ -78,8 +84,11 @@ class HeldSignals:
             os._exit(0)
 
     def _end(self, error_class: type[BaseException] | None) -> None:
-        """Handle signals at once again, and those that were kept back. error_class: of the exception
-        that ends the block."""
+        """Handle signals at once again, and those that were kept back.
+
+        Args:
+            error_class: Of the exception that ends the block.
+        """
         try:
             self._restore_handlers()
         finally:

@@ -145,7 +145,11 @@ class _Holder:
         return max(0.0, 1000 * (min(times) - time.monotonic()))
 
     def _serve(self, ready: list[int]) -> None:
-        """Do what has become possible. ready: descriptors."""
+        """Do what has become possible.
+
+        Args:
+            ready: Descriptors.
+        """
         now = time.monotonic()
         if self._ends_at and now >= self._ends_at:
             self._end()
@@ -249,8 +253,10 @@ class _Holder:
         host.close()
 
     def _end(self) -> NoReturn:
-        """End with the kernel. Without a host, save the output of its last cell, and kill what it has
-        left."""
+        """End with the kernel.
+
+        Without a host, save the output of its last cell, and kill what it has left.
+        """
         for path in (self._path, self._path + KEY_SUFFIX):
             with suppress(OSError):
                 os.unlink(path)

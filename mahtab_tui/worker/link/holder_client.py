@@ -85,8 +85,10 @@ class HolderClient:
         return self._control.fileno()
 
     def has_expired(self) -> bool:
-        """Return whether the kernel must end. A cell whose screen is gone for too long is interrupted
-        first."""
+        """Return whether the kernel must end.
+
+        A cell whose screen is gone for too long is interrupted first.
+        """
         now = time.monotonic()
         if not self.worker.channel.detached:
             self._absent_since = None

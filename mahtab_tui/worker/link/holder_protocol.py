@@ -77,7 +77,11 @@ def is_same_user(connection: socket.socket) -> bool:
 
 
 def write_last_output(path: str, cell: int, output: Iterable[bytes]) -> None:
-    """Save the output of the cell in which a kernel ended. path: the kernel's socket."""
+    """Save the output of the cell in which a kernel ended.
+
+    Args:
+        path: The kernel's socket.
+    """
     draft = f"{path}.new"
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
     with open(os.open(draft, flags, _FILE_MODE), "wb") as file:

@@ -17,8 +17,10 @@ def _ignore_nested_cell(frame: Frame, refusal: str | None) -> None:
 
 
 class HostCalls:
-    """Calls to the host, each with an inbox for its answer and for nested cells. While the main
-    thread waits, it runs the cells that its call needs. Any thread may call."""
+    """Calls to the host, each with an inbox for its answer and for nested cells.
+
+    While the main thread waits, it runs the cells that its call needs. Any thread may call.
+    """
 
     def __init__(
         self,
@@ -180,8 +182,10 @@ class HostCalls:
             raise KeyboardInterrupt
 
     def _take_late_frame(self, number: int, inbox: queue.SimpleQueue[Frame]) -> Frame | None:
-        """Return the next frame in the inbox of a call that has ended. If there is none, forget the
-        inbox, and return None."""
+        """Return the next frame in the inbox of a call that has ended.
+
+        If there is none, forget the inbox, and return None.
+        """
         with self._lock:
             if not inbox.empty():
                 return inbox.get()

@@ -77,8 +77,13 @@ class Interrupts:
 
     @contextmanager
     def allowed(self, cell: int | None = None) -> Iterator[None]:
-        """Let interrupts end this block. cell: The cell that begins with it. Raises
-        `KeyboardInterrupt` if it was interrupted before."""
+        """Let interrupts end this block.
+
+        Raises `KeyboardInterrupt` if it was interrupted before.
+
+        Args:
+            cell: The cell that begins with it.
+        """
         outer_depth = self._depth
         try:
             self._depth = outer_depth + 1

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 
 def exceeds_structure_limit(text: bytes, max_bytes: int) -> bool:
-    """Return whether a JSON text has more than `max_bytes` outside its string literals. Takes linear
-    time for any bytes, unlike a regular expression."""
+    """Return whether a JSON text has more than `max_bytes` outside its string literals.
+
+    Takes linear time for any bytes, unlike a regular expression.
+    """
     if len(text) <= max_bytes:
         return False
     # With escapes removed, every quote opens or closes a string, so the even pieces are outside

@@ -56,8 +56,11 @@ def pending_bytes(pipe: int) -> int:
 
 
 class Spool:
-    """Output in a file, by its offset from the kernel's start. What a host has stored, and the middle
-    of what none has, are holes in the file. Only one process at a time may move the output."""
+    """Output in a file, by its offset from the kernel's start.
+
+    What a host has stored, and the middle of what none has, are holes in the file. Only one process
+    at a time may move the output.
+    """
 
     def __init__(self, pipe: int, file: int) -> None:
         """pipe, file: descriptors of where the output comes from, and of where it is kept."""
@@ -75,8 +78,10 @@ class Spool:
         return os.lseek(self.file, 0, os.SEEK_END)
 
     def printed_size(self) -> int:
-        """Return the offset of the end of the output, also that in the pipe. Another process may move
-        it meanwhile."""
+        """Return the offset of the end of the output, also that in the pipe.
+
+        Another process may move it meanwhile.
+        """
         while True:
             size_before = self.size
             total = size_before + pending_bytes(self.pipe)
@@ -266,8 +271,11 @@ class EventBacklog:
             self._calls.pop(number, None)
 
     def on_stored(self, cells: list[int], offset: int) -> None:
-        """Note that finished cells, and anything before them, are stored. offset: the end of the
-        stored output outside cells."""
+        """Note that finished cells, and anything before them, are stored.
+
+        Args:
+            offset: The end of the stored output outside cells.
+        """
         with self._lock:
             self._acknowledged = max(self._acknowledged, offset)
             running = self._open[:1]

@@ -17,7 +17,11 @@ _GONE = b'{"error": "the kernel is not there any more"}\n'
 
 
 def main(folder: str, above: str) -> None:
-    """Connect stdin and stdout to the session's station. above: the folder of all files."""
+    """Connect stdin and stdout to the session's station.
+
+    Args:
+        above: The folder of all files.
+    """
     line = os.fdopen(0, "rb", buffering=0, closefd=False).readline(_MAX_RELAYED_LINE_BYTES)
     if not line.endswith(b"\n") and len(line) < _MAX_RELAYED_LINE_BYTES:
         return

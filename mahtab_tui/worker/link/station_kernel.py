@@ -99,8 +99,13 @@ class StationKernel:
         self.unread.clear()
 
     def send(self, data: bytes = b"", *, is_last: bool = False) -> None:
-        """Send what the kernel can take, and keep the rest. A kernel that reads nothing for too long
-        is killed. is_last: close the channel after it."""
+        """Send what the kernel can take, and keep the rest.
+
+        A kernel that reads nothing for too long is killed.
+
+        Args:
+            is_last: Close the channel after it.
+        """
         self.unread += data
         if len(self.unread) > MAX_UNREAD_BYTES:
             self.signal(signal.SIGKILL)
@@ -205,7 +210,11 @@ def _open_channel(token: str) -> tuple[socket.socket, socket.socket]:
 
 
 def _anonymous_file(name: str) -> int:
-    """Return the descriptor of a file without a path. name: for those who look into /proc."""
+    """Return the descriptor of a file without a path.
+
+    Args:
+        name: For those who look into /proc.
+    """
     if hasattr(os, "memfd_create"):
         return os.memfd_create(name)
     with tempfile.TemporaryFile() as file:

@@ -79,8 +79,11 @@ class Link:
         self._write(_ALIVE, 0)
 
     def connect(self, received_number: int) -> None:
-        """Begin to use a new connection. received_number: of the last message that the other
-        side has."""
+        """Begin to use a new connection.
+
+        Args:
+            received_number: Of the last message that the other side has.
+        """
         self.disconnect()
         self._confirm(received_number)
         self._is_connected = True

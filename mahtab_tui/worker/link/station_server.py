@@ -176,8 +176,10 @@ class StationServer:
                 self._on_kernel_exit()
 
     def _receive(self) -> bool:
-        """Pass on data, after the output that precedes it; returns False at the end. A new host
-        gets the backlog first. Raises `BlockingIOError`."""
+        """Pass on data, after the output that precedes it; returns False at the end.
+
+        A new host gets the backlog first. Raises `BlockingIOError`.
+        """
         has_backlog = self._kernel.backlog_left > 0
         data = self._kernel.receive()
         if not has_backlog:
@@ -295,7 +297,11 @@ class StationServer:
             self._end_kernel()
 
     def _use_wire(self, connection: socket.socket, answer: dict[str, object]) -> None:
-        """Begin to use a connection. answer: what its host gets before the first message."""
+        """Begin to use a connection.
+
+        Args:
+            answer: What its host gets before the first message.
+        """
         self._wire = connection
         line = json.dumps({**answer, "received": self._link.received_number}) + "\n"
         self._link.outgoing[:0] = line.encode()
@@ -313,8 +319,10 @@ class StationServer:
         connection.close()
 
     def _attach(self, connection: socket.socket, request: dict[str, object]) -> dict[str, object]:
-        """Give the kernel to another host; return what this host gets before the first message. Raises
-        `ValueError` or `OSError` if there is no kernel any more, or no new channel to it."""
+        """Give the kernel to another host; return what this host gets before the first message.
+
+        Raises `ValueError` or `OSError` if there is no kernel any more, or no new channel to it.
+        """
         if self._code is not None and self._kernel.state.cell:
             return self._send_last()
         if self._code is not None or self._ends_at:

@@ -10,7 +10,11 @@ _PIECE_BYTES = 2**24
 
 
 def compute_digest(parts: Iterable[object]) -> str:
-    """Return a digest of data as hexadecimal digits. parts: bytes, or other buffers."""
+    """Return a digest of data as hexadecimal digits.
+
+    Args:
+        parts: Bytes, or other buffers.
+    """
     digest = hashlib.blake2b(digest_size=20)
     for part in parts:
         for piece in split_pieces(part):

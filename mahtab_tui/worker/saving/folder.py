@@ -74,8 +74,10 @@ class SaveFolder:
         os.close(self._fd)
 
     def index(self) -> dict[str, Any] | None:
-        """Return the index; None if there is none. Raises `FolderError` if it is not the user's
-        own, and `OSError`."""
+        """Return the index; None if there is none.
+
+        Raises `FolderError` if it is not the user's own, and `OSError`.
+        """
         try:
             with self.open(INDEX) as file:
                 data = file.read(_MAX_INDEX_BYTES)
@@ -112,7 +114,13 @@ class SaveFolder:
         return file
 
     def write(self, name: str, parts: Iterable[Any]) -> None:
-        """Write a file atomically. parts: its bytes, one after the other. Raises `OSError`."""
+        """Write a file atomically.
+
+        Raises `OSError`.
+
+        Args:
+            parts: Its bytes, one after the other.
+        """
         draft_name = name + ".new"
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
         fd = os.open(draft_name, flags, 0o600, dir_fd=self._fd)

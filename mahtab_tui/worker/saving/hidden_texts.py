@@ -29,7 +29,10 @@ class HiddenTexts:
     """The forms of some texts as bytes."""
 
     def __init__(self, texts: Iterable[str]) -> None:
-        """texts: lines as they were typed; they also count without blanks around them."""
+        """
+        Args:
+            texts: Lines as they were typed; they also count without blanks around them.
+        """
         variants = {variant for text in texts for variant in (text, text.strip()) if variant}
         self._short_texts = {text for text in variants if len(text) < _MIN_INNER_CHARS}
         long_texts = variants - self._short_texts

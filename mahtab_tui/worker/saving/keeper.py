@@ -46,8 +46,10 @@ class Keeper:
         self._index: dict[str, Any] = {"files": [], "missing": []}
 
     def index(self) -> dict[str, Any]:
-        """Return the saved files with their variables, and what is not saved. Raises `FolderError`
-        and `OSError`."""
+        """Return the saved files with their variables, and what is not saved.
+
+        Raises `FolderError` and `OSError`.
+        """
         with (
             contextlib.suppress(FileNotFoundError),
             contextlib.closing(self.open_folder()) as folder,

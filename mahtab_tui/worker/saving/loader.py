@@ -98,8 +98,10 @@ def list_variables(file: dict[str, Any]) -> list[dict[str, Any]]:
 def _read_group(
     data_file: BinaryIO, group: dict[str, Any], namespace: dict[str, object]
 ) -> dict[str, object]:
-    """Return the variables of a group. Raises `FolderError` for a damaged file, and may raise
-    anything else."""
+    """Return the variables of a group.
+
+    Raises `FolderError` for a damaged file, and may raise anything else.
+    """
     stream = bytearray(group["stream"])
     _read(data_file, group["start"], memoryview(stream))
     if compute_digest([stream]) != group["check"]:
@@ -128,7 +130,11 @@ def _read(data_file: Any, start: int, memory: memoryview) -> None:
 
 
 def _failure_reason(error: BaseException, python: str) -> str:
-    """Return why variables cannot be restored, as a clause. python: the version that wrote them."""
+    """Return why variables cannot be restored, as a clause.
+
+    Args:
+        python: The version that wrote them.
+    """
     if isinstance(error, FolderError):
         return str(error)
     if isinstance(error, PythonVersionError):

@@ -91,8 +91,10 @@ class SaveJobs:
         return self.load_keeper().index()
 
     def load_keeper(self) -> Keeper:
-        """Return what saves and restores. The control thread calls this before it queues a job for
-        it."""
+        """Return what saves and restores.
+
+        The control thread calls this before it queues a job for it.
+        """
         if self._keeper is None:
             self._keeper = own_module("saving.keeper").Keeper(
                 self._namespace, self._settings, self._initial_namespace, self._hidden_lines

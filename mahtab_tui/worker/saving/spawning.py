@@ -26,7 +26,11 @@ class _Definitions:
     """Loads functions and classes into `__main__` of another process."""
 
     def __init__(self, definitions: bytes, package: Any) -> None:
-        """definitions: by name, pickled by cloudpickle. package: cloudpickle."""
+        """
+        Args:
+            definitions: By name, pickled by cloudpickle.
+            package: Cloudpickle.
+        """
         self._names = {
             "path": list(sys.path),
             "name": package.__name__,

@@ -120,8 +120,11 @@ def _edges(graph: Graph, node: Node) -> list[int]:
 
 
 def _can_change(graph: Graph, node: Node, holders: Iterable[int]) -> bool:
-    """Return whether an object can change in place; functions do not if only classes contain
-    them. holders: addresses of the objects that contain it."""
+    """Return whether an object can change in place; functions do not if only classes contain them.
+
+    Args:
+        holders: Addresses of the objects that contain it.
+    """
     value = node.value
     if is_class(value) or type(value) is types.ModuleType:
         return False

@@ -198,15 +198,21 @@ class Writer:
         return [small_file, *files]
 
     def _describe(self, name: str, **fields: str) -> dict[str, Any]:
-        """Describe a variable, without texts that were typed hidden. fields: in addition."""
+        """Describe a variable, without texts that were typed hidden.
+
+        Args:
+            fields: In addition.
+        """
         row = {**describe_variable(name, self._namespace[name]), **fields}
         return self._hidden.redact_row(row)
 
     # In the fork of this process that pickles
 
     def _write_group(self, group: VariableGroup) -> bytes:
-        """Return a line of JSON, followed by the bytes of a small group. Raises what an object
-        raises."""
+        """Return a line of JSON, followed by the bytes of a small group.
+
+        Raises what an object raises.
+        """
         if group.size > self._max_bytes:
             raise UnpicklableError(self._too_large_reason)
         variables = {name: self._namespace[name] for name in group.names}

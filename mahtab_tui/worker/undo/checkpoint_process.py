@@ -69,15 +69,21 @@ class Checkpoint:
     """The kernel's end of a checkpoint."""
 
     def __init__(self, pid: int, fd: int) -> None:
-        """pid: the process. fd: the socket to it, which does not block."""
+        """
+        Args:
+            pid: The process.
+            fd: The socket to it, which does not block.
+        """
         self.pid = pid
         self._fd = fd
         self._socket_identity = identify_file(fd)
 
     @property
     def _connection(self) -> int:
-        """The descriptor of the socket. Raises `OSError` if code of the user's has closed it, or given its
-        number to another file."""
+        """The descriptor of the socket.
+
+        Raises `OSError` if code of the user's has closed it, or given its number to another file.
+        """
         if identify_file(self._fd) != self._socket_identity:
             raise OSError(errno.EBADF, os.strerror(errno.EBADF))
         return self._fd
@@ -118,8 +124,10 @@ class Checkpoint:
         return pickle.loads(reply)
 
     def disarm(self) -> None:
-        """Let an armed checkpoint end with the kernel from now on, without a rescue. One that cannot be
-        told ends now: later, what it saves would be outdated."""
+        """Let an armed checkpoint end with the kernel from now on, without a rescue.
+
+        One that cannot be told ends now: later, what it saves would be outdated.
+        """
         try:
             send_reply(self._connection, _DISARM, time.monotonic() + START_TIMEOUT_S)
         except OSError:
@@ -280,7 +288,11 @@ def _reply_to(question: Any, answer: Responder) -> Reply:
 
 
 def _leave_kernel(fd: int) -> None:
-    """Drop what a fork has from the kernel and may not use. fd: the socket to the kernel."""
+    """Drop what a fork has from the kernel and may not use.
+
+    Args:
+        fd: The socket to the kernel.
+    """
     gc.disable()
     sys.settrace(None)
     sys.setprofile(None)

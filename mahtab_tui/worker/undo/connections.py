@@ -225,7 +225,11 @@ def _find_obstacle(sqlite3: Any, connection: Any, cursor: Any) -> str:
 
 
 def _read_database_settings(cursor: Any, name: str) -> dict[str, Any]:
-    """Return the settings of a database. name: its name, in quotes."""
+    """Return the settings of a database.
+
+    Args:
+        name: Its name, in quotes.
+    """
     settings: dict[str, Any] = {}
     for setting in _FILE_SETTINGS:
         settings[f"{name}.{setting}"] = _read_value(cursor, f"PRAGMA {name}.{setting}")
@@ -256,5 +260,9 @@ def _quote_database(name: str | bytes | bytearray) -> str:
 
 
 def _to_text(text: str | bytes | bytearray) -> str:
-    """Return a text as SQLite has it. text: as the connection's `text_factory` returns it."""
+    """Return a text as SQLite has it.
+
+    Args:
+        text: As the connection's `text_factory` returns it.
+    """
     return text if isinstance(text, str) else text.decode("utf-8", "replace")

@@ -88,7 +88,11 @@ class ContainerSnapshot:
     """The content of a list, dict or set. Keeps no object alive that may have to end."""
 
     def __init__(self, label: str, container: object) -> None:
-        """label: names the container. container: a list, a dict or a set."""
+        """
+        Args:
+            label: Names the container.
+            container: A list, a dict or a set.
+        """
         self.label = label
         self._container = container
         self._entries = [tuple(map(_Item, entry)) for entry in _read_entries(container)]
@@ -140,8 +144,11 @@ class _Item:
         return address_of(value) == self._address
 
     def find_value(self, present_values: Mapping[int, object]) -> object:
-        """Return the key or value; `MISSING` if it has ended. present_values: those that are there
-        now, by address."""
+        """Return the key or value; `MISSING` if it has ended.
+
+        Args:
+            present_values: Those that are there now, by address.
+        """
         if self._plain is not MISSING:
             return self._plain
         if self._reference is None:
@@ -151,7 +158,11 @@ class _Item:
 
 
 def _is_plain(value: Any, depth: int = 0) -> bool:
-    """Return whether nothing happens when a value ends. depth: containers that it is in."""
+    """Return whether nothing happens when a value ends.
+
+    Args:
+        depth: Containers that it is in.
+    """
     if type(value) in _SEQUENCES and depth < _MAX_DEPTH:
         return len(value) <= MAX_ITEMS and all(_is_plain(item, depth + 1) for item in value)
     if address_of(type(value)) in _PLAIN_TYPES or is_class(value):
@@ -203,7 +214,11 @@ def may_contain(value: object) -> bool:
 def take_content_snapshots(
     label: str, attributes: Mapping[str, object]
 ) -> tuple[ContainerSnapshot, ...]:
-    """Note the content of the containers among attributes. label: of their holder."""
+    """Note the content of the containers among attributes.
+
+    Args:
+        label: Of their holder.
+    """
     snapshots: dict[int, ContainerSnapshot] = {}
     for name, value in attributes.items():
         if type(name) is not str or "cache" in name:
@@ -221,7 +236,11 @@ def take_content_snapshots(
 
 
 def _find_containers(value: Any, depth: int = 0) -> Iterator[object]:
-    """Yield a container and those in it. depth: containers that it is in."""
+    """Yield a container and those in it.
+
+    Args:
+        depth: Containers that it is in.
+    """
     is_container = _is_container(value)
     if is_container:
         yield value

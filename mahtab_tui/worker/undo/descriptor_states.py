@@ -212,7 +212,11 @@ def _is_device_or_folder(mode: int) -> bool:
 
 
 def _count_waiting(number: int, request: int = termios.FIONREAD) -> int:
-    """Return how many bytes wait in a pipe or a socket. request: those to be read, or to be sent."""
+    """Return how many bytes wait in a pipe or a socket.
+
+    Args:
+        request: Those to be read, or to be sent.
+    """
     return int(struct.unpack("i", fcntl.ioctl(number, request, bytes(4)))[0])
 
 

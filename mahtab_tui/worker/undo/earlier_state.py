@@ -187,7 +187,11 @@ class EarlierState:
         return [part.read(value) for part in parts if part.write is not None]
 
     def _repeated_ends(self, ended_addresses: set[int], without: set[str]) -> list[tuple[str, str]]:
-        """Return `States.ended`. without: labels of what cannot be created again."""
+        """Return `States.ended`.
+
+        Args:
+            without: Labels of what cannot be created again.
+        """
         addresses = {
             address
             for address in ended_addresses

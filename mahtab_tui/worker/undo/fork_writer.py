@@ -90,8 +90,10 @@ def _write_until_crash(
 
 
 def _wait_for_progress(fd: int, timeout_s: float, deadline: float, progress: CountProgress) -> None:
-    """Wait until there is something to read. Raises `TimeoutError` after the deadline, or after
-    `timeout_s` seconds without progress."""
+    """Wait until there is something to read.
+
+    Raises `TimeoutError` after the deadline, or after `timeout_s` seconds without progress.
+    """
     last_progress = progress()
     while True:
         try:

@@ -80,8 +80,10 @@ def receive_reply(fd: int, deadline: float = _FOREVER) -> Reply:
 
 
 def read_exactly(fd: int, size: int, deadline: float) -> bytes:
-    """Read so many bytes. Raises `TimeoutError`, and `ConnectionResetError` if there will be no
-    more."""
+    """Read so many bytes.
+
+    Raises `TimeoutError`, and `ConnectionResetError` if there will be no more.
+    """
     received = bytearray()
     while len(received) < size:
         wait_for_fd(fd, select.POLLIN, deadline)
@@ -93,8 +95,10 @@ def read_exactly(fd: int, size: int, deadline: float) -> bytes:
 
 
 def wait_for_fd(fd: int, event: int, deadline: float) -> None:
-    """Wait for an event of `select.poll`. Raises `TimeoutError` if it does not come before the
-    deadline."""
+    """Wait for an event of `select.poll`.
+
+    Raises `TimeoutError` if it does not come before the deadline.
+    """
     if deadline == _FOREVER:
         return
     poll = select.poll()

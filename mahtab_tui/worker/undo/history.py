@@ -176,8 +176,11 @@ class UndoHistory:
         return step
 
     def _note_loaded_module(self, module: str) -> None:
-        """Note the state of modules that the cell has just loaded, before it changes them. module: the
-        one that the cell itself imports; empty if a library imports one."""
+        """Note the state of modules that the cell has just loaded, before it changes them.
+
+        Args:
+            module: The one that the cell itself imports; empty if a library imports one.
+        """
         step = self._importing_step
         if step is None or os.getpid() != self._pid:
             return
@@ -229,8 +232,10 @@ class UndoHistory:
         return Step(self._serial, cell, names, self._memory, self._scheduled())
 
     def _fill(self, step: Step) -> None:
-        """Note in a step what may change inside objects, and fork its checkpoint. May raise anything
-        that an object raises."""
+        """Note in a step what may change inside objects, and fork its checkpoint.
+
+        May raise anything that an object raises.
+        """
         step.process = ProcessState(step.mentioned)
         graph = self._walk(step)
         step.retained = graph.retained_objects()
@@ -263,8 +268,11 @@ class UndoHistory:
         return graph
 
     def _fork(self, step: Step, blocks: frozenset[MemorySpan]) -> None:
-        """Fork the checkpoint of a step, or note why this is not possible. blocks: the memory of the
-        arrays in the namespace."""
+        """Fork the checkpoint of a step, or note why this is not possible.
+
+        Args:
+            blocks: The memory of the arrays in the namespace.
+        """
         if self._no_fork:
             step.failure = f"the kernel cannot be forked, because {self._no_fork}"
             return
@@ -295,8 +303,11 @@ class UndoHistory:
             self._armed = None
 
     def _measure_blocks(self, used_blocks: frozenset[MemorySpan]) -> int:
-        """Return the bytes of arrays that only the steps keep alive. used_blocks: the memory of those
-        in the namespace."""
+        """Return the bytes of arrays that only the steps keep alive.
+
+        Args:
+            used_blocks: The memory of those in the namespace.
+        """
         step_blocks = frozenset[MemorySpan]().union(*(step.blocks for step in self._steps))
         self._array_bytes = sum(block.size for block in step_blocks - used_blocks)
         return self._array_bytes
@@ -394,8 +405,10 @@ class UndoHistory:
         raise UndoError(f"Nothing was changed{reason}")
 
     def preview(self, cell: int) -> dict[str, Any]:
-        """Describe what an undo of this cell and all later ones would do. Raises as `answer`, and
-        what an object of the user's raises."""
+        """Describe what an undo of this cell and all later ones would do.
+
+        Raises as `answer`, and what an object of the user's raises.
+        """
         steps = self._steps_from(cell)
         while True:
             try:
@@ -451,7 +464,11 @@ class UndoHistory:
         self._steps = []
 
     def invalidate(self, reason: str) -> None:
-        """Make earlier cells impossible to undo. reason: the end of a sentence."""
+        """Make earlier cells impossible to undo.
+
+        Args:
+            reason: The end of a sentence.
+        """
         if self._steps:
             self._dropped_cell = self._steps[-1].cell
             self._drop_reason = reason
@@ -485,8 +502,13 @@ class UndoHistory:
         )
 
     def _plan(self, steps: list[Step], *, is_preview: bool = False) -> Plan:
-        """Plan how to restore the state before the first of these steps. Raises `UndoError` if the
-        checkpoint has ended, which the next plan will do without. is_preview: see `plan_undo`."""
+        """Plan how to restore the state before the first of these steps.
+
+        Raises `UndoError` if the checkpoint has ended, which the next plan will do without.
+
+        Args:
+            is_preview: See `plan_undo`.
+        """
         checkpointed = next((step for step in steps if step.checkpoint is not None), None)
         self._kinds = self._kinds.current()
         try:

@@ -109,7 +109,10 @@ class Kinds:
     """Finds the kinds of objects, and remembers them by class."""
 
     def __init__(self, namespace: dict[str, Any]) -> None:
-        """namespace: the user's."""
+        """
+        Args:
+            namespace: The user's.
+        """
         self._namespace = namespace
         self._module_count = len(sys.modules)
         self.user_modules = _user_modules()

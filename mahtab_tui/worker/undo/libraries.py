@@ -99,8 +99,11 @@ class ReleasedObject:
         return self._reference is not None and self._reference() is None
 
     def value(self, current_value: Any) -> Any:
-        """Return the object; `MISSING` if it ended or is unknown. current_value: an object that may
-        be the same, for those without weak references."""
+        """Return the object; `MISSING` if it ended or is unknown.
+
+        Args:
+            current_value: An object that may be the same, for those without weak references.
+        """
         if self._reference is None:
             if address_of(current_value) == self.address:
                 return current_value
@@ -148,8 +151,11 @@ class LibrarySnapshot(NamedTuple):
         return Action(partial(write, old_classes), partial(write, current_classes))
 
     def iter_changes(self, mentioned: Collection[str]) -> Iterator[AttributeChange]:
-        """Yield the replaced attributes. mentioned: names in the code that ran; of others only public
-        ones count."""
+        """Yield the replaced attributes.
+
+        Args:
+            mentioned: Names in the code that ran; of others only public ones count.
+        """
         if self.was_loaded_since:
             return
         attributes = _attributes(self.holder)
@@ -201,8 +207,11 @@ def _special_attributes(holder: object) -> tuple[str, ...]:
 
 
 def _is_same(old_value: object, new_value: object) -> bool:
-    """Return whether an attribute still refers to the same object. old_value: the object, or a
-    `ReleasedObject` for it."""
+    """Return whether an attribute still refers to the same object.
+
+    Args:
+        old_value: The object, or a `ReleasedObject` for it.
+    """
     if type(old_value) is ReleasedObject:
         return address_of(new_value) == old_value.address and not old_value.ended
     return new_value is old_value
@@ -325,8 +334,11 @@ def _has_attributes(value: object) -> bool:
 
 
 def take_library_snapshot(holder: Any, mentioned: Collection[str] = ()) -> LibrarySnapshot:
-    """Take a snapshot that keeps no object alive whose end may run code. mentioned: names in the
-    code; private attributes count only if they are among them."""
+    """Take a snapshot that keeps no object alive whose end may run code.
+
+    Args:
+        mentioned: Names in the code; private attributes count only if they are among them.
+    """
     attributes = _attributes(holder)
     values = {
         name: value if _has_no_finalizer(value) else ReleasedObject(value)

@@ -36,8 +36,10 @@ def _read_identity(array: object) -> Values:
 
 
 def _read_array(array: object) -> Values:
-    """Return the layout of an array, whether it is writeable, and its objects. Raises `ValueError`
-    for one that a fork does not keep."""
+    """Return the layout of an array, whether it is writeable, and its objects.
+
+    Raises `ValueError` for one that a fork does not keep.
+    """
     numpy_array = get_if_loaded("numpy", "ndarray")
     base = numpy_array.base.__get__(array)
     plain = plain_array(array)

@@ -240,7 +240,11 @@ class DirtyPages:
         ]
 
     def _before_fork(self, further_blocks: frozenset[MemorySpan] = frozenset()) -> None:
-        """Note what was written since the last fork. further_blocks: new arrays."""
+        """Note what was written since the last fork.
+
+        Args:
+            further_blocks: New arrays.
+        """
         if self._serial and not self._forks_checkpoint:
             blocks = self._blocks | further_blocks
             self._intervals.append(_Interval(self._serial, blocks, _written_since_fork(blocks)))
@@ -254,7 +258,10 @@ class CheckpointMemory:
     """The memory of a forked process. Methods raise `UnreadableMemoryError`."""
 
     def __init__(self, pid: int) -> None:
-        """pid: the process."""
+        """
+        Args:
+            pid: The process.
+        """
         self._pid = pid
         self._c = ctypes.CDLL(None, use_errno=True)
         self._buffer = ctypes.create_string_buffer(CHUNK_BYTES)

@@ -222,7 +222,11 @@ class MutationDetector:
         }
 
     def _walk(self, values: dict[str, object]) -> _WalkedNamespace:
-        """Walk through the objects of the namespace. values: these, by name."""
+        """Walk through the objects of the namespace.
+
+        Args:
+            values: These, by name.
+        """
         graph = Graph(self._kinds, clock=time.thread_time)
         deadline = time.thread_time() + WALK_TIMEOUT_S
         mentioned_values = [values[name] for name in self.mentioned if name in values]

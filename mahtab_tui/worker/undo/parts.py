@@ -77,14 +77,20 @@ class ObjectPart(NamedTuple):
     """Whether the object also has memory that is compared and copied as bytes, such as an array."""
 
     def prepare(self, value: object, values: Values) -> Callable[[], object]:
-        """Return what writes the values into an object. May run the user's code, unlike the
-        result."""
+        """Return what writes the values into an object.
+
+        May run the user's code, unlike the result.
+        """
         assert self.write is not None
         return partial(self.write, value, self.convert(values))
 
 
 def for_each_class(module: str, class_names: str, value: T) -> dict[ClassName, T]:
-    """Make rows of a table by class that have the same value. class_names: separated by spaces."""
+    """Make rows of a table by class that have the same value.
+
+    Args:
+        class_names: Separated by spaces.
+    """
     return {(module, class_name): value for class_name in class_names.split()}
 
 

@@ -32,7 +32,11 @@ class Plan:
     """What an undo or a redo does; nothing has changed before `apply`."""
 
     def __init__(self, names: dict[str, object], graph: Graph) -> None:
-        """names: the whole namespace as it will be. graph: of the objects of the kernel."""
+        """
+        Args:
+            names: The whole namespace as it will be.
+            graph: Of the objects of the kernel.
+        """
         self.names = names
         self.graph = graph
         self.states: list[tuple[Any, list[Values]]] = []
@@ -110,7 +114,11 @@ class Plan:
                 yield span, MemorySpan(span.start + offset, span.end + offset)
 
     def report(self, namespace: dict[str, object]) -> dict[str, Any]:
-        """Describe the plan for the user. namespace: as it is before `apply`."""
+        """Describe the plan for the user.
+
+        Args:
+            namespace: As it is before `apply`.
+        """
         changes: list[dict[str, Any]] = []
         inside = set(self.inside)
         for name in dict.fromkeys((*namespace, *self.names)):

@@ -38,12 +38,20 @@ class _LastingCall(NamedTuple):
 
 
 def _functions(module: str, names: str, reason: str) -> list[_LastingCall]:
-    """Return the rows of functions that stand in a module. names: separated by spaces."""
+    """Return the rows of functions that stand in a module.
+
+    Args:
+        names: Separated by spaces.
+    """
     return [_LastingCall(module, name, reason) for name in names.split()]
 
 
 def _methods(module: str, names: str, reason: str) -> list[_LastingCall]:
-    """Return the rows of methods of a module's objects. names: separated by spaces."""
+    """Return the rows of methods of a module's objects.
+
+    Args:
+        names: Separated by spaces.
+    """
     return [_LastingCall(module, name, reason, is_method=True) for name in names.split()]
 
 

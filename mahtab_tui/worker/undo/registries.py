@@ -114,8 +114,10 @@ class ModuleTable:
         """What returns each entry; None for a module that has ended."""
 
     def find_changes(self) -> dict[str, object]:
-        """Return the entries to put back, `MISSING` for those to remove. Modules that were loaded
-        since stay: loading them again would make other classes."""
+        """Return the entries to put back, `MISSING` for those to remove.
+
+        Modules that were loaded since stay: loading them again would make other classes.
+        """
         present_entries = dict(sys.modules)
         changes: dict[str, Any] = {}
         for name, reference in self._references.items():
@@ -278,8 +280,10 @@ def write_decimal_contexts(contexts: list[Any]) -> None:
 
 
 def read_event_loop() -> tuple[Any, ...]:
-    """Return the settings of the event loop of cells. Raises `AttributeError` if there is none yet, or if
-    it is not one of Python's own."""
+    """Return the settings of the event loop of cells.
+
+    Raises `AttributeError` if there is none yet, or if it is not one of Python's own.
+    """
     asyncio = loaded_module("asyncio")
     loop = asyncio.events._event_loop_policy._local._loop
     if class_module(type(loop)) != "asyncio.unix_events":

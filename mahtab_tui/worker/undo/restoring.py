@@ -108,8 +108,11 @@ def _compare_with_checkpoint(
     *,
     is_preview: bool,
 ) -> Plan:
-    """Compare the kernel with the state before a step, and fetch what differs. is_preview: see
-    `plan_undo`."""
+    """Compare the kernel with the state before a step, and fetch what differs.
+
+    Args:
+        is_preview: See `plan_undo`.
+    """
     checkpoint = checkpointed.checkpoint
     assert checkpoint is not None
     graph = Graph(Kinds(namespace))
@@ -222,8 +225,11 @@ def _find_changed_memory(
     written_spans: dict[MemorySpan, list[MemorySpan]],
     checkpoint: Checkpoint,
 ) -> Iterator[MemoryCopy]:
-    """Yield the copies that are needed, of what differs only. written_spans: the parts of each
-    memory that may have been written since."""
+    """Yield the copies that are needed, of what differs only.
+
+    Args:
+        written_spans: The parts of each memory that may have been written since.
+    """
     memory = CheckpointMemory(checkpoint.pid)
     for copy in copies:
         spans = [

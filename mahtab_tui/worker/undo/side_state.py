@@ -38,8 +38,11 @@ class _Kind(Protocol):
 
 
 class _TableKind:
-    """Tables and series of polars. Their state is a clone. It shares the memory of the columns: polars
-    copies a column before it changes it, if anything else has it."""
+    """Tables and series of polars.
+
+    Their state is a clone. It shares the memory of the columns: polars copies a column before it
+    changes it, if anything else has it.
+    """
 
     def read(self, value: Any) -> Any:
         return value.clone()
@@ -60,8 +63,11 @@ class _TableKind:
 
 
 class _TensorKind:
-    """Tensors of torch. Their state is another tensor that refers to the same memory in the same way. The
-    numbers in this memory are compared by `mutations`."""
+    """Tensors of torch.
+
+    Their state is another tensor that refers to the same memory in the same way. The numbers in
+    this memory are compared by `mutations`.
+    """
 
     def read(self, value: Any) -> Any:
         return as_library_type(value).detach()
@@ -75,8 +81,11 @@ class _TensorKind:
 
 
 class _FileKind:
-    """Open files. Their state is a `FileState`, or None if their position is unknown. To read it writes
-    the text that waits in a text file of the user's to disk; `open_files` says why."""
+    """Open files.
+
+    Their state is a `FileState`, or None if their position is unknown. To read it writes the text
+    that waits in a text file of the user's to disk; `open_files` says why.
+    """
 
     def read(self, value: Any) -> Any:
         return read_file_state(value)
@@ -140,9 +149,11 @@ class SideState:
         self._earlier_descriptors = self._read_descriptors()
 
     def find_tables_beyond(self, max_bytes: int) -> frozenset[int]:
-        """Return the addresses of the tables that are too large to be compared. The smallest are compared
-        as long as they have at most `max_bytes` together: of tables of 1, 2 and 9 GB, the last is too
-        large for 10 GB."""
+        """Return the addresses of the tables that are too large to be compared.
+
+        The smallest are compared as long as they have at most `max_bytes` together: of tables of 1,
+        2 and 9 GB, the last is too large for 10 GB.
+        """
         tables = sorted(
             (old_state.estimated_size(), address_of(table))
             for reference, kind, old_state in self._entries
@@ -245,6 +256,8 @@ def _write_table(table: Any, clone: Any) -> None:
 
 
 def _tensor_layout(tensor: Any) -> tuple[object, ...]:
-    """Return the memory that a tensor refers to, and in which way. Two tensors with the same layout are
-    the same numbers."""
+    """Return the memory that a tensor refers to, and in which way.
+
+    Two tensors with the same layout are the same numbers.
+    """
     return tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype

@@ -78,7 +78,11 @@ class Step:
         return [value for value in values if value is not MISSING]
 
     def live_names(self, namespace: dict[str, object]) -> dict[str, object]:
-        """Return the objects of the names that live. namespace: as it is now."""
+        """Return the objects of the names that live.
+
+        Args:
+            namespace: As it is now.
+        """
         values_by_name = {
             name: _find_released(value, namespace.get(name)) for name, value in self.names.items()
         }
@@ -117,15 +121,21 @@ def _release(value: object, kept_addresses: set[int]) -> object:
 
 
 def _find_released(value: object, current_value: object = None) -> object:
-    """Return the object that a step has kept or released; `MISSING` if it has ended. current_value:
-    an object that may be the same."""
+    """Return the object that a step has kept or released; `MISSING` if it has ended.
+
+    Args:
+        current_value: An object that may be the same.
+    """
     if type(value) is ReleasedObject:
         return value.value(current_value)
     return value
 
 
 def _describe_work(work: Any) -> Unrestored:
-    """work: a task, or the handle of a callback."""
+    """
+    Args:
+        work: A task, or the handle of a callback.
+    """
     if hasattr(work, "get_name"):
         return Unrestored(f"task {work.get_name()}", "this task was started and still runs")
     return Unrestored("event loop", "a callback was scheduled and will run")

@@ -34,8 +34,10 @@ class ThreadSnapshot:
 
 
 def running_threads() -> dict[int, Any]:
-    """Return the running threads of the user's code and of libraries, by their identifier. Python may give
-    the identifier of a thread that has ended to a new one."""
+    """Return the running threads of the user's code and of libraries, by their identifier.
+
+    Python may give the identifier of a thread that has ended to a new one.
+    """
     return {
         thread.ident: thread
         for thread in threading.enumerate()
@@ -44,8 +46,10 @@ def running_threads() -> dict[int, Any]:
 
 
 def _belongs_to_worker(thread: object) -> bool:
-    """Return whether the function that a thread runs is one of the worker's. The attributes of the thread
-    are read from its `__dict__`, because its class may be the user's."""
+    """Return whether the function that a thread runs is one of the worker's.
+
+    The attributes of the thread are read from its `__dict__`, because its class may be the user's.
+    """
     target = own_dict(thread).get("_target")
     function = target
     if type(target) is types.MethodType:

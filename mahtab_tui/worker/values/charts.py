@@ -252,8 +252,10 @@ class _WordlessDrawing:
 
 
 def _wordless_renderer(width: int, height: int, dpi: float) -> Any:
-    """Return a renderer without words. Its class is made here, because the base exists only once
-    matplotlib is loaded."""
+    """Return a renderer without words.
+
+    Its class is made here, because the base exists only once matplotlib is loaded.
+    """
     agg: Any = sys.modules["matplotlib.backends.backend_agg"]
     renderer_class = type("WordlessRenderer", (_WordlessDrawing, agg.RendererAgg), {})
     renderer: Any = renderer_class(width, height, dpi)

@@ -13,8 +13,10 @@ _FILE_BACKENDS = ("agg", "cairo", "pdf", "ps", "svg", "pgf", "template")
 
 
 def choose_backend() -> None:
-    """Make pyplot draw for the transcript, unless a backend was chosen. Called while matplotlib
-    loads."""
+    """Make pyplot draw for the transcript, unless a backend was chosen.
+
+    Called while matplotlib loads.
+    """
     parameters = getattr(sys.modules.get("matplotlib"), "rcParams", None)
     # Bypass its `__getitem__`, which would choose a backend.
     if isinstance(parameters, dict) and not isinstance(dict.get(parameters, "backend"), str):

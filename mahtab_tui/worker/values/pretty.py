@@ -116,7 +116,11 @@ class _Layout:
     # Every repr is read only once, so that the time grows with the size of the value.
 
     def read(self, value: Any, above: tuple[Any, ...]) -> _Node:
-        """Read a value. above: the containers that it is in, from the outermost."""
+        """Read a value.
+
+        Args:
+            above: The containers that it is in, from the outermost.
+        """
         self._node_count += 1
         cls = type(value)
         if cls is str and len(value) <= MAX_WRAPPED_CHARS:
@@ -168,7 +172,11 @@ class _Layout:
         return len(self._lines[-1])
 
     def _write(self, node: _Node, chars_after: int) -> None:
-        """Write a value. chars_after: characters that follow it on its last line."""
+        """Write a value.
+
+        Args:
+            chars_after: Characters that follow it on its last line.
+        """
         if node.string is not None:
             self._write_string(node.string, chars_after)
         elif not node.entries:

@@ -49,8 +49,10 @@ def looks_secret(name: str) -> bool:
 
 
 def is_hidden(name: str, value: object) -> bool:
-    """Return whether a value is not shown because of its name. Containers are shown; what they hold has
-    names of its own."""
+    """Return whether a value is not shown because of its name.
+
+    Containers are shown; what they hold has names of its own.
+    """
     cls = type(value)
     if cls is bool or not looks_secret(name):
         return False

@@ -190,8 +190,11 @@ def _in_brackets(value: Any, items_text: str) -> str:
 
 
 def _join_first(words: Sequence[str], count: int) -> str:
-    """Join as many words as are written. count: how many there would be, with those that are not in
-    `words`."""
+    """Join as many words as are written.
+
+    Args:
+        count: How many there would be, with those that are not in `words`.
+    """
     written_words = list(words[:_MAX_ITEMS])
     if count > len(written_words):
         written_words.append("...")

@@ -90,8 +90,10 @@ def type_name(value: object) -> str:
 
 
 def module_version(names: Mapping[str, object]) -> str:
-    """Return the version among a module's names; empty if it has none. No method of torch's own class
-    runs."""
+    """Return the version among a module's names; empty if it has none.
+
+    No method of torch's own class runs.
+    """
     version = names.get("__version__")
     if issubclass(type(version), str):
         return one_line(str.__str__(version))
@@ -108,8 +110,11 @@ def safe_length(value: object) -> int | None:
 
 
 def format_count(number: int, unit: str) -> str:
-    """Format a count: ``1,200 items``, ``18.4 M chars``, ``1 item``. unit: the noun in the
-    plural."""
+    """Format a count: ``1,200 items``, ``18.4 M chars``, ``1 item``.
+
+    Args:
+        unit: The noun in the plural.
+    """
     if number >= 1_000_000_000:
         text = "%.1f G" % (number / 1e9)
     elif number >= 1_000_000:
@@ -187,8 +192,10 @@ _BUILTIN_SUMMARIES = {address_of(cls): summarize for cls, summarize in _SUMMARIE
 
 
 def _summarize_library_object(value: object) -> str | None:
-    """Return the summary of an object of a library's own class; None for other objects. May raise
-    anything."""
+    """Return the summary of an object of a library's own class; None for other objects.
+
+    May raise anything.
+    """
     cls = type(value)
     for (module, name), summarize in _LIBRARY_SUMMARIES.items():
         if cls is get_if_loaded(module, name):
