@@ -1,4 +1,7 @@
-"""Describes changes to variables and files as lines, whose parts have roles."""
+"""Describes changes to variables and files as lines, for all interfaces.
+
+The parts of a line have roles, such as "bad", and each interface gives a role its own colour.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,10 @@ from mahtab_tui.bus.values import Change, FileRestoration, NotRestored, Variable
 MAX_OLD_SUMMARY_CHARS = 24
 """A longer summary of the earlier value is cut."""
 MAX_LISTED_CHANGES = 200
+"""Changes, files or reasons that are listed; more are counted."""
+
 _SHAPE_NUMBER = re.compile(r"(?<![\w.])\d{4,15}(?= × \d)|(?<=\d × )\d{4,15}\b")
+"""A long number of a shape, such as both in ``10000 × 2000``."""
 
 Role = Literal["plain", "good", "bad", "highlight", "muted"]
 """What a text means, by which each interface colours it."""

@@ -1,5 +1,8 @@
-"""Finds by reading code which variables from before a cell it uses, and which of these each of its
-results is computed from."""
+"""Finds which variables from before a cell it uses, and from which of these each result is computed.
+
+The code is only read, never run, in the order in which its statements would run. `code_flow` has what
+is known about its names at one point. `staleness` asks this of every cell.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
-"""Folds the records of a session into entries. The transcript and exports add to it what only they
-need."""
+"""Folds the records of a session into entries.
+
+The transcript and exports add to it what only they need. Entries stay in the order in which they came:
+what an undo, a rewind or the user takes out of the conversation stays among them, marked as removed.
+"""
 
 from __future__ import annotations
 

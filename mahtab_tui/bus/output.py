@@ -1,4 +1,8 @@
-"""A cell's output as growing data."""
+"""A cell's output as growing data.
+
+A cell may print a hundred megabytes, so only its first and its last lines are kept, and feeding a piece
+takes time for this piece alone.
+"""
 
 from __future__ import annotations
 

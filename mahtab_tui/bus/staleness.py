@@ -1,5 +1,9 @@
-"""Knows which results no longer hold: those of cells that have used variables that are different
-now."""
+"""Knows which results no longer hold: those of cells that have used variables that are different now.
+
+`code_inputs` says which variables a cell uses; the kernel's records (`Namespace`) say which ones each
+cell has made or changed. A cell is stale while one of its inputs is another value than when it ran.
+`stale_results` marks the entries of a conversation, and `session.stale_outputs` tells the model.
+"""
 
 from __future__ import annotations
 

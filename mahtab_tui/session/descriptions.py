@@ -1,5 +1,7 @@
-"""Tells the model about variables, with each question and after each cell, without repeating what it
-has been told."""
+"""Tells the model about variables, with each question and after each cell.
+
+What the model still has in its conversation is not repeated, because descriptions of tables are long.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The queue of inputs, and the user's actions on entries."""
+"""The queue of inputs, and the user's actions on entries.
+
+Cells and questions are served by a thread each, so a question can be answered while a cell runs.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Rewinds a session: takes conversation, namespace and files back to an earlier point."""
+"""Rewinds a session: takes conversation, namespace and files back to an earlier point.
+
+The points are questions and cells (`rewind_points`). A preview says what would change, and what cannot
+go back; the user sees it before the rewind.
+"""
 
 from __future__ import annotations
 

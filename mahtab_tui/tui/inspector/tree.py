@@ -1,4 +1,4 @@
-"""A view of an object's contents as a tree."""
+"""A view of an object's contents as a tree. `tree_model` finds its lines, and this draws them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The rows of the pane of variables: folded from records, sorted and filtered."""
+"""The rows of the pane of variables: folded from records, sorted and filtered.
+
+A cell may change very many variables. So changes are folded a part at a time, and the texts of a row
+are made only when it is drawn.
+"""
 
 from __future__ import annotations
 

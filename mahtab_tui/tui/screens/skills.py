@@ -1,4 +1,8 @@
-"""The screen of all skills."""
+"""The screen of all skills: searches them, shows one, and loads it for the model.
+
+A skill is a Markdown text with instructions, which the model gets once it is loaded. Skills of a project
+are held back until the user trusts them.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +28,13 @@ from mahtab_tui.tui.textual_fixes import is_being_removed
 from mahtab_tui.tui.theme import Palette
 
 MAX_PREVIEW_CHARS = 20_000
+"""Characters of a skill that are shown."""
 MAX_SKILLS = 500
+"""Skills that are listed."""
 MAX_NAME_WIDTH = 24
+"""The width that the column of names has at most, in cells."""
 CHARS_PER_TOKEN = 4
+"""About how many characters a token has in English."""
 
 
 class MarkdownRows(list[Row]):

@@ -1,4 +1,8 @@
-"""The pane that shows every search as a live tree."""
+"""The pane that shows every search as a live tree.
+
+`search.trees` folds the records to trees of calls, `call_tree` knows which lines of these are visible
+and which is chosen, and `call_lines` draws them.
+"""
 
 from __future__ import annotations
 

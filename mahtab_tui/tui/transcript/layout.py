@@ -1,4 +1,8 @@
-"""Draws entries as rows."""
+"""Draws entries as rows.
+
+`_DRAWERS` names what draws each kind of entry: a function, or for what grows while it is shown (cells,
+answers) a class that draws only what is new. `EntryRows` is the same for all kinds.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +44,7 @@ if TYPE_CHECKING:
     from mahtab_tui.search.trees import SearchProgress
 
 MAX_ARGUMENTS_CHARS = 2_000
-"""Drawn of a tool's arguments."""
+"""Characters that are drawn of a tool's arguments."""
 _STATE_MARKS: Mapping[PlanState, str] = {
     "to do": "·",
     "runs": "▸",
@@ -50,10 +54,13 @@ _STATE_MARKS: Mapping[PlanState, str] = {
     "skipped": "–",
     "undone": "–",
 }
+"""What stands before a step of a plan, by its state."""
 _REMOVED_LABELS = {"hidden": "hidden from the model", "replaced": "rewound", "undone": "undone"}
+"""What stands beside an entry that was taken out of the conversation, by the reason."""
 _READING_BAR_CELLS = 20
 """Width of the bar that shows how much of a prompt has been read."""
 COLLAPSED_ROWS = 3
+"""Rows of a collapsed entry, the last of which says how many more there are."""
 
 
 def question_rows(question: Question, width: int, palette: Palette) -> list[Row]:
@@ -300,7 +307,11 @@ def is_text_drawn_whole(entry: Entry) -> bool:
 
 
 def estimate_rows(entry: Entry, width: int) -> int:
-    """Return about how many rows an entry has, without drawing it."""
+    """Return about how many rows an entry has, without drawing it.
+
+    It counts lines, and adds a row for each full width of text. The scroll bar depends on this until
+    the entry is laid out.
+    """
     if entry.hidden:
         return 0
     rows = entry.gap + 1
