@@ -89,8 +89,10 @@ class Editor:
     async def choose(
         self, session_id: str, card: CellCard, choices: Sequence[ApprovalChoice]
     ) -> str:
-        """Return the ID of what the user chooses; empty if the user chooses nothing, the editor is
-        gone, or its answer makes no sense."""
+        """Return the ID of what the user chooses.
+
+        Empty if the user chooses nothing, the editor is gone, or its answer makes no sense.
+        """
         options = [
             schema.PermissionOption(option_id=choice.id, name=choice.name, kind=choice.kind)
             for choice in choices

@@ -159,8 +159,10 @@ class AgentProcess:
         return self._transport.get_returncode()
 
     async def send(self, message: Message) -> None:
-        """Send a message once the agent has read those before it; does nothing if the agent has ended,
-        as `receive` tells."""
+        """Send a message once the agent has read those before it.
+
+        Does nothing if the agent has ended, as `receive` tells.
+        """
         if "error" in message:
             # The library repeats the agent's words there.
             message["error"].pop("data", None)

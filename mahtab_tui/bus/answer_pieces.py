@@ -136,8 +136,10 @@ class AnswerPieces:
 
 
 def _join_words(parts: Sequence[AnswerPart]) -> Iterator[tuple[bool, str]]:
-    """Yield each code block, and the words between two of them as one text; whether it is code
-    comes first."""
+    """Yield each code block, and the words between two of them as one text.
+
+    Before each text comes whether it is code.
+    """
     for is_code, group in groupby(parts, key=lambda part: part.kind == "code"):
         texts = [part.text for part in group]
         if is_code:

@@ -99,8 +99,10 @@ class Flow:
         self.followed_definitions.clear()
 
     def sources_of(self, name: str) -> frozenset[str]:
-        """Return the names from before the cell from which a name has been computed; itself, if it
-        may be as before."""
+        """Return the names from before the cell from which a name has been computed.
+
+        The name itself, if it may be as before.
+        """
         sources = self.sources.get(name, frozenset())
         return sources if name in self.bound_names else sources | {name}
 

@@ -619,8 +619,10 @@ class _CellReader(ast.NodeVisitor):
 def _assigned_pairs(
     targets: Sequence[ast.expr], value: ast.expr
 ) -> list[tuple[ast.Name, ast.expr]]:
-    """Return the names and the values of an assignment such as `a, b = x, y`; nothing for any other
-    assignment."""
+    """Return the names and the values of an assignment such as `a, b = x, y`.
+
+    Empty for any other assignment.
+    """
     match targets, value:
         case [ast.Tuple(elts=target_items)], ast.Tuple(elts=values):
             names = [item for item in target_items if isinstance(item, ast.Name)]

@@ -189,8 +189,10 @@ class Conversation:
         return cell
 
     def _block(self, record: records.Approval | records.AssistantReplIn) -> Cell | None:
-        """Return the proposed cell that a record is about; None if there is none, or if it ran
-        already."""
+        """Return the proposed cell that a record is about.
+
+        None if there is none, or if it ran already.
+        """
         blocks = self._pieces_of(record).blocks
         if record.block is None or not 0 <= record.block < len(blocks):
             return None

@@ -355,8 +355,10 @@ class Note(Entry):
 
 
 def describe_staleness(cell: Cell) -> str:
-    """Say why a cell's results no longer hold: ``stale: uses `df` from In 4, changed by In 9``;
-    empty if they hold, or there are none."""
+    """Say why a cell's results no longer hold: ``stale: uses `df` from In 4, changed by In 9``.
+
+    Empty if they hold, or there are none.
+    """
     has_result = cell.output.received > 0 or len(cell.changes) > 0
     if not cell.stale_inputs or cell.undone or not has_result:
         return ""

@@ -59,8 +59,10 @@ def unrun_cell_entry(position: int) -> str:
 
 
 def unrun_cell_position(entry: str) -> int | None:
-    """Return the position of a notebook's cell that has not run, by its entry; None for other
-    entries."""
+    """Return the position of a notebook's cell that has not run, by its entry.
+
+    None for other entries.
+    """
     position = entry.removeprefix(_UNRUN_CELL_PREFIX)
     if position == entry or not position.isdecimal():
         return None

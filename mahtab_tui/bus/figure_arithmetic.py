@@ -172,8 +172,10 @@ def _applied_share(share: Operand, base: Operand) -> list[tuple[float, str]]:
 
 
 def derive_growth(operands: Sequence[Operand], accepts: Callable[[float], bool]) -> str:
-    """Return how a yearly change follows from two figures and the years between two others; empty
-    if it does not."""
+    """Return how a yearly change follows from two figures and the years between two others.
+
+    Empty if it does not.
+    """
     years = sorted({operand.value for operand in operands if operand.is_year})
     durations = {later - earlier for earlier, later in combinations(years, 2)}
     for smaller, larger in combinations(sorted(operands), 2):

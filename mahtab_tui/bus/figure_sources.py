@@ -112,8 +112,10 @@ class SourceFigures:
 
     @cached_property
     def _lines(self) -> list[str]:
-        """The lines of a short source, without what pandas writes below a column; none of a long
-        one."""
+        """The lines of a short source, without what pandas writes below a column.
+
+        A long source has none.
+        """
         if len(self.text) > _MAX_LISTING_CHARS:
             return []
         return _DTYPE.sub("", self.text).splitlines()

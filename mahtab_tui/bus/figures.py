@@ -178,8 +178,10 @@ class _FigureLookup:
         return figure._replace(found=True, basis=basis)
 
     def _derive_nearby(self, token: FigureToken, accepts: _Accepts) -> str:
-        """Return how a figure follows from figures just before it, or from a printed table; empty if
-        it does not."""
+        """Return how a figure follows from figures just before it, or from a printed table.
+
+        Empty if it does not.
+        """
         if basis := self._derive(token, self._nearby_operands(token), accepts):
             return basis
         for source in self._sources:
@@ -312,8 +314,10 @@ class _FigureLookup:
         return sorted(numbers)
 
     def _near_miss(self, token: FigureToken) -> str:
-        """Return the printed figure from which this one differs by a slip, such as a wrong digit;
-        empty if there is none."""
+        """Return the printed figure from which this one differs by a slip, such as a wrong digit.
+
+        Empty if there is none.
+        """
         # Years are near each other, and a hedged or assumed figure need not be exact.
         if YEAR.fullmatch(token.text) or token.hedge or self._context.is_conjecture(token):
             return ""

@@ -56,8 +56,10 @@ def hidden_characters(text: str) -> Iterator[tuple[int, str]]:
 
 
 def symbols(text: str) -> set[str]:
-    """Return the symbols of hidden characters; of a very long text, also of marks that may belong
-    to a letter."""
+    """Return the symbols of hidden characters.
+
+    In a very long text, marks that may belong to a letter are among them.
+    """
     if len(text) <= MAX_EXACT_CHARS:
         return {symbol for _, symbol in hidden_characters(text)}
 

@@ -203,8 +203,10 @@ def is_magic(call: ast.Call) -> bool:
 
 
 def session_code(call: ast.Call) -> str:
-    """Return the code in a magic command that uses the session's variables; empty if the call is no
-    such command."""
+    """Return the code in a magic command that uses the session's variables.
+
+    Empty if the call is no such command.
+    """
     if not is_magic(call):
         return ""
     magic = _read_magic(call)

@@ -398,8 +398,10 @@ class Staleness:
         return self._uses[cell].code
 
     def rerun_of(self, cell: int) -> int | None:
-        """Return the next cell that has run the same code and was not undone; None if there is
-        none."""
+        """Return the next cell that has run the same code and was not undone.
+
+        None if there is none.
+        """
         use = self._uses.get(cell)
         next_run = None if use is None else use.next_run
         while next_run is not None and next_run in self.undone_cells:

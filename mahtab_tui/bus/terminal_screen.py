@@ -169,8 +169,10 @@ class Screen:
             self._top += 1
 
     def _drop_erased(self, line: str) -> str:
-        """Keep only what follows the last erasure of the whole line, and that; the pen stays as it is
-        there."""
+        """Keep only what follows the last erasure of the whole line, and that.
+
+        The pen stays as it is there.
+        """
         start = max(map(line.rfind, _LINE_ERASURES))
         if start <= 0 or leaves_line(line[:start]):
             return line

@@ -136,8 +136,10 @@ def next_indent(text: str) -> str:
 
 
 def closing_indent(text: str) -> int | None:
-    """Return the indentation, in columns, of a closing bracket that begins the line after a text; None
-    if no bracket is open."""
+    """Return the indentation, in columns, of a closing bracket that begins the line after a text.
+
+    None if no bracket is open.
+    """
     if _ends_in_string(text):
         return None
     bracket_indents = read_open_code(text).bracket_indents
@@ -168,8 +170,13 @@ def clean(text: str) -> str:
 
 
 def prepare_pasted_python(text: str, *, into_empty: bool) -> str:
-    """Prepare Python copied from anywhere: indent with spaces, remove prompts and fences; other
-    text becomes comments. into_empty: also dedent."""
+    """Prepare Python copied from anywhere: indent with spaces, remove prompts and fences.
+
+    Other text becomes comments.
+
+    Args:
+        into_empty: Also dedent.
+    """
     text = _LEADING_TABS.sub(lambda tabs: tabs[0].expandtabs(len(INDENT)), clean(text))
     text = _strip_fences(text)
     dedented = textwrap.dedent(text)

@@ -313,8 +313,10 @@ def _parse_cells(body: str, file_format: FileFormat, name: str) -> Node:
 
 
 def _declared_encoding(data: bytes) -> str:
-    """Return the encoding that a script declares; UTF-8 if Python does not know it, or if it does
-    not keep ASCII, such as "hex"."""
+    """Return the encoding that a script declares.
+
+    UTF-8 if Python does not know it, or if it does not keep ASCII, such as "hex".
+    """
     ascii_text = "".join(map(chr, range(128)))
     with suppress(SyntaxError, LookupError, ValueError):
         start = io.BytesIO(data[:MAX_DECLARATION_BYTES])

@@ -269,8 +269,10 @@ class Kernel(ABC):
         return self._ask(Operations.names_read, name=name)
 
     def resolve_paths(self, texts: Sequence[str]) -> list[ResolvedPath | None]:
-        """Return where texts lead if the kernel's code uses them as paths; None for those that
-        cannot be paths."""
+        """Return where texts lead if the kernel's code uses them as paths.
+
+        None for those that cannot be paths.
+        """
         return self._ask(Operations.resolve_paths, texts=list(texts))
 
     def files_changed_by_commands(self, commands: list[str]) -> list[str]:
@@ -280,8 +282,10 @@ class Kernel(ABC):
         return self._ask(Operations.files_changed_by_commands, commands=commands)
 
     def fingerprints(self, names: Sequence[str]) -> dict[str, Fingerprint]:
-        """Return those of variables that exist; they are the same for equal values of equal types in
-        any kernel of the same interpreter."""
+        """Return those of variables that exist.
+
+        They are the same for equal values of equal types in any kernel of the same interpreter.
+        """
         return self._ask(Operations.fingerprints, names=list(names))
 
     def inspect(self, name: str, *, run_code: bool = True) -> Detail:
@@ -341,8 +345,10 @@ class Kernel(ABC):
     @property
     @abstractmethod
     def undo_unavailable_reason(self) -> str:
-        """The reason why changes inside objects cannot be undone, as a clause; empty if they
-        can."""
+        """The reason why changes inside objects cannot be undone, as a clause.
+
+        Empty if they can.
+        """
 
     def undo_steps(self) -> tuple[UndoStep, ...]:
         """Return the cells that can be undone."""
@@ -385,8 +391,10 @@ class Kernel(ABC):
             self._turn.release()
 
     def saved_namespace(self) -> SavedNamespace | None:
-        """Return the variables saved from an earlier kernel of the session; None if this kernel
-        saves nothing."""
+        """Return the variables saved from an earlier kernel of the session.
+
+        None if this kernel saves nothing.
+        """
         return None
 
     def keep(self, carried: Sequence[str], lost: Sequence[str], seconds: float) -> KeepResult:

@@ -98,8 +98,10 @@ class RunningCell:
         self._add("display", display.text, display.name)
 
     def _read_display(self, frame: Mapping[str, Any]) -> DisplayRecord | None:
-        """Return a displayed value; None if its form is unknown, or the cell has displayed too
-        much."""
+        """Return a displayed value.
+
+        None if its form is unknown, or the cell has displayed too much.
+        """
         mime = frame.get("mime")
         data = frame.get("data")
         if not isinstance(mime, str) or mime not in get_args(Mime):

@@ -202,8 +202,10 @@ class WorkerProcess:
     def resume_cell(
         self, cell: int, on_output: OnOutput, on_display: OnDisplay
     ) -> CellResult | None:
-        """Wait for the end of a cell that began under an earlier host; None if the kernel does not
-        know it."""
+        """Wait for the end of a cell that began under an earlier host.
+
+        None if the kernel does not know it.
+        """
         # An error means that the kernel has ended; its cells have their results then.
         with contextlib.suppress(KernelError):
             wait_for_result(self._backlog.recorded)

@@ -45,8 +45,10 @@ class SkillsIndex:
         return self._skills.get(name)
 
     def search(self, query: str, limit: int = 5) -> list[SkillHit]:
-        """Return the skills with words of the query, the best first; if there are none, those with a
-        part of a word."""
+        """Return the skills with words of the query, the best first.
+
+        If there are none, return those with a part of a word.
+        """
         words = list(dict.fromkeys(_WORDS.findall(query.replace("\0", " ").lower())))
         # A query of common words only is searched as it is.
         words = [word for word in words if word not in _COMMON] or words

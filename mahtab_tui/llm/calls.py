@@ -174,8 +174,10 @@ class ModelCall:
         self.usage = self._estimate_usage()
 
     def _estimate_usage(self) -> Usage | None:
-        """Return the usage that the model reported, or an estimate; None if there is no reason to
-        assume a cost."""
+        """Return the usage that the model reported, or an estimate.
+
+        None if there is no reason to assume a cost.
+        """
         usage = self.reader.usage
         if usage is not None or not self.reader.is_accepted:
             return usage

@@ -179,8 +179,10 @@ class ChatClaudeCLI(BaseChatModel):
         return result
 
     def _choose_process(self, system: str, conversation: Sequence[ClaudeMessage]) -> _ProcessChoice:
-        """Return a process that knows all but the last message, and that message; otherwise a new
-        process and everything as one message."""
+        """Return a process that knows all but the last message, and that message.
+
+        Otherwise return a new process, and everything as one message.
+        """
         folder = self._folder()
         matching = self._find_matching(system, folder)
         for process in matching:

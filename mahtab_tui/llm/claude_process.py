@@ -66,8 +66,10 @@ def environment(max_tokens: int | None = None, *, use_api_key: bool = False) -> 
 
 
 def command(executable: str, model: str | None, system_file: str) -> list[str]:
-    """Return the command line: text only, no tools, nothing read from the folder; prompts come on
-    stdin."""
+    """Return the command line: text only, no tools, nothing read from the folder.
+
+    Prompts come on stdin.
+    """
     argv = [executable, "-p", "--input-format", "stream-json", "--output-format", "stream-json"]
     argv += ["--verbose", "--include-partial-messages"]
     argv += ["--system-prompt-file", system_file, "--tools", "", "--strict-mcp-config"]

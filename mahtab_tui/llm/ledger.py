@@ -206,8 +206,10 @@ class Ledger:
             )
 
     def _check_call(self, model: str, worst_usd: float | None, reserved_usd: float | None) -> None:
-        """Raise `OverBudget` if a call could exceed the limit; the arguments are those of
-        `within_limit`."""
+        """Raise `OverBudget` if a call could exceed the limit.
+
+        The arguments are those of `within_limit`.
+        """
         max_usd = self.max_usd
         if max_usd is None:
             return

@@ -164,8 +164,10 @@ def find_servers(timeout_s: float) -> list[ModelServer]:
 
 
 def first_model() -> str:
-    """Return the full name of the first model of the first server that has one; empty if there is
-    none. Servers of other users of this machine are skipped."""
+    """Return the full name of the first model of the first server that has one.
+
+    Empty if there is none. Servers of other users of this machine are skipped.
+    """
     for server in find_servers(_DISCOVERY_TIMEOUT_S):
         if server.models and not _is_of_another_user(server.address):
             return server.specs[0]

@@ -96,8 +96,10 @@ def scale_picture(data: bytes, side: int = MAX_SIDE_PIXELS) -> EncodedPicture:
 
 
 def accepts_pictures(llm: BaseChatModel) -> bool | None:
-    """Return whether a model accepts pictures, by its own attribute or LangChain's tables; None if
-    unknown."""
+    """Return whether a model accepts pictures, by its own attribute or LangChain's tables.
+
+    None if unknown.
+    """
     sees = getattr(llm, "sees", None)
     if sees is None:
         profile = getattr(llm, "profile", None) or {}

@@ -69,8 +69,10 @@ def worst_cost(
 
 
 def usd_per_token(llm: BaseChatModel | Tariff) -> tuple[float, float]:
-    """Return US dollars for a token read and a token written; those of an expensive model if
-    unknown."""
+    """Return US dollars for a token read and a token written.
+
+    If they are unknown, return those of an expensive model.
+    """
     # The table has prices of calls, so the price of one token comes from a call with many.
     read_usd = price(priced_as(llm), model_name(llm), _SAMPLE_TOKENS, 0)
     written_usd = price(priced_as(llm), model_name(llm), 0, _SAMPLE_TOKENS)

@@ -214,8 +214,10 @@ def summary_request(
 
 
 def see_whole_output(cell: int | None) -> str:
-    """Return how code gets the whole output of a cell, as the end of a note; empty if no cell is
-    meant."""
+    """Return how code gets the whole output of a cell, as the end of a note.
+
+    Empty if no cell is meant.
+    """
     if cell is None:
         return ""
     return f"; _out({cell}) returns the whole output as text"

@@ -145,8 +145,10 @@ def _parse(code: str) -> ast.Module:
 
 
 def literal_as_words(extracted: AnswerCode) -> AnswerCode:
-    """Turn code that is only a literal, such as ``"Paris"``, into an answer in words; other code
-    stays."""
+    """Turn code that is only a literal, such as ``"Paris"``, into an answer in words.
+
+    Other code stays.
+    """
     with suppress(*_PARSE_ERRORS):
         words = str(ast.literal_eval(extracted.code or ""))
         return AnswerCode(None, feedback=NO_CODE, literal_answer=words)

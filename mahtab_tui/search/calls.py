@@ -142,8 +142,10 @@ class BudgetedCalls:
             return reply
 
     def _usd_left(self) -> float | None:
-        """Return the US dollars that both the search and the session have left; None if neither has
-        a limit."""
+        """Return the US dollars that both the search and the session have left.
+
+        None if neither has a limit.
+        """
         search_usd_left = self.ledger.usd_left
         session_usd_left = self._session_ledger.usd_left
         if session_usd_left is None:

@@ -17,8 +17,10 @@ _MAX_ANTHROPIC_TOKENS = 8_192
 
 
 def client_package(client: object) -> str:
-    """Return "openai" or "anthropic" for a client of one of these packages, without loading them;
-    empty for anything else."""
+    """Return "openai" or "anthropic" for a client of one of these packages, without loading them.
+
+    Empty for anything else.
+    """
     classes = [(base.__module__.partition(".")[0], base.__name__) for base in type(client).__mro__]
     for package, name in (("openai", "OpenAI"), ("anthropic", "Anthropic")):
         if (package, name) in classes or (package, f"Async{name}") in classes:

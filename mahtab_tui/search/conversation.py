@@ -79,8 +79,10 @@ class Model:
 
     @property
     def usd_per_token(self) -> tuple[float, float]:
-        """US dollars for a token read and a token written; zero if they are not known before a
-        call."""
+        """US dollars for a token read and a token written.
+
+        They are zero if they are not known before a call.
+        """
         if self._price_source is None:
             return 0.0, 0.0
         # Nobody waits for the table here. Until it is loaded, an estimate is rather too high.

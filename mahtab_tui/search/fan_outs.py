@@ -110,8 +110,10 @@ class FanOuts:
     async def _ask(
         self, parent: LiveNode, request: Request, sources: Sequence[NodeSource], fan_out_number: int
     ) -> bool:
-        """Ask the user, unless an earlier answer covers these sub-calls; return whether they are
-        allowed."""
+        """Ask the user, unless an earlier answer covers these sub-calls.
+
+        Return whether they are allowed.
+        """
         # One question at a time: its answer may cover those that wait.
         async with self._asking:
             if self._take_free(len(sources)):

@@ -124,8 +124,10 @@ class FunctionModel(Model):
         return ModelReply(make_encodable(text), was_cut, self._read_usage(usage))
 
     def _read_usage(self, usage: object) -> Usage | None:
-        """Return the counts of a usage, as either client or a mapping names them; None if there are
-        none."""
+        """Return the counts of a usage, as either client or a mapping names them.
+
+        None if there are none.
+        """
         read_tokens = _get_count(usage, "input_tokens", "prompt_tokens")
         written_tokens = _get_count(usage, "output_tokens", "completion_tokens")
         if read_tokens is None or written_tokens is None:

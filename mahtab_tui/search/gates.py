@@ -24,8 +24,10 @@ _TIMER_TOLERANCE_S = 0.005
 
 
 class Gate:
-    """Lets a number of calls run at a time, in order; fewer after an overload, then one more with
-    each success."""
+    """Lets a number of calls run at a time, in order.
+
+    There are fewer after an overload, then one more with each success.
+    """
 
     def __init__(self, concurrency: int) -> None:
         self._max_concurrency = concurrency

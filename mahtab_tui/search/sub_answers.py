@@ -25,8 +25,10 @@ _NUMBER = re.compile(r"-?\d[\d,]{0,30}(\.\d{1,30})?")
 
 
 def is_quoted(words: str, answer: str) -> bool:
-    """Return whether words are an answer or stand in it, perhaps as a string of JSON; one or two
-    characters only if they are all of it."""
+    """Return whether words are an answer or stand in it, perhaps as a string of JSON.
+
+    One or two characters are one only if they are all of it.
+    """
     words = words.strip()
     if len(words) <= 2:
         return bool(words) and words == answer.strip()

@@ -144,8 +144,10 @@ class Exploration:
         return with_instructions(prompt, text)
 
     def _conclude(self, outcome: NodeOutcome | None, reason: str) -> NodeOutcome:
-        """Return the outcome, with the reason if it is partial; without an outcome, the findings as
-        a partial answer, or an error."""
+        """Return the outcome, with the reason if it is partial.
+
+        Without an outcome, return the findings as a partial answer, or an error.
+        """
         findings = self._node.findings
         if outcome is not None:
             return outcome if outcome.state == "done" else outcome._replace(reason=reason)
@@ -210,8 +212,10 @@ class Exploration:
     def _take_words(
         self, turn: int, answer: str, extracted: AnswerCode, text: SearchedText
     ) -> _Attempt | None:
-        """Accept words as the answer if an output confirms them, or if the model insists; otherwise
-        ask for code, and return None."""
+        """Accept words as the answer if an output confirms them, or if the model insists.
+
+        Otherwise ask for code, and return None.
+        """
         words = (extracted.literal_answer or answer).strip()
         is_in_words = extracted.feedback == NO_CODE
         if is_in_words and (self._accepts_words or self._is_printed(words)):

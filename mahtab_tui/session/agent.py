@@ -333,9 +333,16 @@ class SessionAgent:
                         self._outside_turns -= 1
 
     def _answerer(self, *, own_turns: int = 0) -> ReplAgent | OutsideAgent:
-        """Return what answers questions with the session's model; what has answered with another one
-        is closed. own_turns: How many of the running turns are the caller's, which this begins.
-        Raises `ModelError`, also while an agent of another name answers."""
+        """Return what answers questions with the session's model.
+
+        What has answered with another one is closed.
+
+        Args:
+            own_turns: How many of the running turns are the caller's, which this begins.
+
+        Raises:
+            ModelError: There is no such model, or an agent of another name answers now.
+        """
         name = "" if self._runtime.by_program else agent_name(self.info.model)
         if not name and self._outside_agent is None:
             return self.agent

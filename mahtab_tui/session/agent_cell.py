@@ -125,8 +125,10 @@ class AgentCell:
         return stop
 
     def _start_nested(self) -> Callable[[], object]:
-        """Run the code at once, because the queue waits for the cell that waits for the agent; return
-        what stops it."""
+        """Run the code at once, because the queue waits for the cell that waits for the agent.
+
+        Return what stops it.
+        """
         start_nested_cell(self._work)
         return self._bounded.stop
 

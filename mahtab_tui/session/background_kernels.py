@@ -128,8 +128,10 @@ def describe_kernel(kernel: DetachedKernel | KernelNote) -> str:
 
 
 def foreign_folder(session: str) -> str:
-    """Return where a session was started, as the end of a clause such as `` in /data``; empty if that
-    is the current folder, or unknown."""
+    """Return where a session was started, as the end of a clause such as `` in /data``.
+
+    Empty if that is the current folder, or unknown.
+    """
     with suppress_all_but_corruption():
         for row in list_sessions(database(), None, begins=session):
             if row.id == session and row.project != str(Path.cwd()):
@@ -161,8 +163,10 @@ def _running_code(kernel: DetachedKernel) -> str:
 
 
 def _stored_code(kernel: DetachedKernel) -> str:
-    """Return the code of a kernel's running cell as its session has stored it; empty if it is
-    unknown."""
+    """Return the code of a kernel's running cell as its session has stored it.
+
+    Empty if it is unknown.
+    """
     with suppress_all_but_corruption():
         for record_class in (UserReplIn, AssistantReplIn):
             for record in records_with_tag(database(), kernel.session, record_class.tag):

@@ -38,8 +38,10 @@ def find_calls(code: str) -> list[Call]:
 
 
 def unread_part(code: str) -> str:
-    """Return why `find_calls` does not see all that code may call, as a clause; empty if it does, as
-    far as the code's text shows it."""
+    """Return why `find_calls` does not see all that code may call, as a clause.
+
+    Empty if it does, as far as the code's text shows it.
+    """
     return next((part.unread for part in read_code(code) if part.unread), "")
 
 

@@ -158,8 +158,10 @@ class JoinedAgents:
         return agent
 
     def _make_unique_name(self, requested_name: str, *, is_model: bool) -> str:
-        """Return a name that nobody in the session has; what answers has its own name, under which
-        its answers stand. The caller holds the lock."""
+        """Return a name that nobody in the session has.
+
+        What answers has its own name, under which its answers stand. The caller holds the lock.
+        """
         if is_model:
             return requested_name
         base_name = _NOT_IN_NAME.sub("-", requested_name.lower()).strip("-")

@@ -142,8 +142,10 @@ class LocalDetachable(LocalLauncher):
 def _make_launcher(
     settings: Settings, session: str, reattached: ReattachedKernel
 ) -> Launcher | None:
-    """Return what starts the session's kernel; None for one on this machine that ends with its
-    screen."""
+    """Return what starts the session's kernel.
+
+    None for one on this machine that ends with its screen.
+    """
     if settings.kernel is None:
         if session and settings.keep_kernel and sys.platform == "linux":
             return LocalDetachable(session, settings.keep_kernel, reattached.local)

@@ -268,8 +268,10 @@ class ModelCode:
         )
 
     def _run_in_fork(self, request: ApprovalRequest, lock: Lock) -> str:
-        """Return what code needs beyond the lock, as a clause; if nothing, `execute` uses its
-        result."""
+        """Return what code needs beyond the lock, as a clause.
+
+        If nothing, `execute` uses its result.
+        """
         result = self._run(request, request.code, lock)
         self._clearance.fork_result = None if result.needs else result
         return result.needs
@@ -277,8 +279,10 @@ class ModelCode:
     # Reviews
 
     def _review(self, cell: int, request: str) -> Decision:
-        """Wait until the user keeps or undoes what a cell and those after it have changed; `keep`
-        if they changed nothing."""
+        """Wait until the user keeps or undoes what a cell and those after it have changed.
+
+        `keep` if they changed nothing.
+        """
         log = self._runtime.log
         while True:
             review = Review(request=f"{request}.review", party=self._runtime.info.party)
@@ -320,8 +324,10 @@ class ModelCode:
         )
 
     def _undo_cells(self, cells: tuple[int, ...]) -> bool:
-        """Undo cells, unless others have run since, whose changes the user has not seen; return
-        whether they were undone."""
+        """Undo cells, unless others have run since, whose changes the user has not seen.
+
+        Return whether they were undone.
+        """
         log = self._runtime.log
         cells_now = self._undo.cells_from(cells[0])
         if cells_now != cells:

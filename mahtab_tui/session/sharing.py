@@ -94,8 +94,11 @@ class AgentService:
         self._is_closed = False
 
     def serve(self, connection: socket.socket) -> None:
-        """Serve a peer in another process, on a thread; close the connection if the session has
-        closed. Raises `RuntimeError` if no thread can be started."""
+        """Serve a peer in another process, on a thread.
+
+        Close the connection if the session has closed. Raises `RuntimeError` if no thread can be
+        started.
+        """
         peer = _SocketPeer(connection, self)
         with self._lock:
             if self._is_closed:

@@ -57,8 +57,10 @@ def _has_names(text: str, separator: str) -> bool:
 
 
 def read_decimal_comma(text: str, separator: str) -> str:
-    """Return a number of a table that has a decimal comma, such as ``307,5``; empty if the separator
-    is a comma, or if other numbers have a point."""
+    """Return a number of a table that has a decimal comma, such as ``307,5``.
+
+    Empty if the separator is a comma, or if other numbers have a point.
+    """
     if separator == ",":
         return ""
     try:
@@ -78,8 +80,10 @@ def looks_like_table(text: str, separator: str, *, is_cut: bool) -> bool:
 
 
 def _even_line_share(text: str, separator: str, is_cut: bool) -> float:
-    """Return the share of the lines that have the commonest number of fields, from 0 to 1; 0 if the
-    first line, with the names of the columns, does not fit them."""
+    """Return the share of the lines that have the commonest number of fields, from 0 to 1.
+
+    It is 0 if the first line, with the names of the columns, does not fit them.
+    """
     lines = text.splitlines(keepends=True)
     try:
         rows = csv.reader(lines, delimiter=separator)

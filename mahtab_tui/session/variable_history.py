@@ -38,8 +38,10 @@ class VariableHistory(RecordHandler):
             self._changes.setdefault(record.cell, []).append(record)
 
     def code_for(self, name: str) -> str:
-        """Return the code of the cells that gave a variable its last value, as one cell; empty if
-        none is known."""
+        """Return the code of the cells that gave a variable its last value, as one cell.
+
+        Empty if none is known.
+        """
         effective_cells = self._changes.keys() & self.codes.keys() - self._undone_cells
         value_cells: list[int] = []
         for cell in sorted(effective_cells):

@@ -20,8 +20,10 @@ def delete_file_copies(session: str) -> None:
 
 
 def collect_file_copies() -> int:
-    """Delete the copies of kernels that were killed before they could do that; return the number of
-    these kernels."""
+    """Delete the copies of kernels that were killed before they could do that.
+
+    Return the number of these kernels.
+    """
     from mahtab_tui.worker.witness.copies import remove_abandoned
 
     folder = file_copies_folder("").parent

@@ -285,8 +285,10 @@ class SqliteStore:
 
 
 def load_records(path: Path, session: str, *, limit: int = DEFAULT_RECORDS) -> RecordPage:
-    """Return the last records of a session, without those of newer versions; unfinished streams of
-    a killed program come last, marked ``cut``. Raises `StoreError`."""
+    """Return the last records of a session, without those of newer versions.
+
+    Unfinished streams of a killed program come last, marked ``cut``. Raises `StoreError`.
+    """
     if not path.exists():
         return RecordPage([], 0)
 

@@ -81,8 +81,10 @@ def decode_row(row: StoredRow) -> Record | None:
 
 
 def readable_record(row: StoredRow) -> Record | None:
-    """Return the record of a row; None if the row is damaged, or if a newer version of the program
-    wrote it."""
+    """Return the record of a row.
+
+    None if the row is damaged, or if a newer version of the program wrote it.
+    """
     try:
         return decode_row(row)
     except InvalidRecord:

@@ -35,8 +35,10 @@ class Findable(Protocol):
     def begin_find(self) -> None: ...
 
     def find(self, query: str, step: int) -> str:
-        """Show the next match (1), the previous one (-1), or the first one again (0); return its
-        position, such as "2 of 7"."""
+        """Show the next match (1), the previous one (-1), or the first one again (0).
+
+        Return its position, such as "2 of 7".
+        """
 
     def end_find(self) -> None:
         """Focus the match."""
@@ -62,8 +64,10 @@ class FindRow(Horizontal):
         yield Static(id="find-count", markup=False)
 
     def open(self) -> None:
-        """Show the row, and find what it already contains; as soon as it is there, if it was made for
-        this."""
+        """Show the row, and find what it already contains.
+
+        Wait until the row is there, if it was made for this.
+        """
         if not self.is_mounted:
             self.call_later(self.open)
             return

@@ -123,8 +123,10 @@ class KeyOrder:
         self._on_handled()
 
     def _busy_receiver(self, event: Key | Paste) -> MessagePump | None:
-        """Return who must handle earlier messages before it gets a key; None if the key can be
-        delivered."""
+        """Return who must handle earlier messages before it gets a key.
+
+        None if the key can be delivered.
+        """
         focused = self._app.focused
         if focused is None:
             screen = self._app.screen

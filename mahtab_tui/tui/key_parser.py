@@ -301,8 +301,10 @@ def _key_name(character: str) -> str:
 
 
 def character_with_alt(key: str) -> str:
-    """Return the character that is typed with Alt in a key such as ``alt+shift+d``; empty for other
-    keys."""
+    """Return the character that is typed with Alt in a key such as ``alt+shift+d``.
+
+    Empty for other keys.
+    """
     if not key.startswith("alt+"):
         return ""
     name = key.removeprefix("alt+")

@@ -204,8 +204,10 @@ class JupyterConversation:
         return wait_for_result(running.result)
 
     def interrupt(self, number: int | None = None) -> bool:
-        """Interrupt the running cell on a thread; returns False if no cell runs, or another one than
-        that of the number."""
+        """Interrupt the running cell on a thread.
+
+        Returns False if no cell runs, or another one than that of the number.
+        """
         cell = self._cell
         if cell is None or number not in (None, cell.running.cell):
             return False

@@ -66,8 +66,10 @@ class _Order(NamedTuple):
 
 
 class RemoteProcess:
-    """Implements `launch.Process` and `launch.DetachHandle`; one thread handles the whole
-    connection."""
+    """Implements `launch.Process` and `launch.DetachHandle`.
+
+    One thread handles the whole connection.
+    """
 
     shares_clock = False
 
@@ -253,8 +255,10 @@ class RemoteProcess:
         return ""
 
     def _exchange(self, transport: Transport) -> str:
-        """Send and receive until the connection is lost or not needed any more; return why it was
-        lost."""
+        """Send and receive until the connection is lost or not needed any more.
+
+        Return why it was lost.
+        """
         link = self._link
         last_received = time.monotonic()
         last_heartbeat = last_received

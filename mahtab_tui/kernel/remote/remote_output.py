@@ -79,8 +79,10 @@ class RemoteOutput:
     # Called by the reader thread
 
     def read(self) -> bytes | None:
-        """Return the next output, waiting for it; empty at its end, None if all of it was returned
-        before."""
+        """Return the next output, waiting for it.
+
+        Empty at its end, None if all of it was returned before.
+        """
         if not self._fill():
             return b""
         return self._next_output() or None

@@ -85,8 +85,10 @@ class CompletionList(Widget):
         self.refresh(layout=True)
 
     def filter_items(self, items: tuple[Completion, ...]) -> None:
-        """Show fewer items, until the kernel has answered; the chosen one stays if it is among
-        them."""
+        """Show fewer items, until the kernel has answered.
+
+        The chosen one stays if it is among them.
+        """
         chosen_item = self.chosen_item
         self.items = items
         self._omitted_count = 0

@@ -224,8 +224,10 @@ class PromptArea(CodeArea):
         event.prevent_default()
 
     def _handle_key(self, event: Key) -> bool:
-        """Give a key to the list of completions, then to Vi's keys; return False if it is for
-        neither. Escape is for both."""
+        """Give a key to the list of completions, then to Vi's keys.
+
+        Return False if it is for neither. Escape is for both.
+        """
         is_handled = self.completer.handle_key(event)
         if self._vi is not None and (not is_handled or event.key == "escape"):
             is_handled = self._vi.handle_key(event)

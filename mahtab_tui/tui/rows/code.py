@@ -93,8 +93,10 @@ def code_rows(
 
 
 def two_ends(code: str) -> list[str]:
-    """Return the start and the end of long code, with a comment on what is left out between them;
-    or all of short code."""
+    """Return the start and the end of long code, with a comment on what is left out between them.
+
+    Short code comes back whole.
+    """
     line_count = code.count("\n") + 1
     if line_count <= MAX_CODE_LINES and len(code) <= MAX_TEXT_HEAD_CHARS + MAX_TEXT_TAIL_CHARS:
         if len(code) <= MAX_LINE_CHARS:

@@ -224,8 +224,10 @@ class CallTree:
             self._cursor = self.lines[row].key
 
     def go_to_parent(self) -> None:
-        """Choose the node above the chosen line; for a part of a fan-out, the line of the fan-out, if it
-        has one."""
+        """Choose the node above the chosen line.
+
+        For a part of a fan-out, choose the line of the fan-out, if it has one.
+        """
         line = self.line
         if line is None:
             return

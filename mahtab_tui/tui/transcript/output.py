@@ -213,8 +213,10 @@ class OutputRows:
 
     @property
     def reading_start(self) -> int | None:
-        """The first row of the help or the error with which the output ends; None if it ends with
-        something else."""
+        """The first row of the help or the error with which the output ends.
+
+        None if it ends with something else.
+        """
         row = len(self)
         for (line, lead), drawn_line in reversed(self._drawn_lines.items()):
             row -= len(drawn_line)

@@ -134,8 +134,13 @@ class WordsRows(list[Row]):
             self.extend(self._block(block, first=not self._settled_rows))
 
     def _settle_marks(self, open_source: str) -> list[Block]:
-        """Settle the beginning of the last block if it has too many marks; return the blocks of the
-        rest, or none if it has not. open_source: the block."""
+        """Settle the beginning of the last block if it has too many marks.
+
+        Return the blocks of the rest, or none if it has not.
+
+        Args:
+            open_source: The block.
+        """
         if sum(map(open_source.count, _MARKS)) <= MAX_OPEN_MARKS:
             return []
         cut = _line_or_word_start(open_source, len(open_source) - MIN_OPEN_CHARS)

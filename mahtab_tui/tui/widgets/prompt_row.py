@@ -388,8 +388,10 @@ class PromptRow(Widget, Generic[Request]):
 
     @on(Chips.Typed)
     def _pass_on(self, message: Chips.Typed) -> None:
-        """Send typed text to the editor, with the focus; early keys only if the row took it
-        itself."""
+        """Send typed text to the editor, with the focus.
+
+        Early keys go there only if the row took the focus itself.
+        """
         message.stop()
         previous_focus = self._loan.previous_focus
         if previous_focus is None or (message.is_early and self._focused_by_user):
