@@ -20,6 +20,7 @@ from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.values import FileWatching, KernelState, Restoration
 from mahtab_tui.settings.model import file_copies_folder
 from mahtab_tui.store.file_copies import collect_file_copies, delete_file_copies
+from tests.benchmarks.kernel import memory_mib
 from tests.integration.kernels import FIND_CHANNEL, Cells, interpreters, running
 from tests.random_files import find_problems, read_tree, watched_kernel
 from tests.waiting import alive, wait_for
@@ -558,6 +559,16 @@ def test_a_kernel_is_replaced_when_its_witness_is_killed(tmp_path: Path) -> None
         wait_for(lambda: not alive(kernel_pid))
         cells.host.wait_for_state(KernelState.IDLE)
         assert cells.run("open('new', 'w').close()").files[0].path == "new"
+
+
+def test_the_witness_needs_little_memory_after_a_cell_that_changes_many_files(
+    tmp_path: Path,
+) -> None:
+    with running(ProcessKernel(cwd=str(tmp_path), watching=watching(tmp_path))) as cells:
+        witness_pid = int(cells.text("import os; open('first', 'w').close(); print(os.getppid())"))
+        before = memory_mib(witness_pid)
+        cells.text("for n in range(10_000): open(f'file-{n}', 'w').close()")
+        assert memory_mib(witness_pid) - before < 10
 
 
 def test_a_process_that_outlives_its_kernel_can_still_write(tmp_path: Path) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
+from .archive import release_memory
 from .folders import WatchedFolders
 from .journal import PathChange
 from .recorder import ChangeRecorder
@@ -40,15 +41,20 @@ class ChangeAnswers:
         """Return what the cell that has ended has changed."""
         journal = self._recorder.journal
         step = self._recorder.end()
-        changes = journal.finish(step)
+        reported = self._report(journal.finish(step))
+        if step.is_empty:
+            journal.steps.remove(step)
+        if self._recorder.redo.is_empty and journal.pack():
+            # Here, where nothing refers any more to what was packed.
+            release_memory()
+        return reported
+
+    def _report(self, changes: Sequence[PathChange]) -> list[Message]:
+        """Describe changes, and say how many more there are than can be described."""
         reported = [self._describe(change) for change in changes[:MAX_REPORTED_CHANGES]]
         omitted_count = len(changes) - len(reported)
         if omitted_count:
             reported.append({"change": "more", "path": f"{omitted_count:,}", "old_path": ""})
-        if step.is_empty:
-            journal.steps.remove(step)
-        if self._recorder.redo.is_empty:
-            journal.pack()
         return reported
 
     def _describe(self, change: PathChange) -> Message:

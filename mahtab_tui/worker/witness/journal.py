@@ -8,7 +8,7 @@ from functools import partial
 from itertools import chain
 from typing import NamedTuple
 
-from .archive import Archive, release_memory
+from .archive import Archive
 from .copies import Copies
 from .nodes import Content, Name, Node, NodeTable, Version
 from .states import FOLDER, MISSING_KIND, FileState, read_state
@@ -215,11 +215,12 @@ class FileJournal:
 
     # Memory
 
-    def pack(self) -> None:
+    def pack(self) -> bool:
         """Pack what the steps know of many files, except files that several of them know. Call this only
-        when nothing can be redone, because such steps also know these files."""
+        when nothing can be redone, because such steps also know these files. Returns whether there were
+        any."""
         if not any(self._can_be_packed(step) for step in self.steps):
-            return
+            return False
         use_counts = Counter(chain.from_iterable(step.all_nodes() for step in self.steps))
         has_packed = False
         for step in self.steps:
@@ -232,8 +233,7 @@ class FileJournal:
                 if len(step.names) + len(own_nodes) >= MIN_PACKED_FILES:
                     step.pack(own_nodes, self.copies)
                     has_packed = True
-        if has_packed:
-            release_memory()
+        return has_packed
 
     def _can_be_packed(self, step: FileStep) -> bool:
         may_grow = not step.is_closed or (step.is_background and step is self.steps[-1])
