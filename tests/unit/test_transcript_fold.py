@@ -561,6 +561,20 @@ def test_the_table_of_the_last_step_stays_open() -> None:
     assert [cell.collapsed for cell in cells_of(transcript)] == [True, True]
 
 
+def test_the_output_that_is_the_answer_stays_open() -> None:
+    transcript = folded(
+        record(tags.USER_CHAT, "how many?", turn=1),
+        answer("```python\na\n```\n"),
+        runs("a", cell=1, block=0),
+        record(tags.ASSISTANT_REPL_OUT, "6", cell=1, status="ok"),
+        answer("```python\nb\n```\n", step=1),
+        runs("b", cell=2, block=0, step=1),
+        record(tags.ASSISTANT_REPL_OUT, "7", cell=2, status="ok"),
+        record(tags.AGENT, turn=1, state="done"),
+    )
+    assert [cell.collapsed for cell in cells_of(transcript)] == [True, False]
+
+
 def test_the_only_cell_of_a_question_stays_open() -> None:
     transcript = folded(
         answer("```python\na = 1\n```"),

@@ -452,16 +452,25 @@ class Transcript(Conversation):
         """Collapse the cells of a question that took several, except those that failed or drew.
 
         The last one also stays open if it shows more than a line, because the answer below may
-        speak of "the table above".
+        speak of "the table above", and if there are no words below: then its output is the answer.
         """
         cells = self._cells_of_question(turn)
         if len(cells) == 1:
             return
         for cell in cells:
-            is_spoken_of = cell is cells[-1] and cell.has_table
-            if cell.status == "ok" and not cell.pictures and not is_spoken_of:
+            is_needed = cell is cells[-1] and (cell.has_table or not self._has_words_below(cell))
+            if cell.status == "ok" and not cell.pictures and not is_needed:
                 cell.collapsed = True
                 self.touch(cell)
+
+    def _has_words_below(self, cell: Cell) -> bool:
+        """Return whether the model says something after a cell."""
+        for entry in reversed(self.entries):
+            if entry is cell:
+                break
+            if isinstance(entry, AnswerText) and not entry.is_thought:
+                return True
+        return False
 
     def _mark_code_not_run(self) -> None:
         """Mark code of the answers that have just ended, such as that of the last one."""
