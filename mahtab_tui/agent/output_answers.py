@@ -70,7 +70,7 @@ def _shown_values(statements: Sequence[ast.stmt], nodes: Sequence[ast.AST]) -> I
         statements: The statements of the code.
         nodes: All nodes of its syntax tree.
     """
-    shown = [
+    values = [
         argument
         for node in nodes
         if isinstance(node, ast.Call) and _is_print(node)
@@ -78,8 +78,8 @@ def _shown_values(statements: Sequence[ast.stmt], nodes: Sequence[ast.AST]) -> I
     ]
     last = statements[-1] if statements else None
     if isinstance(last, ast.Expr) and not _is_print(last.value):
-        shown.append(last.value)
-    for value in shown:
+        values.append(last.value)
+    for value in values:
         if isinstance(value, ast.JoinedStr):
             yield from (part.value for part in value.values if isinstance(part, ast.FormattedValue))
         elif not isinstance(value, ast.Constant):
