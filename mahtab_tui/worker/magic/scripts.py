@@ -1,4 +1,8 @@
-"""`%run`: runs scripts, modules and notebooks."""
+"""`%run`: runs scripts, modules and notebooks, as IPython does.
+
+A script gets names of its own, as if it ran by itself, and what it has defined is copied to the
+user's names; with ``-i`` it runs with the user's names. A notebook's cells always do.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +22,7 @@ from .syntax import transform
 from .timing import report_profile, report_time
 
 _OPTION_LETTERS = frozenset("inmtpeG")
+"""The options that `_ScriptOptions` explains, and G: the arguments are not patterns of files."""
 _INSTEAD_OF_DEBUGGER = (
     "%run does not take -d: write breakpoint() into the script, or use %debug after an error"
 )
@@ -27,24 +32,56 @@ class _ScriptOptions(NamedTuple):
     """The arguments of `%run`."""
 
     letters: frozenset[str]
-    """i: in the namespace. n: `__name__` is not `__main__`. m: a module by its name. t: with its
-    time. p: with a profile. e: ignore `sys.exit()`. G: arguments are not patterns of files."""
+    """The letters of the options. The properties say what they mean."""
     target: str
     """The file or module."""
     arguments: list[str]
+    """What the script gets as `sys.argv[1:]`."""
+
+    @property
+    def runs_in_namespace(self) -> bool:
+        """Whether the script gets the user's names."""
+        return "i" in self.letters
+
+    @property
+    def is_main(self) -> bool:
+        """Whether the script's `__name__` is ``__main__``."""
+        return "n" not in self.letters
+
+    @property
+    def is_module(self) -> bool:
+        """Whether the target is a module by its name."""
+        return "m" in self.letters
+
+    @property
+    def reports_time(self) -> bool:
+        """Whether the time that the script takes is printed."""
+        return "t" in self.letters
+
+    @property
+    def reports_profile(self) -> bool:
+        """Whether it is printed where the script spends its time."""
+        return "p" in self.letters
+
+    @property
+    def ignores_exit(self) -> bool:
+        """Whether nothing is printed if the script ends with an exit code that means failure."""
+        return "e" in self.letters
 
 
 def run_script(rest: str, caller: MagicContext) -> None:
     """Run a script, a module or a notebook: ``%run [-i] [-n] [-m] [-t] [-p] FILE ARGUMENTS``."""
     options = _parse_options(rest)
-    if options.target.endswith(".ipynb") and "m" not in options.letters:
+    if options.is_module:
+        _run_module(options, caller)
+    elif options.target.endswith(".ipynb"):
         _run_notebook(options.target, caller)
-        return
-    run = _run_module if "m" in options.letters else _run_file
-    run(options, caller)
+    else:
+        _run_file(options, caller)
 
 
 def _parse_options(rest: str) -> _ScriptOptions:
+    """Parse what follows `%run`. Raises `ValueError` for options that it does not take."""
     words: list[str] = late_import("shlex").split(rest)
     letters: set[str] = set()
     while words and re.fullmatch(r"-[A-Za-z]+", words[0]):
@@ -59,11 +96,10 @@ def _parse_options(rest: str) -> _ScriptOptions:
     if not words:
         raise ValueError("%run needs a file, as in %run script.py, or a module, as in %run -m name")
 
-    if "G" in letters:
-        arguments = words[1:]
-    else:
-        arguments = _expand_patterns(words[1:])
-    return _ScriptOptions(frozenset(letters), words[0], arguments)
+    target, *arguments = words
+    if "G" not in letters:
+        arguments = _expand_patterns(arguments)
+    return _ScriptOptions(frozenset(letters), target, arguments)
 
 
 def _expand_patterns(words: list[str]) -> list[str]:
@@ -77,9 +113,9 @@ def _expand_patterns(words: list[str]) -> list[str]:
 
 def _report(options: _ScriptOptions) -> AbstractContextManager[None]:
     """Return what prints the time or the profile of a script, if the options ask for it."""
-    if "p" in options.letters:
+    if options.reports_profile:
         return report_profile()
-    if "t" in options.letters:
+    if options.reports_time:
         return report_time()
     return nullcontext()
 
@@ -98,10 +134,10 @@ def _run_file(options: _ScriptOptions, caller: MagicContext) -> None:
         code = compile(file.read(), path, "exec", dont_inherit=True)
 
     name = "__main__"
-    if "n" in options.letters:
+    if not options.is_main:
         name = os.path.splitext(os.path.basename(path))[0]
     with _ScriptEnvironment([path, *options.arguments], os.path.dirname(path)):
-        if "i" in options.letters:
+        if options.runs_in_namespace:
             _run_in_namespace(options, code, name, path, caller.namespace)
         else:
             _run_as_module(options, code, name, path, caller.namespace)
@@ -112,14 +148,14 @@ def _run_in_namespace(
 ) -> None:
     """Run a script's code with the user's names."""
     own_names = {"__name__": name, "__file__": path}
-    before = {key: namespace[key] for key in own_names if key in namespace}
+    values_before = {key: namespace[key] for key in own_names if key in namespace}
     namespace.update(own_names)
     try:
         _execute(options, code, namespace)
     finally:
         for key in own_names:
             namespace.pop(key, None)
-        namespace.update(before)
+        namespace.update(values_before)
 
 
 def _run_as_module(
@@ -129,7 +165,8 @@ def _run_as_module(
     error."""
     module = ModuleType(name)
     names = vars(module)
-    # Those of this module import the library as only the worker uses it.
+    # Without `__builtins__`, the script would get those of this module, which import the library as
+    # only the worker uses it.
     names.update(__file__=path, __builtins__=builtins)
     main_before = sys.modules["__main__"]
     if name == "__main__":
@@ -143,6 +180,7 @@ def _run_as_module(
 
 
 def _execute(options: _ScriptOptions, code: CodeType, names: dict[str, object]) -> None:
+    """Run a script's code with these names. An exit of the script is not an error."""
     try:
         with _report(options):
             exec(code, names)
@@ -151,7 +189,7 @@ def _execute(options: _ScriptOptions, code: CodeType, names: dict[str, object]) 
 
 
 def _report_exit(options: _ScriptOptions, error: SystemExit) -> None:
-    if error.code not in (None, 0) and "e" not in options.letters:
+    if error.code not in (None, 0) and not options.ignores_exit:
         print(f"{options.target} ended with exit code {error.code}")
 
 
@@ -168,6 +206,7 @@ def _run_module(options: _ScriptOptions, caller: MagicContext) -> None:
 
 
 def _copy_names(names: dict[str, object], namespace: dict[str, object]) -> None:
+    """Copy what a script has defined to the user's names, without names such as `__name__`."""
     for name, value in list(names.items()):
         if not name.startswith("__"):
             namespace[name] = value
@@ -192,6 +231,7 @@ class _ScriptEnvironment:
 
 
 def _run_notebook(target: str, caller: MagicContext) -> None:
+    """Run the code cells of a notebook. Raises `ValueError` for a file that is no notebook."""
     path = os.path.abspath(os.path.expanduser(target))
     with open(path, encoding="utf-8") as file:
         try:
