@@ -1,5 +1,12 @@
-"""The system calls that locked processes may make. Those in `ALLOWED` open, name or change no file,
-create or reach no other process, and make no memory executable; `READING` adds reading files."""
+"""The system calls that locked processes may make.
+
+The calls in `ALLOWED` open, name or change no file, create or reach no other process, and make no
+memory executable. `READING` adds calls that read files. Of some calls only certain arguments are
+allowed (`ArgumentCheck`). `call_filter` makes a filter for seccomp of these tables; what is not in
+them is refused.
+
+The constants are those of Linux on x86_64 and aarch64, and have its names.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +15,15 @@ from typing import NamedTuple
 
 X86_64 = "x86_64"
 AARCH64 = "aarch64"
-_WHOLE = 0xFFFF_FFFF_FFFF_FFFF
-_INT = 0xFFFF_FFFF
-"""The bits of an `int` that the kernel reads."""
+
+_ALL_BITS = 0xFFFF_FFFF_FFFF_FFFF
+_INT_BITS = 0xFFFF_FFFF
+"""The bits that Linux reads of an argument that is an `int`."""
+
 _PROT_EXEC = 4
 
-# Only flags for threads: same memory, signal handlers and thread group; no namespace and no
-# process.
+# `clone`: only threads, with the same memory, signal handlers and thread group; no namespace and no
+# other process.
 _CLONE_VM = 0x100
 _CLONE_SIGHAND = 0x800
 _CLONE_THREAD = 0x10000
@@ -30,7 +39,7 @@ _CLONE_OTHER = (
 )
 _THREAD = _CLONE_VM | _CLONE_SIGHAND | _CLONE_THREAD
 
-# Without F_SETOWN and F_SETSIG, which make the kernel send signals to other processes.
+# `fcntl` and `ioctl`: not F_SETOWN and F_SETSIG, which make Linux send signals to other processes.
 _F_DUPFD = 0
 _F_GETFD = 1
 _F_SETFD = 2
@@ -43,9 +52,10 @@ _FIONBIO = 0x5421
 _FIONCLEX = 0x5450
 _FIOCLEX = 0x5451
 _TCGETS = 0x5401
+_TIOCGWINSZ = 0x5413
 
-# Only streams, because a connected pair stays connected, while a datagram socket could be
-# redirected. No MSG_OOB.
+# `socketpair`, `sendto` and `recvfrom`: only streams, because a connected pair stays connected, while a
+# datagram socket could be redirected. Not MSG_OOB.
 _AF_UNIX = 1
 _SOCK_STREAM = 1
 _SOCK_FLAGS = 0x80800
@@ -55,9 +65,20 @@ _SO_TYPE = 3
 _SO_ERROR = 4
 _SO_PROTOCOL = 38
 _SO_DOMAIN = 39
+
 _PIPE_FLAGS = 0x80800  # CLOEXEC, NONBLOCK; not notification pipes
-_FUTEX_COMMAND = 0x7F
+_FUTEX_COMMAND_BITS = 0x7F
 _FUTEX_COMMANDS = (0, 1, 3, 4, 5, 9, 10)  # used by the C library's locks and conditions
+
+_IOCTL_REQUESTS = (_FIONREAD, _FIONBIO, _FIONCLEX, _FIOCLEX, _TCGETS)
+_SOCKET_OPTIONS = (_SO_TYPE, _SO_ERROR, _SO_PROTOCOL, _SO_DOMAIN)
+_O_WRITES = 0o3 | 0o100 | 0o1000 | 0o2000 | 0o20000000
+"""Flags of `open` that create or change a file: WRONLY, RDWR, CREAT, TRUNC, APPEND, TMPFILE."""
+_LOCK_COMMANDS = (5, 6, 7, 36, 37, 38)  # GETLK, SETLK, SETLKW, and those for open files (OFD)
+_FLOCK_OPERATIONS = (1, 5, 8)  # SH, SH | NB, UN
+
+# Tables of calls whose arguments may be anything. A row is a call's name and its numbers on x86_64 and
+# on aarch64, with - where there is no such call.
 
 # Open descriptors; events and pipes of asyncio; memory; threads; signals to itself; time;
 # information about itself.
@@ -79,11 +100,8 @@ _ALLOWED_ALWAYS = """
     getuid 102 174, geteuid 107 175, getgid 104 176, getegid 108 177, getrusage 98 165,
     getrlimit 97 163
 """
-_IOCTL = (_FIONREAD, _FIONBIO, _FIONCLEX, _FIOCLEX, _TCGETS)
-_SOCKET_OPTIONS = (_SO_TYPE, _SO_ERROR, _SO_PROTOCOL, _SO_DOMAIN)
-_O_WRITES = 0o3 | 0o100 | 0o1000 | 0o2000 | 0o20000000
-"""Flags of `open` that create or change a file: WRONLY, RDWR, CREAT, TRUNC, APPEND, TMPFILE."""
-_TIOCGWINSZ = 0x5413
+
+# What reading files needs: their names and places, their content, and memory for it.
 _READ_ALWAYS = """
     stat 4 -, lstat 6 -, newfstatat 262 79, statx 332 291, statfs 137 43, fstatfs 138 44,
     getdents64 217 61, readlink 89 -, readlinkat 267 78, access 21 -, faccessat 269 48,
@@ -109,63 +127,69 @@ class AllowedCall(NamedTuple):
 
     name: str
     x86_64: int | None
+    """Its number there; None if there is no such call."""
     aarch64: int | None
+    """Its number there; None if there is no such call."""
     alternatives: tuple[tuple[ArgumentCheck, ...], ...] = ((),)
 
 
-_FCNTL = (
-    (ArgumentCheck(1, _INT, (_F_DUPFD, _F_GETFD, _F_SETFD, _F_GETFL, _F_DUPFD_CLOEXEC)),),
-    (ArgumentCheck(1, _INT, (_F_SETFL,)), ArgumentCheck(2, _O_ASYNC, (0,))),
+_THIS_PROCESS = ArgumentCheck(0, _INT_BITS, (0,))
+"""The number 0 stands for the process that calls."""
+_ALLOWED_MESSAGE_FLAGS = ArgumentCheck(3, _INT_BITS & ~_MSG_FLAGS, (0,))
+_FCNTL_ALTERNATIVES = (
+    (ArgumentCheck(1, _INT_BITS, (_F_DUPFD, _F_GETFD, _F_SETFD, _F_GETFL, _F_DUPFD_CLOEXEC)),),
+    (ArgumentCheck(1, _INT_BITS, (_F_SETFL,)), ArgumentCheck(2, _O_ASYNC, (0,))),
 )
-_OWN = ArgumentCheck(0, _INT, (0,))
-"""The number 0, which stands for this process."""
+_STREAM_PAIR = (
+    ArgumentCheck(0, _INT_BITS, (_AF_UNIX,)),
+    ArgumentCheck(1, _INT_BITS & ~_SOCK_FLAGS, (_SOCK_STREAM,)),
+)
 
 
 def _calls(table: str, *alternatives: tuple[ArgumentCheck, ...]) -> Iterator[AllowedCall]:
-    """Read a table of calls: names, and their numbers on x86_64 and aarch64."""
+    """Yield the calls of a table, each of which is allowed if one of the alternatives holds.
+
+    Args:
+        table: Rows as in `_ALLOWED_ALWAYS`.
+        alternatives: Checks that must hold together; none if the arguments may be anything.
+    """
     for row in table.split(","):
         name, *numbers = row.split()
         x86_64, aarch64 = (None if number == "-" else int(number) for number in numbers)
         yield AllowedCall(name, x86_64, aarch64, alternatives or ((),))
 
 
-_SOCKET_PAIR = (
-    ArgumentCheck(0, _INT, (_AF_UNIX,)),
-    ArgumentCheck(1, _INT & ~_SOCK_FLAGS, (_SOCK_STREAM,)),
-)
-_KNOWN_FLAGS = ArgumentCheck(3, _INT & ~_MSG_FLAGS, (0,))
-
 ALLOWED = (
     *_calls(_ALLOWED_ALWAYS),
-    *_calls("fcntl 72 25", *_FCNTL),
-    *_calls("ioctl 16 29", (ArgumentCheck(1, _INT, _IOCTL),)),
-    *_calls("pipe2 293 59", (ArgumentCheck(1, _INT & ~_PIPE_FLAGS, (0,)),)),
-    *_calls("socketpair 53 199", _SOCKET_PAIR),
-    *_calls("sendto 44 206", (_KNOWN_FLAGS, ArgumentCheck(4, _WHOLE, (0,)))),
-    *_calls("recvfrom 45 207", (_KNOWN_FLAGS,)),
+    *_calls("fcntl 72 25", *_FCNTL_ALTERNATIVES),
+    *_calls("ioctl 16 29", (ArgumentCheck(1, _INT_BITS, _IOCTL_REQUESTS),)),
+    *_calls("pipe2 293 59", (ArgumentCheck(1, _INT_BITS & ~_PIPE_FLAGS, (0,)),)),
+    *_calls("socketpair 53 199", _STREAM_PAIR),
+    # Without an address.
+    *_calls("sendto 44 206", (_ALLOWED_MESSAGE_FLAGS, ArgumentCheck(4, _ALL_BITS, (0,)))),
+    *_calls("recvfrom 45 207", (_ALLOWED_MESSAGE_FLAGS,)),
     *_calls(
         "getsockopt 55 209",
-        (ArgumentCheck(1, _INT, (_SOL_SOCKET,)), ArgumentCheck(2, _INT, _SOCKET_OPTIONS)),
+        (ArgumentCheck(1, _INT_BITS, (_SOL_SOCKET,)), ArgumentCheck(2, _INT_BITS, _SOCKET_OPTIONS)),
     ),
+    # Memory that cannot be executed.
     *_calls("mmap 9 222, mprotect 10 226", (ArgumentCheck(2, _PROT_EXEC, (0,)),)),
     *_calls("clone 56 220", (ArgumentCheck(0, _THREAD | _CLONE_OTHER, (_THREAD,)),)),
-    *_calls("futex 202 98", (ArgumentCheck(1, _FUTEX_COMMAND, _FUTEX_COMMANDS),)),
-    *_calls("sched_getaffinity 204 123", (_OWN,)),
+    *_calls("futex 202 98", (ArgumentCheck(1, _FUTEX_COMMAND_BITS, _FUTEX_COMMANDS),)),
+    *_calls("sched_getaffinity 204 123", (_THIS_PROCESS,)),
     # Without new limits.
-    *_calls("prlimit64 302 261", (_OWN, ArgumentCheck(2, _WHOLE, (0,)))),
+    *_calls("prlimit64 302 261", (_THIS_PROCESS, ArgumentCheck(2, _ALL_BITS, (0,)))),
 )
 """The calls of processes that have all they need, such as sandboxes."""
-
-# On files opened for reading, these are only shared locks.
-_FILE_LOCKS = (ArgumentCheck(1, _INT, (5, 6, 7, 36, 37, 38)),)
 
 _READING = (
     *_calls(_READ_ALWAYS),
     *_calls("open 2 -", (ArgumentCheck(1, _O_WRITES, (0,)),)),
     *_calls("openat 257 56", (ArgumentCheck(2, _O_WRITES, (0,)),)),
-    *_calls("fcntl 72 25", *_FCNTL, _FILE_LOCKS),
-    *_calls("flock 73 32", (ArgumentCheck(1, _INT, (1, 5, 8)),)),
-    *_calls("ioctl 16 29", (ArgumentCheck(1, _INT, (*_IOCTL, _TIOCGWINSZ)),)),
+    # On files opened for reading, these are only shared locks.
+    *_calls("fcntl 72 25", *_FCNTL_ALTERNATIVES, (ArgumentCheck(1, _INT_BITS, _LOCK_COMMANDS),)),
+    *_calls("flock 73 32", (ArgumentCheck(1, _INT_BITS, _FLOCK_OPERATIONS),)),
+    *_calls("ioctl 16 29", (ArgumentCheck(1, _INT_BITS, (*_IOCTL_REQUESTS, _TIOCGWINSZ)),)),
 )
 # Of a call in both tables, the second one has more alternatives.
 READING = tuple({call.name: call for call in (*ALLOWED, *_READING)}.values())
