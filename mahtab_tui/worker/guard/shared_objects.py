@@ -1,5 +1,8 @@
-"""Finds the new values of a locked fork that share objects with each other or with earlier values:
-in the kernel they become copies."""
+"""Finds the new values of a locked fork that share mutable objects with others.
+
+The kernel gets copies of a fork's new values, each by itself, so afterwards a change of one would not
+show in the other any more. The user is told their names.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,7 @@ _MUTABLE = (list, set, bytearray, *_MAPPINGS)
 _MUTABLE_LIBRARY_CLASSES = ("ndarray", "DataFrame", "Series")
 """Library classes of objects that change. Indexes do not: tables share them because nobody changes
 them."""
+
 MAX_EARLIER_OBJECTS = 300_000
 """At most this many objects of earlier values are looked at for objects that the garbage collector
 does not know."""
@@ -25,6 +29,7 @@ does not know."""
 
 def note_earlier_objects() -> None:
     """Let objects that are made from now on be told from earlier ones."""
+    # `gc.get_objects` leaves out objects that were frozen.
     gc.freeze()
 
 
