@@ -1,5 +1,10 @@
-"""Attributes of libraries that code can replace. Loaded modules, and state inside libraries that no
-list, dict or attribute shows, are not included."""
+"""Attributes of libraries that code can replace, such as a function of a module.
+
+There are too many to compare them all, so `take_library_snapshots` follows the names in the code that
+is about to run: the modules and classes that they may mean, and what these have under the same names.
+`LibrarySnapshot.iter_changes` says later what was replaced. Loaded modules, and state inside
+libraries that no list, dict or attribute shows, are not included.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +44,7 @@ from .contents import (
 )
 from .registries import read_registered, write_registered
 
-_ALWAYS = ("builtins", "sys")
+_ALWAYS_WITHIN_REACH = ("builtins", "sys")
 """The modules that every cell can change without mentioning them."""
 
 _FUNCTION_ATTRIBUTES = (
@@ -48,14 +53,14 @@ _FUNCTION_ATTRIBUTES = (
     *(() if sys.version_info >= (3, 14) else ("__annotations__",)),
 )
 
-_CLASS_FUNCTIONS = frozenset(("type", "__class__"))
-"""What leads from an object to its class."""
-
-_CLASS = "__class__"
+_CLASS_ATTRIBUTE = "__class__"
 """The attribute with the class of a module or another object, which can be set."""
 
+_CLASS_NAMES = frozenset(("type", _CLASS_ATTRIBUTE))
+"""The names by which code gets from an object to its class."""
+
 _MAX_LIBRARIES = 60
-"""Snapshots of modules, classes, functions and objects that are taken at the most."""
+"""At most this many modules, classes, functions and objects are looked at."""
 
 _PLAIN_CONTAINERS = Classes(list, tuple, set, frozenset)
 _METHOD_WRAPPERS = Classes(staticmethod, classmethod)
@@ -80,10 +85,11 @@ _WITHOUT_FINALIZER = ATOMS.union(
 _DOCUMENTATION = "__doc__"
 _PROPERTY_ATTRIBUTES = (_DOCUMENTATION,)
 
-_FLAGS: Any = type.__dict__["__flags__"].__get__
-
-_CHANGEABLE = 1 << 9
+_CHANGEABLE_CLASS = 1 << 9
 """The flag of classes whose attributes can be set."""
+
+_class_flags: Any = type.__dict__["__flags__"].__get__
+"""Returns the flags of a class, bypassing its metaclass."""
 
 
 class ReleasedObject:
@@ -164,6 +170,7 @@ class LibrarySnapshot(NamedTuple):
             new_value = attributes.get(name, MISSING)
             if _is_same(old_value, new_value):
                 continue
+            # An import sets submodules as attributes of their packages.
             is_imported = is_module(new_value) and (old_value is MISSING or is_module(old_value))
             if is_imported:
                 continue
@@ -174,7 +181,7 @@ class LibrarySnapshot(NamedTuple):
 
     def is_public(self, name: str) -> bool:
         """Return whether an attribute counts, although no code mentions it."""
-        if not name.startswith("_") or name == _CLASS:
+        if not name.startswith("_") or name == _CLASS_ATTRIBUTE:
             return True
         if is_module(self.holder) or is_class(self.holder):
             return f"{self.label}.{name}" in PRIVATE_REGISTRIES
@@ -184,7 +191,7 @@ class LibrarySnapshot(NamedTuple):
 
     def set_attribute(self, name: str, value: object) -> None:
         """Set an attribute of the library; delete it if the value is `MISSING`."""
-        if name == _CLASS:
+        if name == _CLASS_ATTRIBUTE:
             object.__setattr__(self.holder, name, value)
         elif is_class(self.holder):
             if value is MISSING:
@@ -200,7 +207,7 @@ class LibrarySnapshot(NamedTuple):
 
 
 def _special_attributes(holder: object) -> tuple[str, ...]:
-    """Return the attributes of a function or a property that are not among its own names."""
+    """Return the attributes of a function or a property that its `__dict__` does not have."""
     if type(holder) is types.FunctionType:
         return _FUNCTION_ATTRIBUTES
     return _PROPERTY_ATTRIBUTES if type(holder) is property else ()
@@ -232,33 +239,7 @@ def take_library_snapshots(
         without: Addresses of modules, classes and objects of which there are snapshots.
     """
     names = tuple(mentioned)
-    # What the names mean in the namespace and among the modules, and below what modules have.
-    pending = [
-        *(sys.modules.get(name) for name in _ALWAYS),
-        *(namespace.get(name) for name in names),
-        *(sys.modules.get(name) for name in names),
-    ]
-    if not _CLASS_FUNCTIONS.isdisjoint(names):
-        pending += [type(namespace[name]) for name in names if name in namespace]
-    holders: dict[int, Any] = {}
-    for value in pending:  # which grows meanwhile
-        if len(holders) >= _MAX_LIBRARIES:
-            break
-        value_is_module = is_module(value)
-        if address_of(value) in holders or not (value_is_module or is_class(value)):
-            continue
-        if is_own(value) or (value_is_module and _is_being_loaded(value)):
-            continue
-        if value_is_module:
-            module_names = own_dict(value)
-            pending += [module_names[name] for name in names if name in module_names]
-            parts = _find_parts(value, names, is_own)
-            pending += filter(is_module, parts)
-            holders.update({address_of(part): part for part in parts if not is_module(part)})
-        else:
-            holders.update({address_of(part): part for part in _find_class_parts(value, names)})
-        if value_is_module or _FLAGS(value) & _CHANGEABLE:
-            holders[address_of(value)] = value
+    holders = _find_changeable(names, namespace, is_own)
     return [
         take_library_snapshot(holder, names)
         for address, holder in holders.items()
@@ -269,12 +250,51 @@ def take_library_snapshots(
 def add_snapshots(
     snapshots: list[LibrarySnapshot], new_snapshots: Iterable[LibrarySnapshot]
 ) -> None:
-    """Add snapshots to others, except those of what there is an older one of: another thread may have
-    taken that meanwhile."""
+    """Add snapshots to others, but none of a holder that has one: another thread may have taken it
+    meanwhile, and the older one counts."""
     noted_holders = {address_of(snapshot.holder) for snapshot in snapshots}
     snapshots += [
         snapshot for snapshot in new_snapshots if address_of(snapshot.holder) not in noted_holders
     ]
+
+
+def _find_changeable(
+    names: tuple[str, ...], namespace: dict[str, object], is_own: Callable[[Any], bool]
+) -> dict[int, Any]:
+    """Return what code with these names can change in libraries, by address.
+
+    The parameters are those of `take_library_snapshots`.
+    """
+    # What the names mean in the namespace and among the modules, and below what modules have.
+    pending = [
+        *(sys.modules.get(name) for name in _ALWAYS_WITHIN_REACH),
+        *(namespace.get(name) for name in names),
+        *(sys.modules.get(name) for name in names),
+    ]
+    if not _CLASS_NAMES.isdisjoint(names):
+        pending += [type(namespace[name]) for name in names if name in namespace]
+
+    holders: dict[int, Any] = {}
+    for value in pending:  # which grows meanwhile
+        if len(holders) >= _MAX_LIBRARIES:
+            break
+        value_is_module = is_module(value)
+        if address_of(value) in holders or not (value_is_module or is_class(value)):
+            continue
+        if is_own(value) or (value_is_module and _is_being_loaded(value)):
+            continue
+        if value_is_module:
+            members = own_dict(value)
+            pending += [members[name] for name in names if name in members]
+            parts = _find_parts(value, names, is_own)
+            pending += filter(is_module, parts)
+            holders.update({address_of(part): part for part in parts if not is_module(part)})
+        else:
+            holders.update({address_of(part): part for part in _find_class_parts(value, names)})
+        # Classes of the interpreter, such as `int`, cannot be changed, but may lead to what can.
+        if value_is_module or _class_flags(value) & _CHANGEABLE_CLASS:
+            holders[address_of(value)] = value
+    return holders
 
 
 def _is_being_loaded(module: Any) -> bool:
@@ -349,7 +369,7 @@ def take_library_snapshot(holder: Any, mentioned: Collection[str] = ()) -> Libra
     snapshot = LibrarySnapshot(holder, label, values, tuple(map(weakref.ref, registered)))
     if is_module(holder) and is_lazy(holder):
         return snapshot._replace(was_lazy=True)
-    if label in _ALWAYS and label not in mentioned:
+    if label in _ALWAYS_WITHIN_REACH and label not in mentioned:
         return snapshot
 
     contents = take_content_snapshots(
@@ -391,5 +411,5 @@ def _attributes(holder: Any) -> dict[str, object]:
     if special_names:
         attributes.update({name: getattr(holder, name) for name in special_names})
     elif not is_class(holder):
-        attributes[_CLASS] = type(holder)
+        attributes[_CLASS_ATTRIBUTE] = type(holder)
     return attributes
