@@ -87,7 +87,7 @@ class FakeModel(BaseChatModel):
         raise NotImplementedError
 
 
-class Desk(RecordList):
+class RecordedSession(RecordList):
     """A session in this process, with all the records of its bus."""
 
     def __init__(

@@ -265,15 +265,15 @@ def opened(folder: Path, service: Service) -> Iterator[Opened]:
         it.session.close()
 
 
-def run_story(folder: Path, service: Service, seed: int, count: int = 25) -> None:
+def run_random_session(folder: Path, service: Service, seed: int, count: int = 25) -> None:
     """Let a session go on at random. Raises `AssertionError` with what it did."""
     with opened(folder, service) as it:
-        story = RandomSession(it, service, folder, seed)
+        random_session = RandomSession(it, service, folder, seed)
         try:
-            story.start()
-            story.go_on(count)
+            random_session.start()
+            random_session.go_on(count)
         except (AssertionError, KernelError) as error:
-            steps = "\n".join(story.steps)
+            steps = "\n".join(random_session.steps)
             raise AssertionError(f"seed {seed}: {error}\n{steps}") from error
 
 
@@ -294,7 +294,7 @@ def main() -> int:
                 "OPENAI_BASE_URL": f"{service.url}/v1",
             }
             try:
-                run_story(folder, service, seed)
+                run_random_session(folder, service, seed)
             except AssertionError as error:
                 failed += 1
                 print(error, flush=True)

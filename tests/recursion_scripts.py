@@ -65,7 +65,7 @@ class ScriptedModel(BaseChatModel):
         )
 
 
-class Seat:
+class TurnAccess:
     """A scripted turn's access to its node's text and to the engine."""
 
     def __init__(self, text: SearchedText, host: SandboxHost) -> None:
@@ -103,7 +103,7 @@ class Seat:
         ]
 
 
-Turn = Callable[[Seat], Awaitable[None]]
+Turn = Callable[[TurnAccess], Awaitable[None]]
 """A turn's code."""
 
 
@@ -129,24 +129,26 @@ class ScriptedSandboxes:
             await asyncio.Event().wait()
         self.open += 1
         self.most = max(self.most, self.open)
-        return _ScriptedSandbox(self, self._turns, Seat(text, host))
+        return _ScriptedSandbox(self, self._turns, TurnAccess(text, host))
 
     async def close(self) -> None:
         self.closed = True
 
 
 class _ScriptedSandbox:
-    def __init__(self, home: ScriptedSandboxes, turns: Mapping[str, Turn], seat: Seat) -> None:
+    def __init__(
+        self, home: ScriptedSandboxes, turns: Mapping[str, Turn], access: TurnAccess
+    ) -> None:
         self._home = home
         self._turns = turns
-        self._seat = seat
+        self._access = access
         self._running: asyncio.Task[None] | None = None
 
     async def run(self, code: str, seconds: float) -> TurnResult:
         began = time.monotonic()
-        self._seat.output.clear()
+        self._access.output.clear()
         task = self._running = asyncio.ensure_future(
-            cast("Any", self._turns[code.split("(")[0]](self._seat))
+            cast("Any", self._turns[code.split("(")[0]](self._access))
         )
         status: Any = "ok"
         try:
@@ -157,10 +159,10 @@ class _ScriptedSandbox:
             status = error.status
         except Exception as error:
             status = "error"
-            self._seat.print(f"{type(error).__name__}: {error}")
+            self._access.print(f"{type(error).__name__}: {error}")
         finally:
             task.cancel()
-        output = "".join(self._seat.output)
+        output = "".join(self._access.output)
         return TurnResult(status, output, len(output), time.monotonic() - began)
 
     def interrupt(self) -> None:
@@ -244,17 +246,17 @@ class SearchEvents(list[Record]):
         return [record.attrs["node"] for record in self.calls("begin")]
 
 
-class Bench:
+class ScriptedSearches:
     """Scripted searches, with their events."""
 
     def __init__(self) -> None:
-        self.story = SearchEvents()
+        self.events = SearchEvents()
         self.sandboxes = ScriptedSandboxes()
         self._searches: list[Search] = []
 
     def search(self, *turns: Turn) -> Search:
         self.sandboxes = ScriptedSandboxes(turns)
-        self.running = Search(self.story.append, lambda: self.sandboxes)
+        self.running = Search(self.events.append, lambda: self.sandboxes)
         self._searches.append(self.running)
         return self.running
 
@@ -284,19 +286,19 @@ class Bench:
         return running
 
     def stop(self, node: str) -> None:
-        self.running.stop(self.story[0].attrs["tree"], node)
+        self.running.stop(self.events[0].attrs["tree"], node)
 
     def close(self) -> None:
         for search in self._searches:
             search.close()
-        check(self.story)
+        check(self.events)
 
 
-def check(story: SearchEvents) -> None:
+def check(search_events: SearchEvents) -> None:
     """Check that events are numbered without a gap, that every node has begun once and ended once,
     and that the pane's tree shows the same."""
-    for name in {record.attrs["tree"] for record in story if "tree" in record.attrs}:
-        records = [record for record in story if record.attrs.get("tree") == name]
+    for name in {record.attrs["tree"] for record in search_events if "tree" in record.attrs}:
+        records = [record for record in search_events if record.attrs.get("tree") == name]
         numbers = [record.attrs["seq"] for record in records if "seq" in record.attrs]
         assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
         begun_nodes = [

@@ -14,7 +14,7 @@ from pydantic import Field
 
 from mahtab_tui.agent import ReplAgent
 from mahtab_tui.settings.model import LoopMode
-from tests.agents import Desk, FakeModel
+from tests.agents import FakeModel, RecordedSession
 
 Answer = str | list[AIMessageChunk] | Exception
 
@@ -67,8 +67,10 @@ class Caller(FakeModel):
 
 
 def calling_agent(
-    desk: Desk, *answers: Answer, loop: LoopMode = "auto"
+    recorded_session: RecordedSession, *answers: Answer, loop: LoopMode = "auto"
 ) -> tuple[ReplAgent, Caller]:
     """An agent with the session's tools, and its model."""
     model = Caller(answers=list(answers))
-    return ReplAgent(desk.host, model, tools=desk.session.tools(), loop=loop), model
+    return ReplAgent(
+        recorded_session.host, model, tools=recorded_session.session.tools(), loop=loop
+    ), model

@@ -16,7 +16,7 @@ _PIECE = 16_384
 def main(folder: Path, command: list[str]) -> None:
     """Forward data until one side ends, or a file in the folder orders a cut."""
     if (folder / "refuse").exists():
-        print("the road is closed", file=sys.stderr)
+        print("the machine cannot be reached", file=sys.stderr)
         raise SystemExit(255)
     child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
     assert child.stdin is not None

@@ -20,7 +20,7 @@ from mahtab_tui.kernel.remote.notes import noted_kernels
 from tests.benchmarks.screen import echo_row, key_echo, our_terminal
 from tests.benchmarks.table import Row, since, timed
 from tests.integration.kernels import Cells, RecordingHost
-from tests.integration.remote import Road
+from tests.integration.remote import RemoteMachine
 
 _DELAY = 50.0
 """Milliseconds each way."""
@@ -28,25 +28,25 @@ _DELAY = 50.0
 
 def rows() -> Iterator[Row]:
     with tempfile.TemporaryDirectory() as folder:
-        road = Road(Path(folder))
-        road.delay(_DELAY)
+        machine = RemoteMachine(Path(folder))
+        machine.delay(_DELAY)
         try:
-            took = timed(lambda: road.kernel().text("1 + 1"))
+            took = timed(lambda: machine.kernel().text("1 + 1"))
             yield Row("first result over 50 ms, nothing there", took, "<= 2,000 ms")
-            took = timed(lambda: road.kernel().text("1 + 1"))
+            took = timed(lambda: machine.kernel().text("1 + 1"))
             yield Row("first result over 50 ms, again", took, "<= 1,000 ms")
-            cells = road.kernel()
+            cells = machine.kernel()
             took = timed(cells.text, 20, "1 + 1")
             yield Row("1+1 over 50 ms each way", took, "1 round trip", 2 * _DELAY, "the wire")
             with tempfile.TemporaryDirectory() as home:
-                remote_echo = _echo(home, "--kernel", road.typed)
+                remote_echo = _echo(home, "--kernel", machine.typed)
                 local_echo = _echo(home)
             yield echo_row(
                 "over 50 ms while a cell prints", remote_echo, local_echo, "with a kernel here"
             )
-            yield Row("attached again over 50 ms, 10,000 variables listed", _attach_again(road))
+            yield Row("attached again over 50 ms, 10,000 variables listed", _attach_again(machine))
         finally:
-            road.close()
+            machine.close()
 
 
 def _echo(home: str, *where: str) -> list[float]:
@@ -61,11 +61,11 @@ def _echo(home: str, *where: str) -> list[float]:
     return took
 
 
-def _attach_again(road: Road) -> float:
-    home = road.folder / "home-here"
+def _attach_again(machine: RemoteMachine) -> float:
+    home = machine.folder / "home-here"
     home.mkdir()
     with patch.dict(os.environ, HOME=str(home)):
-        first_kernel = ProcessKernel(launcher=RemoteLauncher(road.address, 1.0, "session"))
+        first_kernel = ProcessKernel(launcher=RemoteLauncher(machine.address, 1.0, "session"))
         first_kernel.start(RecordingHost())
         Cells(first_kernel, RecordingHost()).text(
             "for n in range(10_000): globals()[f'v{n}'] = [n]"
@@ -74,7 +74,7 @@ def _attach_again(road: Road) -> float:
         first_kernel.close(leave=True)
         start = perf_counter()
         connected = attach_remote(noted_kernels("session")[0], lambda prompt, hidden: None)
-        second = ProcessKernel(launcher=RemoteLauncher(road.address, 1.0, "session", connected))
+        second = ProcessKernel(launcher=RemoteLauncher(machine.address, 1.0, "session", connected))
         second.start(RecordingHost())
         assert len(second.variables()) >= 10_000
         took = since(start)

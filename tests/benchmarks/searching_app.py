@@ -17,7 +17,7 @@ from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.terminal_app import Collector
 from mahtab_tui.tui.terminal_driver import StdioRedirect
 from tests import tags
-from tests.tui.search_story import Scribe
+from tests.tui.search_records import Scribe
 
 BRANCHES = 40
 LEAVES = 25

@@ -12,7 +12,7 @@ import pytest
 from tests.e2e.conftest import Start
 from tests.e2e.terminal import Terminal
 from tests.integration.jupyter import running_kernel
-from tests.integration.remote import Road
+from tests.integration.remote import RemoteMachine
 from tests.manual import FOLDER
 
 STUBBORN = """import time
@@ -106,23 +106,23 @@ def test_working_directory_can_be_changed_from_the_screen(start: Start, project:
 
 
 @pytest.fixture
-def road(tmp_path: Path) -> Road:
+def machine(tmp_path: Path) -> RemoteMachine:
     folder = tmp_path / "road"
     folder.mkdir()
-    return Road(folder)
+    return RemoteMachine(folder)
 
 
-def test_cell_continues_while_disconnected(start: Start, road: Road) -> None:
-    screen = start("--kernel", road.address.text, size=(140, 35)).idle()
+def test_cell_continues_while_disconnected(start: Start, machine: RemoteMachine) -> None:
+    screen = start("--kernel", machine.address.text, size=(140, 35)).idle()
     screen.wait(r"kernel .* on python")
-    road.refuse()
+    machine.refuse()
     screen.enter(
         "import time\nfor i in range(40): print('line', i, flush=True); time.sleep(0.05)\n"
     )
     screen.press("enter", pattern="line 3")
-    road.break_wire()
+    machine.break_wire()
     screen.wait(r"disconnected, trying again \(\d+ s\)")
-    road.accept()
+    machine.accept()
     screen.wait("line 39")
     screen.idle()
     screen.enter("6 * 7", r"\b42\b")
@@ -130,11 +130,11 @@ def test_cell_continues_while_disconnected(start: Start, road: Road) -> None:
 
 
 @pytest.mark.thorough
-def test_slash_kernel_moves_the_kernel_back_and_forth(start: Start, road: Road) -> None:
+def test_slash_kernel_moves_the_kernel_back_and_forth(start: Start, machine: RemoteMachine) -> None:
     screen = start(size=(140, 35)).idle()
     screen.enter("here = 1")
     screen.type("`")
-    screen.enter(f"/kernel {road.address.text}", r"kernel .* on python.*idle")
+    screen.enter(f"/kernel {machine.address.text}", r"kernel .* on python.*idle")
     screen.enter("/kernel nowhere", "nowhere is not a kernel address")
     screen.enter("/kernel here", "Switched to this machine")
     screen.leave()

@@ -17,7 +17,7 @@ from tests.acp.editor import editor, text_of
 from tests.config_files import config_file
 from tests.e2e.conftest import Replay, Start
 from tests.e2e.terminal import Terminal
-from tests.integration.remote import Road
+from tests.integration.remote import RemoteMachine
 from tests.waiting import alive, detached_kernels, wait_for
 from tests.warm import run_program
 
@@ -219,7 +219,7 @@ def start_on(host: str, start: Start, folder: Path) -> Terminal:
     options = []
     if host == "elsewhere":
         (folder / "road").mkdir()
-        options += ["--kernel", Road(folder / "road").address.text]
+        options += ["--kernel", RemoteMachine(folder / "road").address.text]
     return start(*options).idle()
 
 
@@ -439,8 +439,8 @@ def test_detached_remote_kernel_is_listed_and_an_absent_machine_reported(
     start: Start, home: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "road").mkdir()
-    road = Road(tmp_path / "road")
-    screen = start("--kernel", road.address.text, size=(120, 35)).idle()
+    machine = RemoteMachine(tmp_path / "road")
+    screen = start("--kernel", machine.address.text, size=(120, 35)).idle()
     screen.enter(SLEEP, "begun")
     screen.press("ctrl+q", pattern=r"Leave\? A cell is running. · \^q again leaves it running")
     screen.press("escape", gone_pattern=r"Leave\?")
@@ -453,13 +453,13 @@ def test_detached_remote_kernel_is_listed_and_an_absent_machine_reported(
     other_terminal = start()
     other_terminal.wait(r"has\s+a\s+kernel\s+in\s+the\s+background,\s+started\s+\d+\s+s\s+ago")
     other_terminal.leave()
-    road.refuse()
+    machine.refuse()
     away = start("--resume", session, size=(150, 40))
     assert away.wait_end() == 1
     assert (
         f"Try again later, or give up that kernel: mahtab-tui sessions stop {session}" in away.text
     )
-    road.accept()
+    machine.accept()
     back = start("--resume", session)
     back.wait("Cell 1 is still running")
     back.wait("busy")
@@ -467,7 +467,7 @@ def test_detached_remote_kernel_is_listed_and_an_absent_machine_reported(
     back.idle()
     back.leave()
     assert "in the background" not in sessions()
-    wait_for(lambda: road.sockets() == [])
+    wait_for(lambda: machine.sockets() == [])
 
 
 # Saved variables.

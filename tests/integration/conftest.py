@@ -19,7 +19,7 @@ from mahtab_tui.sandbox.base import Sandbox, Sandboxes
 from mahtab_tui.sandbox.process import ProcessSandboxes, open_sandboxes
 from mahtab_tui.sandbox.searched_text import SearchedText
 from mahtab_tui.settings.model import load_settings
-from tests.agents import Desk
+from tests.agents import RecordedSession
 from tests.integration.kernels import Cells, running
 from tests.integration.sandboxes import RecordingNode
 from tests.integration.sessions import Opened, OpenSession
@@ -34,11 +34,11 @@ def cells(project: Path) -> Iterator[Cells]:
 
 
 @pytest.fixture
-def desk(project: Path) -> Iterator[Desk]:
+def recorded_session(project: Path) -> Iterator[RecordedSession]:
     """A session without a screen, whose agent is made by the test."""
-    desk = Desk(project)
-    yield desk
-    desk.session.close()
+    recorded_session = RecordedSession(project)
+    yield recorded_session
+    recorded_session.session.close()
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from tests.waiting import wait_for
 _PROXY = Path(__file__).parents[1] / "wire_proxy.py"
 
 
-class Road:
+class RemoteMachine:
     def __init__(
         self, folder: Path, python: str = sys.executable, *, behind: Sequence[str] = ()
     ) -> None:

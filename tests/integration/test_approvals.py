@@ -17,7 +17,7 @@ from mahtab_tui.session.user_requests import Permission
 from mahtab_tui.system import start_thread
 from mahtab_tui.tui.transcript.fold import Transcript
 from tests import tags
-from tests.agents import Desk, code
+from tests.agents import RecordedSession, code
 from tests.integration.sessions import Opened, OpenSession, texts
 from tests.waiting import wait_for
 
@@ -881,15 +881,15 @@ def test_code_awaited_by_a_cell_asks_first(open_session: OpenSession) -> None:
     it.store.wait(tags.USER_REPL_OUT, cell=2)
 
 
-def test_in_process_kernel_asks_first(desk: Desk) -> None:
-    desk.decide(Decision("run"))
-    desk.host.info.approval = "review"
-    desk.run(code("a = 1"), {"text": "Done."}, reflection="never")
+def test_in_process_kernel_asks_first(recorded_session: RecordedSession) -> None:
+    recorded_session.decide(Decision("run"))
+    recorded_session.host.info.approval = "review"
+    recorded_session.run(code("a = 1"), {"text": "Done."}, reflection="never")
     assert (
-        desk.of(tags.APPROVAL)[0].attrs["why"]
+        recorded_session.of(tags.APPROVAL)[0].attrs["why"]
         == "the kernel cannot be forked, because it runs inside the program that opened this session"
     )
-    assert desk.namespace["a"] == 1
+    assert recorded_session.namespace["a"] == 1
 
 
 def test_kernel_reset_during_a_review_leaves_nothing_to_undo(open_session: OpenSession) -> None:

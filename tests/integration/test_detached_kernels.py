@@ -35,7 +35,7 @@ from mahtab_tui.store.saved_namespace import save_target
 from mahtab_tui.worker.link import spool
 from tests.integration.detached import ELSEWHERE, OPEN, SESSION, Screen, holder_of
 from tests.integration.kernels import RecordingHost
-from tests.integration.remote import Road
+from tests.integration.remote import RemoteMachine
 from tests.integration.sessions import Opened
 from tests.waiting import alive, wait_for
 
@@ -55,7 +55,7 @@ def close_kernels() -> Iterator[None]:
 def anywhere(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     if request.param == "elsewhere":
         (tmp_path / "road").mkdir()
-        ELSEWHERE.append(Road(tmp_path / "road").address)
+        ELSEWHERE.append(RemoteMachine(tmp_path / "road").address)
     yield request.param
     ELSEWHERE.clear()
 

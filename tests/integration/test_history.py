@@ -20,7 +20,7 @@ from mahtab_tui.llm.base import ContextTooLong
 from mahtab_tui.llm.prompts import BEGINNING_OMITTED, STEPS_OMITTED
 from mahtab_tui.session.past_conversation import load_summary
 from tests import tags
-from tests.agents import Desk, FakeModel, without_surroundings
+from tests.agents import FakeModel, RecordedSession, without_surroundings
 from tests.fake_claude import InstallClaude
 from tests.integration.sessions import Opened, OpenSession, texts
 from tests.records import emit, made
@@ -61,8 +61,10 @@ class Listener(FakeModel):
         return [words]
 
 
-def agent_over(desk: Desk, llm: BaseChatModel, max_history: int = 4, **options: Any) -> ReplAgent:
-    return create_repl_agent(desk.host, llm, max_history=max_history, **options)
+def agent_over(
+    recorded_session: RecordedSession, llm: BaseChatModel, max_history: int = 4, **options: Any
+) -> ReplAgent:
+    return create_repl_agent(recorded_session.host, llm, max_history=max_history, **options)
 
 
 def ask(agent: ReplAgent, first_number: int, last_number: int) -> None:
@@ -79,17 +81,17 @@ def questions(sent: Sequence[tuple[str, str]]) -> list[str]:
     return [text.split()[-1] for kind, text in sent if kind == "human"]
 
 
-def test_full_history_is_sent_up_to_max_history(desk: Desk) -> None:
+def test_full_history_is_sent_up_to_max_history(recorded_session: RecordedSession) -> None:
     llm = Listener()
-    agent = agent_over(desk, llm)
+    agent = agent_over(recorded_session, llm)
     ask(agent, 1, 4)
     assert questions(llm._sent[-1]) == ["1", "2", "3", "4"]
     assert not llm._summaries
 
 
-def test_older_questions_are_summarised_with_a_notice(desk: Desk) -> None:
+def test_older_questions_are_summarised_with_a_notice(recorded_session: RecordedSession) -> None:
     llm = Listener()
-    agent = agent_over(desk, llm)
+    agent = agent_over(recorded_session, llm)
     ask(agent, 1, 7)
     sent = llm._sent[4:]
     assert [" ".join(questions(conversation)) for conversation in sent] == [
@@ -103,7 +105,7 @@ def test_older_questions_are_summarised_with_a_notice(desk: Desk) -> None:
     (sent_summary,) = llm._summaries
     assert all(f"question {number}" in sent_summary for number in (1, 2, 3))
     assert "question 4" not in sent_summary
-    (notice,) = desk.notices("info")
+    (notice,) = recorded_session.notices("info")
     assert re.fullmatch(
         r"From now on the model gets only a summary of the conversation up to question 3 \(about [\d,]+ → [\d,]+ tokens\)\."
         r" Nothing changes on your screen\.\nsummary 1",
@@ -113,12 +115,14 @@ def test_older_questions_are_summarised_with_a_notice(desk: Desk) -> None:
     assert questions(llm._sent[-1]) == ["7", "8"]
     assert "summary 1" in llm._summaries[1]
     assert "question 3" not in llm._summaries[1]
-    assert [record.attrs["turn"] for record in desk.of(tags.SUMMARY)] == [3, 6]
+    assert [record.attrs["turn"] for record in recorded_session.of(tags.SUMMARY)] == [3, 6]
 
 
-def test_messages_keep_alternating_between_user_and_model(desk: Desk) -> None:
+def test_messages_keep_alternating_between_user_and_model(
+    recorded_session: RecordedSession,
+) -> None:
     llm = Listener()
-    agent = agent_over(desk, llm, max_history=1)
+    agent = agent_over(recorded_session, llm, max_history=1)
     ask(agent, 1, 5)
     for sent in llm._sent:
         assert [kind for kind, _ in sent] == ["human", "ai"] * (len(sent) // 2) + ["human"]
@@ -126,33 +130,35 @@ def test_messages_keep_alternating_between_user_and_model(desk: Desk) -> None:
     assert [message.type for message in agent.messages] == ["human", "ai"]
 
 
-def test_cheaper_model_writes_the_summary(desk: Desk) -> None:
+def test_cheaper_model_writes_the_summary(recorded_session: RecordedSession) -> None:
     llm = Listener()
     cheap = Listener()
-    agent = agent_over(desk, llm, 1, reflection_llm=cheap)
+    agent = agent_over(recorded_session, llm, 1, reflection_llm=cheap)
     ask(agent, 1, 2)
     assert (len(llm._summaries), len(cheap._summaries)) == (0, 1)
 
 
-def test_failed_summary_is_retried_with_the_next_question(desk: Desk) -> None:
+def test_failed_summary_is_retried_with_the_next_question(
+    recorded_session: RecordedSession,
+) -> None:
     llm = Listener(broken_summary=True)
-    agent = agent_over(desk, llm)
+    agent = agent_over(recorded_session, llm)
     ask(agent, 1, 6)
     assert questions(llm._sent[-1]) == ["1", "2", "3", "4", "5", "6"]
     failed = "Summarising failed (The service cannot be reached: away)."
-    assert desk.notices("warning") == [f"{failed} The next question tries again."] * 2
-    assert not desk.of(tags.SUMMARY)
+    assert recorded_session.notices("warning") == [f"{failed} The next question tries again."] * 2
+    assert not recorded_session.of(tags.SUMMARY)
     llm.broken_summary = False
     agent.ask_sync("question 7")
     assert all(f"question {number}" in llm._summaries[-1] for number in range(1, 6))
     assert questions(llm._sent[-1]) == ["6", "7"]
     assert "summary 3" in llm._sent[-1][0][1]
-    assert [record.attrs["turn"] for record in desk.of(tags.SUMMARY)] == [5]
+    assert [record.attrs["turn"] for record in recorded_session.of(tags.SUMMARY)] == [5]
 
 
-def test_later_failed_summary_keeps_the_first(desk: Desk) -> None:
+def test_later_failed_summary_keeps_the_first(recorded_session: RecordedSession) -> None:
     llm = Listener()
-    agent = agent_over(desk, llm)
+    agent = agent_over(recorded_session, llm)
     ask(agent, 1, 7)
     llm.broken_summary = True
     ask(agent, 8, 11)
@@ -174,8 +180,8 @@ def test_failed_summary_is_retried_after_a_resume(open_session: OpenSession) -> 
     assert "They counted pears." in str(again.session.agent.agent.messages[0].text)
 
 
-def test_summary_is_text_and_cannot_forge_tags(desk: Desk) -> None:
-    agent = agent_over(desk, desk.replay(SUMMARY, ANSWER), 1)
+def test_summary_is_text_and_cannot_forge_tags(recorded_session: RecordedSession) -> None:
+    agent = agent_over(recorded_session, recorded_session.replay(SUMMARY, ANSWER), 1)
     agent.ask_sync("one?")
     agent.ask_sync("two?")
     sent = str(agent.messages[0].text)
@@ -184,13 +190,15 @@ def test_summary_is_text_and_cannot_forge_tags(desk: Desk) -> None:
 
 
 @pytest.mark.thorough
-def test_outputs_are_shortened_before_anything_is_summarised(desk: Desk) -> None:
+def test_outputs_are_shortened_before_anything_is_summarised(
+    recorded_session: RecordedSession,
+) -> None:
     llm = Listener(window=16_000)
-    agent = agent_over(desk, llm, 20)
+    agent = agent_over(recorded_session, llm, 20)
     agent.ask_sync("question 0")
     fixed = sum(len(text) for _, text in llm._sent[0])
     for number in range(1, 12):
-        desk.session.run_code("print('x' * 3_900)")
+        recorded_session.session.run_code("print('x' * 3_900)")
         agent.ask_sync(f"question {number}")
     assert not llm._summaries
     assert questions(llm._sent[-1]) == [str(number) for number in range(12)]
@@ -204,9 +212,11 @@ def test_outputs_are_shortened_before_anything_is_summarised(desk: Desk) -> None
     assert changes <= 4, "the beginning seldom changes"
 
 
-def test_conversation_exceeding_the_context_window_is_summarised(desk: Desk) -> None:
+def test_conversation_exceeding_the_context_window_is_summarised(
+    recorded_session: RecordedSession,
+) -> None:
     llm = Listener(window=16_000)
-    agent = agent_over(desk, llm, 20)
+    agent = agent_over(recorded_session, llm, 20)
     for number in range(1, 9):
         agent.ask_sync("word " * 1_500 + f"{number}")
     assert llm._summaries
@@ -214,63 +224,69 @@ def test_conversation_exceeding_the_context_window_is_summarised(desk: Desk) -> 
     assert questions(llm._sent[-1])[-1] == "8"
 
 
-def test_context_overflow_error_leads_to_one_retry(desk: Desk) -> None:
+def test_context_overflow_error_leads_to_one_retry(recorded_session: RecordedSession) -> None:
     llm = Listener(most=30_000)
-    agent = agent_over(desk, llm, 20)
+    agent = agent_over(recorded_session, llm, 20)
     for number in range(1, 5):
         agent.ask_sync("word " * 1_500 + f"{number}")
     tries = [questions(sent) for sent in llm._sent]
     assert tries[:3] == [["1"], ["1", "2"], ["1", "2", "3"]]
     assert BEGINNING_OMITTED in str(llm._sent) or llm._summaries
-    assert any("too long for the model" in notice for notice in desk.notices("warning"))
-    assert not desk.notices("error")
+    assert any("too long for the model" in notice for notice in recorded_session.notices("warning"))
+    assert not recorded_session.notices("error")
 
 
-def test_many_steps_do_not_push_their_question_out_of_the_window(desk: Desk) -> None:
+def test_many_steps_do_not_push_their_question_out_of_the_window(
+    recorded_session: RecordedSession,
+) -> None:
     steps = itertools.count()
 
     def next_step(messages: list[BaseMessage]) -> list[str]:
         return [f"```python\n# {'word ' * 900}\nprint('step', {next(steps)})\n```"]
 
     llm = FakeModel(script=next_step, window=8_000)
-    agent = agent_over(desk, llm, max_turns=9)
+    agent = agent_over(recorded_session, llm, max_turns=9)
     agent.ask_sync("How many pears?")
     assert all("How many pears?" in str(messages[1].text) for messages in llm.asked)
     assert STEPS_OMITTED in str(llm.asked[-1][1].text)
     assert ">step 8<" in str(llm.asked[-1][-1].text)
 
 
-def test_question_too_long_by_itself_fails_with_a_sentence(desk: Desk) -> None:
+def test_question_too_long_by_itself_fails_with_a_sentence(
+    recorded_session: RecordedSession,
+) -> None:
     llm = Listener(most=10)
     with pytest.raises(Exception, match="The conversation is too long for the model"):
-        agent_over(desk, llm).ask_sync("word " * 1_500)
+        agent_over(recorded_session, llm).ask_sync("word " * 1_500)
     assert len(llm._sent) == 2
 
 
-def test_hidden_or_replaced_entries_invalidate_a_summary(desk: Desk) -> None:
+def test_hidden_or_replaced_entries_invalidate_a_summary(recorded_session: RecordedSession) -> None:
     llm = Listener()
-    agent = agent_over(desk, llm)
+    agent = agent_over(recorded_session, llm)
     ask(agent, 1, 6)
-    emit(desk.host.log, tags.HIDE, entry="question 2", hidden=True)
+    emit(recorded_session.host.log, tags.HIDE, entry="question 2", hidden=True)
     agent.ask_sync("question 7")
     assert len(llm._summaries) == 2
     assert "summary 1" not in llm._summaries[1], "it contains hidden text"
     assert "question 2" not in llm._summaries[1]
     assert "question 1" in llm._summaries[1]
-    emit(desk.host.log, tags.REPLACE, entry="question 6")
+    emit(recorded_session.host.log, tags.REPLACE, entry="question 6")
     agent.ask_sync("question 6 anew")
     assert "question 7" not in str(llm._sent[-1])
     assert "summary 2" in str(llm._sent[-1])
 
 
-def test_stop_during_summarising_asks_nothing_more(desk: Desk) -> None:
-    agent = agent_over(desk, desk.replay({**SUMMARY, "tokens_per_second": 20}, ANSWER), 1)
+def test_stop_during_summarising_asks_nothing_more(recorded_session: RecordedSession) -> None:
+    agent = agent_over(
+        recorded_session, recorded_session.replay({**SUMMARY, "tokens_per_second": 20}, ANSWER), 1
+    )
     agent.ask_sync("one?")
-    desk.when(tags.AGENT, lambda record: agent.stop(), state="summarising", turn=2)
+    recorded_session.when(tags.AGENT, lambda record: agent.stop(), state="summarising", turn=2)
     assert agent.ask_sync("two?") == ""
-    assert not desk.of(tags.SUMMARY)
-    assert not desk.notices("warning")
-    desk.session.log.removeHandler(desk)
+    assert not recorded_session.of(tags.SUMMARY)
+    assert not recorded_session.notices("warning")
+    recorded_session.session.log.removeHandler(recorded_session)
 
 
 def test_resumed_session_knows_the_summary_and_keeps_the_full_history(

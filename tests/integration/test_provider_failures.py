@@ -18,7 +18,7 @@ from mahtab_tui.llm import calls
 from mahtab_tui.llm.base import ServiceError
 from mahtab_tui.llm.failures import explain_error, retry_after
 from mahtab_tui.llm.providers import get_llm
-from tests.agents import Desk, read
+from tests.agents import RecordedSession, read
 from tests.integration.asking import PATIENCE, ask, get_key, refuse
 from tests.services import OPENAI, OPENROUTER, Piece, Protocol, Reply, Service, _data, serving
 
@@ -328,14 +328,14 @@ def test_invalid_address_gives_one_sentence() -> None:
 
 
 def test_too_long_error_leads_to_one_shorter_retry(
-    service: Service, protocol: Protocol, desk: Desk
+    service: Service, protocol: Protocol, recorded_session: RecordedSession
 ) -> None:
     too_long = refuse(protocol, 400, "prompt is too long: 9 tokens > 8 maximum")
     service.replies = [protocol.reply("One."), too_long, protocol.reply("Two.")]
-    agent = create_repl_agent(desk.host, get_llm(protocol.spec))
+    agent = create_repl_agent(recorded_session.host, get_llm(protocol.spec))
     agent.ask_sync("zebra " * 4_000)
     assert agent.ask_sync("second?") == "Two."
     _, full_size, retry_size = (len(str(body["messages"])) for body in service.asked)
     assert retry_size < full_size / 2 + 6_000
     assert "zebra" not in str(service.asked[2]["messages"])
-    assert desk.notices("error") == []
+    assert recorded_session.notices("error") == []

@@ -16,7 +16,7 @@ from mahtab_tui.llm.context_window import input_limit
 from mahtab_tui.llm.prices import model_name, priced_as, worst_cost
 from mahtab_tui.llm.providers import get_llm
 from tests import tags
-from tests.agents import Desk, read
+from tests.agents import RecordedSession, read
 from tests.integration.asking import PATIENCE, ask, refuse
 from tests.services import (
     ANTHROPIC,
@@ -90,25 +90,32 @@ def test_cumulative_counts_of_anthropic_are_counted_once(service: Service) -> No
 
 
 def test_thoughts_are_shown_and_not_sent_again(
-    service: Service, protocol: Protocol, desk: Desk
+    service: Service, protocol: Protocol, recorded_session: RecordedSession
 ) -> None:
     thought = next(piece for name, piece in THOUGHTS.items() if PROTOCOLS[name] is protocol)
     answer = [thought, thought, protocol.words("```python\n1 + 1\n```"), *protocol.end]
     service.replies = [protocol.sending(answer), protocol.reply("Two.")]
-    agent = create_repl_agent(desk.host, get_llm(protocol.spec))
+    agent = create_repl_agent(recorded_session.host, get_llm(protocol.spec))
     assert agent.ask_sync("How many?") == "Two."
-    pieces = [record.text for record in desk.of(tags.ASSISTANT_THOUGHT_STREAM)]
+    pieces = [record.text for record in recorded_session.of(tags.ASSISTANT_THOUGHT_STREAM)]
     assert "".join(pieces) == "Let me Let me ", "in one piece or in two"
-    assert [record.text for record in desk.of(tags.ASSISTANT_THOUGHT)] == ["Let me Let me "]
+    assert [record.text for record in recorded_session.of(tags.ASSISTANT_THOUGHT)] == [
+        "Let me Let me "
+    ]
     assert len(service.asked) == 2
     assert "Let me" not in str(service.asked[1]["messages"])
 
 
-def test_truncated_answer_gives_a_warning(service: Service, protocol: Protocol, desk: Desk) -> None:
+def test_truncated_answer_gives_a_warning(
+    service: Service, protocol: Protocol, recorded_session: RecordedSession
+) -> None:
     service.replies = [protocol.sending([protocol.words("It is"), *protocol.cut])]
-    assert create_repl_agent(desk.host, get_llm(protocol.spec)).ask_sync("What?") == "It is"
+    assert (
+        create_repl_agent(recorded_session.host, get_llm(protocol.spec)).ask_sync("What?")
+        == "It is"
+    )
     warning = "The answer was cut off: it reached the model's token limit."
-    assert desk.notices("warning") == [warning]
+    assert recorded_session.notices("warning") == [warning]
 
 
 def test_many_threads_can_ask_one_model_at_once(service: Service, protocol: Protocol) -> None:
@@ -215,13 +222,15 @@ def calling(protocol: Protocol) -> Reply:
 
 @pytest.mark.usefixtures("elsewhere")
 def test_calls_run_and_results_are_returned_in_the_protocols_format(
-    service: Service, protocol: Protocol, desk: Desk, project: Path
+    service: Service, protocol: Protocol, recorded_session: RecordedSession, project: Path
 ) -> None:
     (project / "app.py").write_text("x = 1\n")
     service.replies = [calling(protocol), protocol.reply("x is 1.")]
-    state = desk.run(llm=get_llm(protocol.spec), tools=desk.session.tools(), reflection="never")
+    state = recorded_session.run(
+        llm=get_llm(protocol.spec), tools=recorded_session.session.tools(), reflection="never"
+    )
     assert (state["current_response"], state["failure"]) == ("x is 1.", "")
-    attrs = [record.attrs for record in desk.of(tags.ASSISTANT_TOOL)]
+    attrs = [record.attrs for record in recorded_session.of(tags.ASSISTANT_TOOL)]
     finished = [call for call in attrs if call["state"] != "running"]
     assert [(call["name"], json.loads(call["arguments"])) for call in finished] == CALLS
     assert [call["state"] for call in finished] == ["ok", "error"]
@@ -248,13 +257,13 @@ def test_calls_run_and_results_are_returned_in_the_protocols_format(
 
 @pytest.mark.usefixtures("elsewhere")
 def test_service_refusing_tools_is_asked_without_them(
-    service: Service, protocol: Protocol, desk: Desk
+    service: Service, protocol: Protocol, recorded_session: RecordedSession
 ) -> None:
     service.replies = [
         refuse(protocol, 400, "llama3.2 does not support tools"),
         protocol.reply("It is a list."),
     ]
-    agent = create_repl_agent(desk.session, get_llm(protocol.spec))
+    agent = create_repl_agent(recorded_session.session, get_llm(protocol.spec))
     assert agent.ask_sync("what is it?") == "It is a list."
     assert ["tools" in request and bool(request["tools"]) for request in service.asked] == [
         True,

@@ -29,7 +29,7 @@ from mahtab_tui.kernel.values import KernelState
 from mahtab_tui.kernel.worker_process import CLAIMED
 from mahtab_tui.worker.link.spool import format_omission
 from tests.integration.detached import ELSEWHERE, SESSION, Screen, close_kernels, no_answer
-from tests.integration.remote import Road
+from tests.integration.remote import RemoteMachine
 from tests.waiting import alive, wait_for
 
 __all__ = ["close_kernels"]
@@ -37,10 +37,10 @@ pytestmark = pytest.mark.usefixtures("project", "close_kernels")
 
 
 @pytest.fixture(autouse=True)
-def road(tmp_path: Path) -> Road:
-    road = Road(tmp_path / "road")
-    ELSEWHERE.append(road.address)
-    return road
+def machine(tmp_path: Path) -> RemoteMachine:
+    machine = RemoteMachine(tmp_path / "road")
+    ELSEWHERE.append(machine.address)
+    return machine
 
 
 def the_note() -> KernelNote:
@@ -53,16 +53,16 @@ def run_pid(screen: Screen) -> int:
     return int(screen.run(1, "import os, pathlib, time; print(os.getpid())").output)
 
 
-def test_note_is_private_and_is_removed_with_the_kernel(road: Road) -> None:
+def test_note_is_private_and_is_removed_with_the_kernel(machine: RemoteMachine) -> None:
     screen = Screen()
     noted = the_note()
     assert stat.S_IMODE(noted.path.stat().st_mode) == 0o600
-    assert noted.station.address == road.address.text
+    assert noted.station.address == machine.address.text
     assert json.loads(noted.path.read_text()).keys() == {"address", "label", "name", "token"}
     assert noted_kernels("another") == []
     screen.kernel.close()
     wait_for(lambda: not noted_kernels())
-    wait_for(lambda: road.sockets() == [])
+    wait_for(lambda: machine.sockets() == [])
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_foreign_notes_are_skipped(text: str) -> None:
 
 
 @pytest.mark.parametrize("busy", [False, True])
-def test_detached_kernel_is_ended_from_another_machine(road: Road, busy: bool) -> None:
+def test_detached_kernel_is_ended_from_another_machine(machine: RemoteMachine, busy: bool) -> None:
     screen = Screen()
     pid = run_pid(screen)
     if busy:
@@ -87,10 +87,10 @@ def test_detached_kernel_is_ended_from_another_machine(road: Road, busy: bool) -
     assert [(cell, output) for cell, output, _ in recovered_output(SESSION)] == (
         [(2, b"begun\n")] if busy else []
     )
-    wait_for(lambda: road.sockets() == [])
+    wait_for(lambda: machine.sockets() == [])
 
 
-def test_kernel_that_ended_meanwhile_is_gone(road: Road) -> None:
+def test_kernel_that_ended_meanwhile_is_gone(machine: RemoteMachine) -> None:
     screen = Screen(hours=0.5 / 3600)
     pid = run_pid(screen)
     screen.leave()
@@ -119,7 +119,9 @@ def test_station_ending_during_a_connection_attempt_is_gone(tmp_path: Path) -> N
         assert json.loads(relay.stdout.readline()) == {"error": "the kernel is not there any more"}
 
 
-def test_output_of_a_kernel_that_ended_during_a_cell_is_fetched_once(road: Road) -> None:
+def test_output_of_a_kernel_that_ended_during_a_cell_is_fetched_once(
+    machine: RemoteMachine,
+) -> None:
     screen = Screen()
     pid = run_pid(screen)
     cell = "print('begun', flush=True)\nwhile not pathlib.Path('go').exists(): time.sleep(0.01)\nfor n in range(100_000): print('line', n)\nimport sys; sys.stdout.flush(); os._exit(3)"
@@ -133,7 +135,7 @@ def test_output_of_a_kernel_that_ended_during_a_cell_is_fetched_once(road: Road)
     assert number == 2
     assert output.decode().splitlines() == ["begun", *(f"line {n}" for n in range(100_000))]
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    wait_for(lambda: road.sockets() == [])
+    wait_for(lambda: machine.sockets() == [])
 
 
 def test_wrong_token_gets_nothing_and_changes_nothing() -> None:
@@ -148,7 +150,7 @@ def test_wrong_token_gets_nothing_and_changes_nothing() -> None:
 
 
 def test_disconnected_host_learns_that_another_claimed_the_kernel(
-    road: Road, monkeypatch: pytest.MonkeyPatch
+    machine: RemoteMachine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(process, "RECONNECT_PAUSES_S", (0.01,))
     first_screen = Screen()
@@ -156,9 +158,9 @@ def test_disconnected_host_learns_that_another_claimed_the_kernel(
         1,
         "import pathlib, time; print('begun', flush=True)\nwhile not pathlib.Path('go').exists(): time.sleep(0.01)\nname = 'Ada'",
     )
-    road.disconnect()
+    machine.disconnect()
     wait_for(lambda: first_screen.kernel.info().next_try)
-    road.accept()
+    machine.accept()
     second = Screen(again=True)
     assert running.result(60).status is Status.KILLED
     assert first_screen.host.wait_for_state(KernelState.DEAD) == CLAIMED
@@ -169,7 +171,7 @@ def test_disconnected_host_learns_that_another_claimed_the_kernel(
     assert second.run(2, "name").output == "'Ada'\n"
 
 
-def test_unused_kernel_ends_when_detached(road: Road) -> None:
+def test_unused_kernel_ends_when_detached(machine: RemoteMachine) -> None:
     screen = Screen()
     pid = screen.kernel.info().pid
     assert pid
@@ -177,12 +179,12 @@ def test_unused_kernel_ends_when_detached(road: Road) -> None:
     wait_for(lambda: not alive(pid))
 
 
-def test_station_survives_data_from_a_connection_being_replaced(road: Road) -> None:
+def test_station_survives_data_from_a_connection_being_replaced(machine: RemoteMachine) -> None:
     first_screen = Screen()
     parent = int(first_screen.run(1, "import os; print(os.getppid())").output)
     noted = the_note()
     with socket.socket(socket.AF_UNIX) as new:
-        folder = os.open(road.home / ".cache" / "mahtab-tui", os.O_RDONLY)
+        folder = os.open(machine.home / ".cache" / "mahtab-tui", os.O_RDONLY)
         new.connect(f"/proc/self/fd/{folder}/{noted.station.name}.sock")
         os.close(folder)
         time.sleep(0.2)  # it is accepted

@@ -27,7 +27,7 @@ from mahtab_tui.kernel.remote.launcher import RemoteLauncher
 from mahtab_tui.kernel.values import KernelState, OutputKind, SaveTarget
 from mahtab_tui.worker.link import spool
 from tests.integration.kernels import RecordingHost, executable, interpreters, running
-from tests.integration.remote import Road
+from tests.integration.remote import RemoteMachine
 from tests.integration.saving import listed, restored
 from tests.waiting import alive, run_python, wait_for
 
@@ -52,10 +52,10 @@ HOSTILE = {
 
 
 @pytest.fixture
-def road(tmp_path: Path) -> Iterator[Road]:
-    road = Road(tmp_path)
-    yield road
-    road.close()
+def machine(tmp_path: Path) -> Iterator[RemoteMachine]:
+    machine = RemoteMachine(tmp_path)
+    yield machine
+    machine.close()
 
 
 @pytest.fixture
@@ -65,15 +65,15 @@ def quick_tries(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("python", interpreters())
 def test_remote_cells_run_without_anything_installed_there(tmp_path: Path, python: str) -> None:
-    road = Road(tmp_path, python)
-    cells = road.kernel()
-    assert cells.text("import os; os.path.expanduser('~')") == f"'{road.home}'\n"
+    machine = RemoteMachine(tmp_path, python)
+    cells = machine.kernel()
+    assert cells.text("import os; os.path.expanduser('~')") == f"'{machine.home}'\n"
     printed = cells.text("print('out'); import sys; print('err', file=sys.stderr); 6 * 7")
     assert printed == "out\nerr\n42\n"
     assert cells.text("import subprocess; _ = subprocess.run(['echo', 'a child'])") == "a child\n"
     assert any(item.text == "path" for item in cells.complete("os.pa"))
     assert cells.interrupt_after("go", "print('go')\nwhile True: pass").status is Status.INTERRUPTED
-    assert cells.kernel.info().host == road.address.label
+    assert cells.kernel.info().host == machine.address.label
     previous_umask = os.umask(0o027)
     os.umask(previous_umask)
     assert cells.text("os.umask(0)") == f"{previous_umask}\n"
@@ -84,25 +84,27 @@ def test_remote_cells_run_without_anything_installed_there(tmp_path: Path, pytho
     cells.text("rows.append(3)")
     cells.kernel.undo(cells.number)
     assert cells.text("rows") == "[1, 2]\n"
-    road.close()
-    wait_for(lambda: road.sockets() == [])
+    machine.close()
+    wait_for(lambda: machine.sockets() == [])
 
 
-def test_variables_are_saved_remotely_with_their_own_key(road: Road, tmp_path: Path) -> None:
+def test_variables_are_saved_remotely_with_their_own_key(
+    machine: RemoteMachine, tmp_path: Path
+) -> None:
     above = tmp_path / "namespaces"
     above.mkdir(mode=0o700)
     location = SaveTarget(str(above / "session-1"), os.urandom(32).hex(), 100)
-    cells = road.kernel(keep=location)
+    cells = machine.kernel(keep=location)
     cells.text("df = {'a': [1, 2, 3]}\nclass Point: pass\npoint = Point()")
     assert cells.kernel.keep((), (), 60.0).error == ""
     cells.kernel.close()
     assert list(above.iterdir()) == []
-    assert RemoteLauncher(road.address, 1.0).keep_settings(location)["key"] != location.key
-    remote_folder = road.home / ".mahtab" / "elsewhere" / "session-1"
+    assert RemoteLauncher(machine.address, 1.0).keep_settings(location)["key"] != location.key
+    remote_folder = machine.home / ".mahtab" / "elsewhere" / "session-1"
     assert location.key.encode() not in b"".join(
         file.read_bytes() for file in remote_folder.iterdir()
     )
-    again = road.kernel(keep=location)
+    again = machine.kernel(keep=location)
     assert listed(again).files
     assert restored(again) == {}
     assert again.text("df, type(point).__name__") == "({'a': [1, 2, 3]}, 'Point')\n"
@@ -111,21 +113,21 @@ def test_variables_are_saved_remotely_with_their_own_key(road: Road, tmp_path: P
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("times", [6, pytest.param(100, marks=pytest.mark.slow)])
 def test_disconnections_during_cells_lose_nothing_and_repeat_nothing(
-    road: Road, quick_tries: None, monkeypatch: pytest.MonkeyPatch, times: int
+    machine: RemoteMachine, quick_tries: None, monkeypatch: pytest.MonkeyPatch, times: int
 ) -> None:
     monkeypatch.setattr(process, "MAX_SILENCE_S", 0.25)
     monkeypatch.setattr(process, "HEARTBEAT_S", 0.05)
-    cells = road.kernel()
+    cells = machine.kernel()
     received = hashlib.sha256()
     expected = hashlib.sha256()
     for turn in range(1, times + 1):
         how = ("cut", "half", "freeze")[turn % 3]
-        wires = len(road.wires())
-        result = cells.run_until(f"{turn} {turn % 30} ", partial(road.break_wire, how), _COUNTED)
+        wires = len(machine.wires())
+        result = cells.run_until(f"{turn} {turn % 30} ", partial(machine.break_wire, how), _COUNTED)
         assert result.status is Status.OK
         received.update(result.output.encode())
         expected.update("".join(f"{turn} {i} {'x' * 200}\n" for i in range(40)).encode())
-        road.wait_for_wire(wires + 1)
+        machine.wait_for_wire(wires + 1)
     assert received.digest() == expected.digest()
     texts = [cells.host.states.get_nowait()[1] for _ in range(cells.host.states.qsize())]
     for sentence in ("Lost the connection", "Reconnected to"):
@@ -133,39 +135,41 @@ def test_disconnections_during_cells_lose_nothing_and_repeat_nothing(
     assert cells.text("runs") == f"{times}\n"
 
 
-def test_cell_sent_while_disconnected_runs_once(road: Road, quick_tries: None) -> None:
-    cells = road.kernel()
+def test_cell_sent_while_disconnected_runs_once(machine: RemoteMachine, quick_tries: None) -> None:
+    cells = machine.kernel()
     cells.text("runs = 0")
-    road.disconnect()
+    machine.disconnect()
     wait_for(lambda: cells.kernel.info().next_try > 0)
-    threading.Timer(0.3, road.accept).start()
+    threading.Timer(0.3, machine.accept).start()
     assert cells.text("runs += 1; runs") == "1\n"
     assert cells.kernel.info().next_try == 0
 
 
 def test_kernel_killed_while_disconnected_is_gone_after_reconnecting(
-    road: Road, quick_tries: None
+    machine: RemoteMachine, quick_tries: None
 ) -> None:
-    cells = road.kernel()
+    cells = machine.kernel()
     pid = int(cells.text("import os; os.getpid()"))
-    road.disconnect()
+    machine.disconnect()
     wait_for(lambda: cells.kernel.info().next_try > 0)
     killing = threading.Thread(target=cells.kernel.kill)
     killing.start()
-    road.accept()
+    machine.accept()
     killing.join()
     wait_for(lambda: not alive(pid))
 
 
 @pytest.mark.thorough
-def test_output_while_disconnected_is_limited_with_a_note(road: Road, quick_tries: None) -> None:
-    cells = road.kernel()
+def test_output_while_disconnected_is_limited_with_a_note(
+    machine: RemoteMachine, quick_tries: None
+) -> None:
+    cells = machine.kernel()
     output_pieces: list[str] = []
 
     def on_output(kind: OutputKind, text: str) -> None:
         if not output_pieces:
-            road.disconnect()
-            threading.Timer(4.0, road.accept).start()
+            machine.disconnect()
+            threading.Timer(4.0, machine.accept).start()
         output_pieces.append(text)
 
     code = "import time; print('go', flush=True); time.sleep(1)\nfor i in range(100): print('x' * 999_999)\nprint('the end')"
@@ -180,25 +184,27 @@ def test_output_while_disconnected_is_limited_with_a_note(road: Road, quick_trie
     )
 
 
-def test_abandoned_kernel_ends(road: Road) -> None:
-    cells = road.kernel(keep_hours=1.0 / 3600)
+def test_abandoned_kernel_ends(machine: RemoteMachine) -> None:
+    cells = machine.kernel(keep_hours=1.0 / 3600)
     pid = int(cells.text("import os; os.getpid()"))
-    road.disconnect()
+    machine.disconnect()
     wait_for(lambda: not alive(pid))
-    wait_for(lambda: road.sockets() == [])
-    road.accept()
+    wait_for(lambda: machine.sockets() == [])
+    machine.accept()
     assert "not there any more" in cells.host.wait_for_late("not there any more")
     while "Started a new kernel" not in cells.host.wait_for_state(KernelState.IDLE):
         pass
     assert "NameError" in cells.run("x").output
 
 
-def test_abandoned_kernel_is_not_ended_during_a_cell(road: Road, quick_tries: None) -> None:
-    cells = road.kernel(keep_hours=0.2 / 3600)
-    road.refuse()
-    threading.Timer(3.0, road.accept).start()
+def test_abandoned_kernel_is_not_ended_during_a_cell(
+    machine: RemoteMachine, quick_tries: None
+) -> None:
+    cells = machine.kernel(keep_hours=0.2 / 3600)
+    machine.refuse()
+    threading.Timer(3.0, machine.accept).start()
     code = "import time; print('go', flush=True); time.sleep(4); 'done'"
-    result = cells.run_until("go", road.break_wire, code)
+    result = cells.run_until("go", machine.break_wire, code)
     assert (result.status, result.output) == (Status.OK, "go\n'done'\n")
 
 
@@ -317,11 +323,11 @@ def test_full_remote_disk_gives_one_sentence_and_leaves_nothing(tmp_path: Path) 
     leftovers = tmp_path / "left"
     remote_home = tmp_path / "home-there"
     full = f'mount -t tmpfs -o size=100k none {remote_home} && "$@"; find {remote_home} -type f > {leftovers}'
-    road = Road(tmp_path, behind=["unshare", "-rm", "sh", "-c", full, "sh"])
+    machine = RemoteMachine(tmp_path, behind=["unshare", "-rm", "sh", "-c", full, "sh"])
     with pytest.raises(
         KernelError, match="mahtab-tui cannot be written there: No space left on device"
     ):
-        road.kernel()
+        machine.kernel()
     wait_for(leftovers.exists)
     assert leftovers.read_text() == ""
 
@@ -365,10 +371,12 @@ def test_hostile_machine_receives_only_a_sentence(
     wait_for(lambda: set(threading.enumerate()) <= threads_before)  # it does not reconnect
 
 
-def test_strangers_get_no_connection(road: Road, monkeypatch: pytest.MonkeyPatch) -> None:
-    cells = road.kernel()
-    (name,) = road.sockets()
-    folder = road.home / ".cache" / "mahtab-tui"
+def test_strangers_get_no_connection(
+    machine: RemoteMachine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cells = machine.kernel()
+    (name,) = machine.sockets()
+    folder = machine.home / ".cache" / "mahtab-tui"
     assert folder.stat().st_mode & 0o077 == 0
     silent = socket.socket(socket.AF_UNIX)
     monkeypatch.chdir(folder)  # because a socket's path may only be short
@@ -385,20 +393,20 @@ def test_strangers_get_no_connection(road: Road, monkeypatch: pytest.MonkeyPatch
     silent.close()
 
 
-def test_folder_writable_by_others_is_not_used(road: Road, tmp_path: Path) -> None:
-    cache = road.home / ".cache" / "mahtab-tui"
-    temporary_folder = road.temporary / f"mahtab-tui-{os.getuid()}"
+def test_folder_writable_by_others_is_not_used(machine: RemoteMachine, tmp_path: Path) -> None:
+    cache = machine.home / ".cache" / "mahtab-tui"
+    temporary_folder = machine.temporary / f"mahtab-tui-{os.getuid()}"
     cache.mkdir(parents=True)
     cache.chmod(0o777)
-    cells = road.kernel()
+    cells = machine.kernel()
     assert cells.text("1 + 1") == "2\n"
     assert list(cache.iterdir()) == []
     assert stat.S_IMODE(temporary_folder.stat().st_mode) == 0o700
-    road.close()
+    machine.close()
     temporary_folder.chmod(0o750)
     with pytest.raises(KernelError, match="can be written that belongs to you alone"):
-        road.kernel()
+        machine.kernel()
     shutil.rmtree(temporary_folder)
     temporary_folder.symlink_to(tmp_path)
     with pytest.raises(KernelError, match="can be written that belongs to you alone"):
-        road.kernel()
+        machine.kernel()

@@ -15,7 +15,7 @@ from mahtab_tui.session.backend import SessionBackend
 from mahtab_tui.session.frontend import HeadlessFrontend
 from mahtab_tui.settings.model import load_settings
 from mahtab_tui.system import Lazy
-from tests.integration.remote import Road
+from tests.integration.remote import RemoteMachine
 from tests.integration.sessions import Opened, Watched
 from tests.waiting import wait_for
 
@@ -23,7 +23,7 @@ from tests.waiting import wait_for
 @pytest.fixture
 def remote_session(project: Path, tmp_path: Path) -> Iterator[Opened]:
     store = Watched()
-    kernel = ProcessKernel(launcher=RemoteLauncher(Road(tmp_path / "road").address, 0.01))
+    kernel = ProcessKernel(launcher=RemoteLauncher(RemoteMachine(tmp_path / "road").address, 0.01))
     backend = SessionBackend(kernel, store, make_kernel=lambda address: ProcessKernel())
     settings = load_settings(model="demo", approval="auto")
     session = Session(settings, Lazy.of(backend), HeadlessFrontend(), name="test")

@@ -26,15 +26,19 @@ from mahtab_tui.llm.surroundings import render_surroundings
 from mahtab_tui.session.folder_words import render_folder
 from mahtab_tui.system import start_thread
 from tests import tags
-from tests.agents import COMPLETE, INCOMPLETE, Desk, FakeModel, code, words
+from tests.agents import COMPLETE, INCOMPLETE, FakeModel, RecordedSession, code, words
 from tests.fake_claude import InstallClaude
 from tests.integration.kernels import PATIENCE, RecordingHost
 from tests.records import emit
 
 
-def agent_of(desk: Desk, *lines: dict[str, Any], **options: Any) -> ReplAgent:
+def agent_of(
+    recorded_session: RecordedSession, *lines: dict[str, Any], **options: Any
+) -> ReplAgent:
     return create_repl_agent(
-        desk.session, desk.replay(*lines), **{"reflection": "always", **options}
+        recorded_session.session,
+        recorded_session.replay(*lines),
+        **{"reflection": "always", **options},
     )
 
 
@@ -42,18 +46,22 @@ def human(agent: ReplAgent) -> list[str]:
     return [str(message.text) for message in agent.messages if message.type == "human"]
 
 
-def test_a_question_is_answered_with_code_in_the_callers_namespace(desk: Desk) -> None:
-    desk.namespace["data"] = [1, 2, 3]
-    agent = agent_of(desk, code("total = sum(data)"), COMPLETE, words("The total is 6."))
+def test_a_question_is_answered_with_code_in_the_callers_namespace(
+    recorded_session: RecordedSession,
+) -> None:
+    recorded_session.namespace["data"] = [1, 2, 3]
+    agent = agent_of(
+        recorded_session, code("total = sum(data)"), COMPLETE, words("The total is 6.")
+    )
     assert agent.ask_sync("sum data") == "The total is 6."
-    assert desk.namespace["total"] == 6
-    (question,) = desk.of(tags.USER_CHAT)
+    assert recorded_session.namespace["total"] == 6
+    (question,) = recorded_session.of(tags.USER_CHAT)
     assert (question.text, question.attrs) == ("sum data", {"turn": 1})
 
 
-def test_unknown_model_gives_one_sentence(desk: Desk) -> None:
+def test_unknown_model_gives_one_sentence(recorded_session: RecordedSession) -> None:
     with pytest.raises(ModelError, match="There is no model 'nonesuch'"):
-        create_repl_agent(desk.session, "nonesuch")
+        create_repl_agent(recorded_session.session, "nonesuch")
 
 
 class ClosableModel(FakeModel):
@@ -65,10 +73,10 @@ class ClosableModel(FakeModel):
         self.closed = True
 
 
-def test_only_a_model_that_is_no_longer_used_is_closed(desk: Desk) -> None:
+def test_only_a_model_that_is_no_longer_used_is_closed(recorded_session: RecordedSession) -> None:
     first = ClosableModel()
     second = ClosableModel()
-    agent = create_repl_agent(desk.session, first, reflection_llm=first)
+    agent = create_repl_agent(recorded_session.session, first, reflection_llm=first)
     agent.set_model(first)
     agent.configure(9, "never", first, 9)
     with pytest.raises(ModelError):
@@ -81,10 +89,12 @@ def test_only_a_model_that_is_no_longer_used_is_closed(desk: Desk) -> None:
     assert not second.closed
 
 
-def test_question_includes_the_variables_and_the_users_actions(desk: Desk) -> None:
-    desk.namespace["n"] = 42
-    execute_code("print(n + 1)", desk.session)
-    agent = agent_of(desk, words("Yes."), words("Yes."))
+def test_question_includes_the_variables_and_the_users_actions(
+    recorded_session: RecordedSession,
+) -> None:
+    recorded_session.namespace["n"] = 42
+    execute_code("print(n + 1)", recorded_session.session)
+    agent = agent_of(recorded_session, words("Yes."), words("Yes."))
     agent.ask_sync("well?")
     (sent,) = human(agent)
     assert "Variables in the session:\n\nn: int = 42  [the user's]\n" in sent
@@ -94,20 +104,20 @@ def test_question_includes_the_variables_and_the_users_actions(desk: Desk) -> No
     assert "repl-out" not in human(agent)[1], "outputs are sent once"
 
 
-def test_conversation_continues_and_sends_nothing_twice(desk: Desk) -> None:
+def test_conversation_continues_and_sends_nothing_twice(recorded_session: RecordedSession) -> None:
     ran = code("secret = 'mark'\nprint(secret)"), COMPLETE, words("Done.")
-    agent = agent_of(desk, *ran, words("It was mark."))
+    agent = agent_of(recorded_session, *ran, words("It was mark."))
     agent.ask_sync("do it")
     agent.ask_sync("what was it?")
     assert [message.type for message in agent.messages] == ["human", "ai"] * 3
-    assert [record.attrs["turn"] for record in desk.of(tags.USER_CHAT)] == [1, 2]
+    assert [record.attrs["turn"] for record in recorded_session.of(tags.USER_CHAT)] == [1, 2]
     assert "repl-out" not in human(agent)[-1], "the result is a message already"
 
 
-def test_session_knows_its_messages_and_costs(desk: Desk) -> None:
+def test_session_knows_its_messages_and_costs(recorded_session: RecordedSession) -> None:
     done = words("Done.", usage={"input_tokens": 5, "output_tokens": 2, "cost": 0.25})
-    agent_of(desk, code("a = 1"), COMPLETE, done).ask_sync("do it")
-    session = desk.session
+    agent_of(recorded_session, code("a = 1"), COMPLETE, done).ask_sync("do it")
+    session = recorded_session.session
     assert [message["role"] for message in session.messages] == ["user", "assistant", "assistant"]
     ran = [record.tag for record in session.repl_activity]
     assert ran == [tags.ASSISTANT_REPL_IN, tags.ASSISTANT_REPL_OUT]
@@ -115,18 +125,20 @@ def test_session_knows_its_messages_and_costs(desk: Desk) -> None:
     assert (usage.calls, usage.cost, usage.input_tokens) == (3, 0.25, 5)
 
 
-def test_earlier_messages_start_the_conversation(desk: Desk) -> None:
-    desk.session.add_user_message("my name is Ada")
-    desk.session.add_assistant_message("Hello Ada.")
-    agent = agent_of(desk, words("Ada."))
+def test_earlier_messages_start_the_conversation(recorded_session: RecordedSession) -> None:
+    recorded_session.session.add_user_message("my name is Ada")
+    recorded_session.session.add_assistant_message("Hello Ada.")
+    agent = agent_of(recorded_session, words("Ada."))
     assert [str(message.text) for message in agent.messages] == ["my name is Ada", "Hello Ada."]
 
 
-async def test_callbacks_are_called_in_order(desk: Desk) -> None:
+async def test_callbacks_are_called_in_order(recorded_session: RecordedSession) -> None:
     calls: list[tuple[Any, ...]] = []
     first_answer = code("print('one')", "1 / 0", words="Two.")
     second_answer = code("print('three')")
-    agent = agent_of(desk, first_answer, INCOMPLETE, second_answer, COMPLETE, words("End."))
+    agent = agent_of(
+        recorded_session, first_answer, INCOMPLETE, second_answer, COMPLETE, words("End.")
+    )
     answer = await agent.ask(
         "do it",
         on_token=lambda token: calls.append(("token", token)),
@@ -161,17 +173,19 @@ async def start_asking(agent: ReplAgent) -> asyncio.Task[str]:
     return asking
 
 
-async def test_event_loop_keeps_running_while_the_agent_works(desk: Desk) -> None:
-    agent = agent_of(desk, words("one two three", tokens_per_second=100))
+async def test_event_loop_keeps_running_while_the_agent_works(
+    recorded_session: RecordedSession,
+) -> None:
+    agent = agent_of(recorded_session, words("one two three", tokens_per_second=100))
     asking = await start_asking(agent)
     assert not asking.done()
     assert await asking == "one two three"
 
 
-async def test_cancelling_the_task_stops_the_turn(desk: Desk) -> None:
+async def test_cancelling_the_task_stops_the_turn(recorded_session: RecordedSession) -> None:
     turn_stopped = threading.Event()
-    desk.when(tags.AGENT, lambda record: turn_stopped.set(), state="stopped")
-    agent = agent_of(desk, words("one two three " * 1_000, tokens_per_second=100))
+    recorded_session.when(tags.AGENT, lambda record: turn_stopped.set(), state="stopped")
+    agent = agent_of(recorded_session, words("one two three " * 1_000, tokens_per_second=100))
     asking = await start_asking(agent)
     asking.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -179,8 +193,10 @@ async def test_cancelling_the_task_stops_the_turn(desk: Desk) -> None:
     assert turn_stopped.wait(PATIENCE)
 
 
-async def test_cancelling_a_waiting_question_leaves_the_running_one(desk: Desk) -> None:
-    agent = agent_of(desk, words("one two three", tokens_per_second=50))
+async def test_cancelling_a_waiting_question_leaves_the_running_one(
+    recorded_session: RecordedSession,
+) -> None:
+    agent = agent_of(recorded_session, words("one two three", tokens_per_second=50))
     first_question = await start_asking(agent)
     second = asyncio.create_task(agent.ask("again"))
     await asyncio.sleep(0)
@@ -188,16 +204,20 @@ async def test_cancelling_a_waiting_question_leaves_the_running_one(desk: Desk) 
     with pytest.raises(asyncio.CancelledError):
         await second
     assert await first_question == "one two three"
-    assert [record.text for record in desk.of(tags.USER_CHAT)] == ["count"]
+    assert [record.text for record in recorded_session.of(tags.USER_CHAT)] == ["count"]
 
 
-def test_a_keyboard_interrupt_stops_the_turn(desk: Desk) -> None:
+def test_a_keyboard_interrupt_stops_the_turn(recorded_session: RecordedSession) -> None:
     turn_stopped = threading.Event()
-    desk.when(tags.AGENT, lambda record: turn_stopped.set(), state="stopped")
+    recorded_session.when(tags.AGENT, lambda record: turn_stopped.set(), state="stopped")
     # A traceback may show the line that prints, so the word is not in it.
-    agent = agent_of(desk, code("print('be' + 'gun')\nwhile True: pass"), words("Here I am."))
+    agent = agent_of(
+        recorded_session, code("print('be' + 'gun')\nwhile True: pass"), words("Here I am.")
+    )
     output_tag = tags.ASSISTANT_REPL_OUT_STREAM
-    desk.when(output_tag, lambda record: os.kill(os.getpid(), signal.SIGINT), text="begun")
+    recorded_session.when(
+        output_tag, lambda record: os.kill(os.getpid(), signal.SIGINT), text="begun"
+    )
     with pytest.raises(KeyboardInterrupt):
         agent.ask_sync("loop")
     assert turn_stopped.wait(PATIENCE)
@@ -205,12 +225,14 @@ def test_a_keyboard_interrupt_stops_the_turn(desk: Desk) -> None:
 
 
 def test_an_interrupt_while_a_question_begins_stops_it(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    recorded_session: RecordedSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cell_started = threading.Event()
     turn_stopped = threading.Event()
-    desk.when(tags.ASSISTANT_REPL_OUT_STREAM, lambda record: cell_started.set(), text="begun")
-    desk.when(tags.AGENT, lambda record: turn_stopped.set(), state="stopped")
+    recorded_session.when(
+        tags.ASSISTANT_REPL_OUT_STREAM, lambda record: cell_started.set(), text="begun"
+    )
+    recorded_session.when(tags.AGENT, lambda record: turn_stopped.set(), state="stopped")
 
     def start(name: str, work: Callable[[], None]) -> None:
         start_thread(name, work)
@@ -218,16 +240,16 @@ def test_an_interrupt_while_a_question_begins_stops_it(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(repl_agent, "start_thread", start)
-    agent = agent_of(desk, code("print('begun')\nwhile True: pass"))
+    agent = agent_of(recorded_session, code("print('begun')\nwhile True: pass"))
     with pytest.raises(KeyboardInterrupt):
         agent.ask_sync("loop")
     assert turn_stopped.wait(PATIENCE)
 
 
 def test_a_stop_in_the_first_moment_of_a_turn_counts(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    recorded_session: RecordedSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    agent = agent_of(desk, words("Too late."))
+    agent = agent_of(recorded_session, words("Too late."))
 
     class Turn(Future[str]):
         def set_running_or_notify_cancel(self) -> bool:
@@ -237,11 +259,11 @@ def test_a_stop_in_the_first_moment_of_a_turn_counts(
 
     monkeypatch.setattr(repl_agent, "Future", Turn)
     agent.ask_sync("hello")
-    assert desk.agent_states()[-1] == "stopped"
+    assert recorded_session.agent_states()[-1] == "stopped"
 
 
-def test_questions_of_two_threads_are_serialised(desk: Desk) -> None:
-    agent = agent_of(desk, words("Yes, yes, yes.", tokens_per_second=200, repeat=True))
+def test_questions_of_two_threads_are_serialised(recorded_session: RecordedSession) -> None:
+    agent = agent_of(recorded_session, words("Yes, yes, yes.", tokens_per_second=200, repeat=True))
     threads = [
         threading.Thread(target=agent.ask_sync, args=(f"question {number}",)) for number in range(4)
     ]
@@ -249,37 +271,41 @@ def test_questions_of_two_threads_are_serialised(desk: Desk) -> None:
         thread.start()
     for thread in threads:
         thread.join(PATIENCE)
-    assert desk.agent_states() == ["thinking", "done"] * 4
+    assert recorded_session.agent_states() == ["thinking", "done"] * 4
     assert [message.type for message in agent.messages] == ["human", "ai"] * 4
 
 
-def test_turn_numbers_of_two_agents_in_one_session_are_distinct(desk: Desk) -> None:
+def test_turn_numbers_of_two_agents_in_one_session_are_distinct(
+    recorded_session: RecordedSession,
+) -> None:
     for answer in ("One.", "Two."):
-        agent_of(desk, words(answer)).ask_sync("hello")
-    assert [record.attrs["turn"] for record in desk.of(tags.USER_CHAT)] == [1, 2]
+        agent_of(recorded_session, words(answer)).ask_sync("hello")
+    assert [record.attrs["turn"] for record in recorded_session.of(tags.USER_CHAT)] == [1, 2]
 
 
-def test_failing_model_raises_and_the_messages_stay(desk: Desk) -> None:
+def test_failing_model_raises_and_the_messages_stay(recorded_session: RecordedSession) -> None:
     failure = {"error": "The model is away."}
-    agent = agent_of(desk, code("a = 1"), INCOMPLETE, failure, words("Back again."))
+    agent = agent_of(recorded_session, code("a = 1"), INCOMPLETE, failure, words("Back again."))
     with pytest.raises(ModelError, match="The model is away"):
         agent.ask_sync("do it")
     assert [message.type for message in agent.messages] == ["human", "ai", "human", "ai"]
-    assert desk.notices("error") == ["The model is away."]
-    assert desk.agent_states()[-1] == "failed"
+    assert recorded_session.notices("error") == ["The model is away."]
+    assert recorded_session.agent_states()[-1] == "failed"
     assert agent.ask_sync("and now?") == "Back again."
 
 
-def test_raising_callback_ends_the_turn_and_reaches_the_caller(desk: Desk) -> None:
+def test_raising_callback_ends_the_turn_and_reaches_the_caller(
+    recorded_session: RecordedSession,
+) -> None:
     def refuse(text: str, i: int) -> None:
         raise LookupError("no room")
 
-    agent = agent_of(desk, code("a = 1"), words("Fine."))
+    agent = agent_of(recorded_session, code("a = 1"), words("Fine."))
     with pytest.raises(LookupError, match="no room"):
         agent.ask_sync("do it", Callbacks(on_code_block=refuse))
-    assert "a" not in desk.namespace
-    assert desk.agent_states() == ["thinking", "failed"]
-    assert desk.host.cancelled.is_set(), "the model is stopped"
+    assert "a" not in recorded_session.namespace
+    assert recorded_session.agent_states() == ["thinking", "failed"]
+    assert recorded_session.host.cancelled.is_set(), "the model is stopped"
     assert [message.type for message in agent.messages] == ["human", "ai"]
     assert agent.ask_sync("and now?") == "Fine."
 
@@ -287,22 +313,22 @@ def test_raising_callback_ends_the_turn_and_reaches_the_caller(desk: Desk) -> No
 def test_the_namespace_may_be_in_a_kernel_process(tmp_path: Path, project: Path) -> None:
     kernel = ProcessKernel()
     kernel.start(RecordingHost())
-    desk = Desk(tmp_path, kernel=kernel)
+    recorded_session = RecordedSession(tmp_path, kernel=kernel)
     try:
-        execute_code("data = [1, 2, 3]", desk.session)
+        execute_code("data = [1, 2, 3]", recorded_session.session)
         first_answer = code("total = sum(data)\ntotal")
         second_answer = code("import os; os._exit(3)")
         agent = agent_of(
-            desk, first_answer, INCOMPLETE, second_answer, INCOMPLETE, words("It died.")
+            recorded_session, first_answer, INCOMPLETE, second_answer, INCOMPLETE, words("It died.")
         )
         assert agent.ask_sync("sum data") == "It died."
         sent = human(agent)
         assert "data: list, 3 items of int: 1, 2, 3" in sent[0]
         assert '<assistant-repl-out cell="2" status="ok">6\n\ntotal: int = 6<' in sent[1]
         assert 'status="died"' in sent[2]
-        assert desk.namespace == {}
+        assert recorded_session.namespace == {}
     finally:
-        desk.session.close()
+        recorded_session.session.close()
         kernel.close()
 
 
@@ -311,9 +337,9 @@ def other_threads() -> set[threading.Thread]:
     return {thread for thread in threading.enumerate() if thread.name != "agent-turn"}
 
 
-def test_hours_of_turns_leave_no_threads(desk: Desk) -> None:
+def test_hours_of_turns_leave_no_threads(recorded_session: RecordedSession) -> None:
     lines = COMPLETE, words("Done.", match="in words"), code("a = 1")
-    agent = agent_of(desk, *(line | {"repeat": True} for line in lines))
+    agent = agent_of(recorded_session, *(line | {"repeat": True} for line in lines))
     agent.ask_sync("warm up")
     threads = other_threads()
     for number in range(20):
@@ -321,19 +347,21 @@ def test_hours_of_turns_leave_no_threads(desk: Desk) -> None:
     assert not other_threads() - threads
 
 
-def test_invalid_unicode_prompt_is_asked_anyway(desk: Desk) -> None:
-    agent = agent_of(desk, words("Pardon?"))
-    emit(desk.session.log, tags.USER_REPL_OUT, "\ud800", cell=1)
+def test_invalid_unicode_prompt_is_asked_anyway(recorded_session: RecordedSession) -> None:
+    agent = agent_of(recorded_session, words("Pardon?"))
+    emit(recorded_session.session.log, tags.USER_REPL_OUT, "\ud800", cell=1)
     assert agent.ask_sync("half \ud800 a pair \ud83c\udf19") == "Pardon?"
     assert human(agent)[0].endswith("half \ufffd a pair 🌙")
-    assert desk.of(tags.USER_CHAT)[0].text == "half \ufffd a pair 🌙"
+    assert recorded_session.of(tags.USER_CHAT)[0].text == "half \ufffd a pair 🌙"
 
 
 # Surroundings of code, as the model gets them.
 
 
-def agent_that_answers(desk: Desk) -> ReplAgent:
-    return create_repl_agent(desk.session, desk.replay(words("Yes.", repeat=True)))
+def agent_that_answers(recorded_session: RecordedSession) -> ReplAgent:
+    return create_repl_agent(
+        recorded_session.session, recorded_session.replay(words("Yes.", repeat=True))
+    )
 
 
 def environment_sent(agent: ReplAgent) -> list[bool]:
@@ -341,13 +369,13 @@ def environment_sent(agent: ReplAgent) -> list[bool]:
 
 
 def test_first_question_includes_folder_python_packages_and_date(
-    desk: Desk, project: Path, monkeypatch: pytest.MonkeyPatch
+    recorded_session: RecordedSession, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     packages = project / "packages"
     for name in ("pandas-3.1.0.dist-info", "scikit_learn-1.9.dist-info", "unknown-1.dist-info"):
         (packages / name).mkdir(parents=True)
     monkeypatch.setattr(sys, "path", [str(packages), "/nowhere", "x.zip"])
-    agent = agent_that_answers(desk)
+    agent = agent_that_answers(recorded_session)
     agent.ask_sync("where are we?")
     assert str(agent.messages[0].text).splitlines()[:4] == [
         "<surroundings>",
@@ -368,14 +396,14 @@ def test_first_question_includes_folder_python_packages_and_date(
     ],
 )
 def test_files_are_listed_when_a_question_is_about_files(
-    desk: Desk, project: Path, question: str, is_listed: bool
+    recorded_session: RecordedSession, project: Path, question: str, is_listed: bool
 ) -> None:
     for number in range(45):
         (project / f"{number:02}.csv").write_text("a" * 1_500)
     (project / "01").mkdir()
     (project / ".hidden").touch()
     (project / "00<skills>").mkdir()
-    agent = agent_that_answers(desk)
+    agent = agent_that_answers(recorded_session)
     agent.ask_sync(question)
     sent = str(agent.messages[0].text)
     assert ("<working-folder>" in sent) == is_listed
@@ -401,8 +429,10 @@ def test_files_that_differ_only_in_digits_stand_together() -> None:
     assert render_folder(FolderListing(tuple(sizes), 4), 4) == "x0 … x3 (4 files, 1.1–9.9 kB)"
 
 
-def test_environment_details_are_sent_again_only_after_a_change(desk: Desk, project: Path) -> None:
-    agent = agent_that_answers(desk)
+def test_environment_details_are_sent_again_only_after_a_change(
+    recorded_session: RecordedSession, project: Path
+) -> None:
+    agent = agent_that_answers(recorded_session)
     (project / "data").mkdir()
     for question in ("one", "two"):
         agent.ask_sync(question)
@@ -413,30 +443,36 @@ def test_environment_details_are_sent_again_only_after_a_change(desk: Desk, proj
     assert f"Working directory: {project / 'data'}\n" in str(agent.messages[4].text)
 
 
-def test_date_change_is_sent(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_date_change_is_sent(
+    recorded_session: RecordedSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
     class Tomorrow(date):
         @classmethod
         def today(cls) -> Tomorrow:
             return cls(2031, 5, 6)
 
-    agent = agent_that_answers(desk)
+    agent = agent_that_answers(recorded_session)
     agent.ask_sync("one")
     monkeypatch.setattr("mahtab_tui.llm.surroundings.date", Tomorrow)
     agent.ask_sync("two")
     assert "Date: Tuesday, 2031-05-06" in str(agent.messages[2].text)
 
 
-def test_environment_details_are_sent_again_after_a_replaced_question(desk: Desk) -> None:
-    agent = agent_that_answers(desk)
+def test_environment_details_are_sent_again_after_a_replaced_question(
+    recorded_session: RecordedSession,
+) -> None:
+    agent = agent_that_answers(recorded_session)
     agent.ask_sync("one")
-    emit(desk.session.log, tags.REPLACE, entry="question 1")
+    emit(recorded_session.session.log, tags.REPLACE, entry="question 1")
     agent.ask_sync("two")
     assert environment_sent(agent) == [True]
 
 
-def test_environment_details_are_sent_again_after_a_summary(desk: Desk) -> None:
+def test_environment_details_are_sent_again_after_a_summary(
+    recorded_session: RecordedSession,
+) -> None:
     model = FakeModel(script=["Yes."])
-    agent = create_repl_agent(desk.session, model, max_history=2)
+    agent = create_repl_agent(recorded_session.session, model, max_history=2)
     for question in range(6):
         agent.ask_sync(f"question {question}")
     agent_requests = [messages for messages in model.asked if messages[0].type == "system"]
@@ -465,10 +501,10 @@ def test_cli_runs_in_the_kernels_folder(
     fake = install_claude("answers", answers=["Yes."])
     kernel = ProcessKernel(sys.executable)
     kernel.start(RecordingHost())
-    desk = Desk(project, kernel=kernel)
+    recorded_session = RecordedSession(project, kernel=kernel)
     agent: Any = None
     try:
-        agent = create_repl_agent(desk.session, "claude", reflection="never")
+        agent = create_repl_agent(recorded_session.session, "claude", reflection="never")
         for question in ("one", "two"):
             agent.ask_sync(question)
         folders = [str(project / "work"), str(project / "other")]
@@ -484,7 +520,7 @@ def test_cli_runs_in_the_kernels_folder(
     finally:
         if agent is not None:
             agent.close()
-        desk.session.close()
+        recorded_session.session.close()
         kernel.close()
 
 
@@ -501,6 +537,6 @@ def test_cli_starts_even_if_the_folder_is_gone(
     assert start["cwd"] == str(project)
 
 
-def test_the_answer_has_none_of_the_models_thinking(desk: Desk) -> None:
-    agent = agent_of(desk, words("<think>\nSix?\n</think>\nThe total is 6."))
+def test_the_answer_has_none_of_the_models_thinking(recorded_session: RecordedSession) -> None:
+    agent = agent_of(recorded_session, words("<think>\nSix?\n</think>\nThe total is 6."))
     assert agent.ask_sync("sum data") == "The total is 6."

@@ -20,7 +20,7 @@ from mahtab_tui.session.undo_control import UndoTarget
 from mahtab_tui.tui.transcript.fold import Transcript
 from tests import tags
 from tests.integration.sessions import Opened, OpenSession, texts
-from tests.random_rewind import run_story
+from tests.random_rewind import run_random_session
 from tests.services import OPENAI, Service
 from tests.waiting import wait_for
 
@@ -439,4 +439,4 @@ def test_random_rewinds_and_redos_restore_each_part(
 ) -> None:
     folder = project / "work"
     folder.mkdir()
-    run_story(folder, service, seed)
+    run_random_session(folder, service, seed)

@@ -50,14 +50,14 @@ HOSTILE = "it is\x1b]52;c;aGFybQ==\x07 here\x1b[2J\u202e"
 
 
 def test_a_script_gets_an_answer() -> None:
-    story = SearchEvents()
+    search_events = SearchEvents()
     answer = mahtab_tui.rlm(
-        "how many errors?", LOG, model=scripted(SEARCH), max_depth=2, on_event=story.append
+        "how many errors?", LOG, model=scripted(SEARCH), max_depth=2, on_event=search_events.append
     )
     assert answer == answer.value == "20"
     assert (type(answer), answer.state) == (Answer, "answered")
     assert answer.why == "The text was searched by code, in 2 turns."
-    assert (answer.usage.calls, len(story.begun())) == (6, 5)
+    assert (answer.usage.calls, len(search_events.begun())) == (6, 5)
 
 
 @pytest.mark.parametrize(
@@ -72,10 +72,10 @@ def test_large_fan_out_runs_only_if_the_script_allows_it(yes: bool, answer: str)
 @pytest.mark.thorough
 def test_answer_may_be_longer_than_a_sub_answer() -> None:
     pairs = "[(n, n + 1) for n in range(40_000)]"
-    story = SearchEvents()
-    answer = search_by(f"FINAL({pairs})", on_event=story.append)
+    search_events = SearchEvents()
+    answer = search_by(f"FINAL({pairs})", on_event=search_events.append)
     assert json.loads(answer)[-1] == [39_999, 40_000]
-    assert story.of(tags.RLM_FINAL)[0].text == answer
+    assert search_events.of(tags.RLM_FINAL)[0].text == answer
     part_code = f"try:\n    FINAL({pairs})\nexcept ValueError as error:\n    FINAL(str(error))"
     script = {"what?": python("FINAL(rlm('part', context[:100_000]))"), "part": python(part_code)}
     assert "and 40,000 is the most" in rlm("what?", LOG, model=scripted(script), max_depth=2)
@@ -87,7 +87,7 @@ class Counted(BaseModel):
 
 
 def test_answer_has_the_requested_type() -> None:
-    story = SearchEvents()
+    search_events = SearchEvents()
     queries: list[str] = []
 
     def reply(messages: Messages) -> str:
@@ -96,18 +96,18 @@ def test_answer_has_the_requested_type() -> None:
         return python(f"hits = grep('ERROR')\nFINAL({{'errors': {number}, 'first': hits[0]}})")
 
     model = ScriptedModel(reply=reply)
-    answer = rlm("how many?", LOG, model=model, returns=Counted, on_event=story.append)
+    answer = rlm("how many?", LOG, model=model, returns=Counted, on_event=search_events.append)
     first_error = LOG.splitlines()[500]
     assert answer.value == Counted(errors=20, first=first_error)
     assert json.loads(answer) == answer.value.model_dump()
     assert (answer.state, answer.usage.calls) == ("answered", 2)
     assert [LOG[start:end] for start, end in answer.spans] == [first_error]
     assert "unable to parse string as an integer" in queries[1]
-    assert story.begun() == ["1", "2"]
+    assert search_events.begun() == ["1", "2"]
 
 
 def test_awaited_searches_run_concurrently_and_end_when_cancelled() -> None:
-    story = SearchEvents()
+    search_events = SearchEvents()
     both = threading.Barrier(2, timeout=60)
 
     async def meet(messages: Messages) -> str:
@@ -124,8 +124,8 @@ def test_awaited_searches_run_concurrently_and_end_when_cancelled() -> None:
     async def program() -> list[Any]:
         answers = await asyncio.gather(search(meet, returns=int), search(meet, returns=int))
         values = [answer.value for answer in answers]
-        endless = asyncio.ensure_future(search(never, on_event=story.append))
-        while not story.calls("turn"):
+        endless = asyncio.ensure_future(search(never, on_event=search_events.append))
+        while not search_events.calls("turn"):
             await asyncio.sleep(0.01)
         endless.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -133,7 +133,7 @@ def test_awaited_searches_run_concurrently_and_end_when_cancelled() -> None:
         return values
 
     assert asyncio.run(program()) == [1, 1]
-    assert story.of(tags.RLM_FINAL)[0].attrs["state"] == "stopped"
+    assert search_events.of(tags.RLM_FINAL)[0].attrs["state"] == "stopped"
 
 
 def test_reading_forty_large_parts_costs_one_call_each() -> None:
@@ -175,18 +175,18 @@ def test_any_kind_of_context_is_accepted(tmp_path: Path) -> None:
     assert search_by("FINAL(list(context))", text=tmp_path) == '["a.log"]'
     with pytest.raises(ContextError, match="cannot be searched"):
         search_by(text=5)
-    story = SearchEvents()
+    search_events = SearchEvents()
     latin = b"\xff" + LOG.encode()
-    answer = search_by("FINAL(len(context))", text=latin, on_event=story.append)
+    answer = search_by("FINAL(len(context))", text=latin, on_event=search_events.append)
     assert answer == str(len(latin))
-    assert "were read as Latin-1" in story.of(tags.NOTICE)[0].text
+    assert "were read as Latin-1" in search_events.of(tags.NOTICE)[0].text
 
 
 def test_partial_answer_gives_a_notice_and_a_missing_one_raises() -> None:
-    story = SearchEvents()
+    search_events = SearchEvents()
     code = ["print(1)"] * 2
-    assert search_by(*code, max_turns=2, on_event=story.append) == "the best there is"
-    assert "search did not finish" in story.of(tags.NOTICE)[0].text
+    assert search_by(*code, max_turns=2, on_event=search_events.append) == "the best there is"
+    assert "search did not finish" in search_events.of(tags.NOTICE)[0].text
     with pytest.raises(SearchFailed, match="budget of 1 model call "):
         search_by(*code, max_calls=1)
     with pytest.raises(ModelError, match="There is no model"):
@@ -222,13 +222,13 @@ def test_replayed_models_repeat_the_search_at_any_concurrency(tmp_path: Path) ->
     path.write_text("\n".join(map(json.dumps, lines)))
 
     def events(concurrency: int) -> list[tuple[Any, ...]]:
-        story = SearchEvents()
-        options: dict[str, Any] = {"concurrency": concurrency, "on_event": story.append}
+        search_events = SearchEvents()
+        options: dict[str, Any] = {"concurrency": concurrency, "on_event": search_events.append}
         query = "how many errors?"
         model = f"replay:{path}"
         assert rlm(query, LOG, model=model, max_depth=3, **options) == "20 errors"
         event_rows = []
-        for record in story:
+        for record in search_events:
             if record.tag not in (tags.NOTICE, tags.RLM_CHAT_STREAM):
                 attrs = {**record.attrs, "tree": "", "seq": 0, "duration": 0}
                 event_rows.append((attrs["node"], record.tag, record.text, json.dumps(attrs)))
@@ -254,10 +254,10 @@ for number in range(1, 200):
 import time
 time.sleep(20)
 """
-    story = SearchEvents()
-    answer = search_by(deaf, "FINAL('after')", max_calls=2, yes=True, on_event=story.append)
+    search_events = SearchEvents()
+    answer = search_by(deaf, "FINAL('after')", max_calls=2, yes=True, on_event=search_events.append)
     assert answer.state == "partial"
-    assert "it did not read its answers" in story.of(tags.RLM_REPL_OUT)[0].text
+    assert "it did not read its answers" in search_events.of(tags.RLM_REPL_OUT)[0].text
 
 
 @pytest.mark.thorough
@@ -279,8 +279,8 @@ def test_hostile_frame_from_a_sandbox_blocks_nothing() -> None:
     ],
 )
 def test_node_with_running_code_can_be_stopped(code: str) -> None:
-    story = SearchEvents()
-    search = Search(story.append)
+    search_events = SearchEvents()
+    search = Search(search_events.append)
     root = python("a, b = rlm_map('part', partition(2))\nFINAL(a + b)")
     script = replies({"what?": root, "part": python(code)})
 
@@ -290,9 +290,9 @@ def test_node_with_running_code_can_be_stopped(code: str) -> None:
         return str(script(messages))
 
     def stop() -> None:
-        wait_for(lambda: len(story.of(tags.RLM_REPL_IN)) == 3)
+        wait_for(lambda: len(search_events.of(tags.RLM_REPL_IN)) == 3)
         for node in ("1.1", "1.2"):
-            search.stop(story[0].attrs["tree"], node)
+            search.stop(search_events[0].attrs["tree"], node)
 
     threading.Thread(target=stop).start()
     model = ScriptedModel(reply=reply)

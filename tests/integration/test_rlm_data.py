@@ -173,19 +173,19 @@ def test_failed_search_carries_its_tree() -> None:
 
 
 def test_log_uses_little_memory_and_ends_with_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    def packed(story: SearchEvents) -> list[dict[str, Any]]:
+    def packed(search_events: SearchEvents) -> list[dict[str, Any]]:
         log = SearchLog()
-        for event in story:
+        for event in search_events:
             log.add(event)
         return unpack_events(log.packed())
 
-    story = SearchEvents()
-    rlm("how many errors?", LOG, model=scripted(SEARCH), max_depth=2, on_event=story.append)
+    search_events = SearchEvents()
+    rlm("how many errors?", LOG, model=scripted(SEARCH), max_depth=2, on_event=search_events.append)
     monkeypatch.setattr(logs, "_EVENTS_PER_BLOCK", 5)  # so that there are several blocks
-    events = [codec.as_json(event) for event in story if event.tag != tags.RLM_CHAT_STREAM]
-    assert packed(story) == events
+    events = [codec.as_json(event) for event in search_events if event.tag != tags.RLM_CHAT_STREAM]
+    assert packed(search_events) == events
     monkeypatch.setattr(logs, "MAX_LOG_CHARS", 3_000)
-    entries = packed(SearchEvents(story * 50))
+    entries = packed(SearchEvents(search_events * 50))
     assert len(entries) < 30
     assert entries[-1]["text"] == "The log ends here: the search had too many events."
 
@@ -308,8 +308,10 @@ def test_searcher_reuses_its_server_and_separates_its_callers() -> None:
         second_answer = searcher.rlm("what?", LOG, on_event=stories[1].append)
         assert first_answer == second_answer, "the same process makes the sandboxes"
         assert first_answer.tree != second_answer.tree
-        for story in stories:
-            assert len({event.attrs["tree"] for event in story if "tree" in event.attrs}) == 1
+        for search_events in stories:
+            assert (
+                len({event.attrs["tree"] for event in search_events if "tree" in event.attrs}) == 1
+            )
 
         async def several() -> list[Answer]:
             return await asyncio.gather(*(searcher.arlm("how many errors?", LOG) for _ in range(3)))
@@ -382,7 +384,7 @@ def test_searcher_sends_a_long_text_once() -> None:
 
 
 def test_cancelling_one_search_of_a_searcher_spares_the_others() -> None:
-    story = SearchEvents()
+    search_events = SearchEvents()
 
     async def reply(messages: Messages) -> str:
         if query_of(messages) == "endless":
@@ -390,8 +392,10 @@ def test_cancelling_one_search_of_a_searcher_spares_the_others() -> None:
         return python("FINAL(1)")
 
     async def program(searcher: Searcher) -> str:
-        endless = asyncio.ensure_future(searcher.arlm("endless", LOG, on_event=story.append))
-        while not story.calls("turn"):
+        endless = asyncio.ensure_future(
+            searcher.arlm("endless", LOG, on_event=search_events.append)
+        )
+        while not search_events.calls("turn"):
             await asyncio.sleep(0.01)
         endless.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -400,7 +404,7 @@ def test_cancelling_one_search_of_a_searcher_spares_the_others() -> None:
 
     with Searcher(model=ScriptedModel(reply=reply)) as searcher:
         assert asyncio.run(program(searcher)) == "1"
-    assert story.of(tags.RLM_FINAL)[0].attrs["state"] == "stopped"
+    assert search_events.of(tags.RLM_FINAL)[0].attrs["state"] == "stopped"
 
 
 # Functions of the caller that the code of a search calls.

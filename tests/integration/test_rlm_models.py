@@ -260,13 +260,13 @@ print([name for name in ("langchain_core", "pydantic", "httpx", "requests", "tex
 
 
 @pytest.fixture
-def story() -> SearchEvents:
+def search_events() -> SearchEvents:
     return SearchEvents()
 
 
 @pytest.fixture
-def search(story: SearchEvents) -> Iterator[Search]:
-    search = Search(story.append)
+def search(search_events: SearchEvents) -> Iterator[Search]:
+    search = Search(search_events.append)
     yield search
     search.close()
 
@@ -276,7 +276,7 @@ def alive(fake: FakeClaude) -> int:
 
 
 def test_node_keeps_its_process_and_sends_the_text_only_once(
-    install_claude: InstallClaude, search: Search, story: SearchEvents
+    install_claude: InstallClaude, search: Search, search_events: SearchEvents
 ) -> None:
     answers = [
         python("print('first')") + "\nI imagine that it says 5.",
@@ -294,7 +294,7 @@ def test_node_keeps_its_process_and_sends_the_text_only_once(
     assert search._trees[answer.tree].calls.ledger.spent.tokens == 3 * (10 + 1 + 2 + 5), (
         "what is read from the cache is read too"
     )
-    assert [record.attrs["cost"] for record in story.of(tags.USAGE)] == [0.25] * 3
+    assert [record.attrs["cost"] for record in search_events.of(tags.USAGE)] == [0.25] * 3
 
 
 def test_fan_out_uses_few_processes_and_leaves_none(
@@ -323,13 +323,13 @@ def test_fan_out_uses_few_processes_and_leaves_none(
 
 @pytest.mark.parametrize("behaviour", ["streams", "silent", "deaf"])
 def test_a_stopped_search_does_not_wait_for_the_cli(
-    install_claude: InstallClaude, search: Search, story: SearchEvents, behaviour: str
+    install_claude: InstallClaude, search: Search, search_events: SearchEvents, behaviour: str
 ) -> None:
     fake = install_claude(behaviour)
 
     def stop() -> None:
         wait_for(lambda: fake.prompts)
-        search.stop(story[0].attrs["tree"], "1")
+        search.stop(search_events[0].attrs["tree"], "1")
 
     threading.Thread(target=stop).start()
     answer = search.run("what?", TEXT, model="claude", limits=LIMITS)
@@ -391,11 +391,15 @@ def _server(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.mark.usefixtures("_server")
 def test_consecutive_searches_use_their_own_loops() -> None:
-    story = SearchEvents()
-    options: dict[str, Any] = {"model": "openai:gpt-4o", "max_usd": 1, "on_event": story.append}
+    search_events = SearchEvents()
+    options: dict[str, Any] = {
+        "model": "openai:gpt-4o",
+        "max_usd": 1,
+        "on_event": search_events.append,
+    }
     for _ in range(3):
         assert rlm("what?", TEXT * 10, **options) == "fine " * 5 + "fine"
-    usage = story.of(tags.USAGE)
+    usage = search_events.of(tags.USAGE)
     assert len(usage) == 21
     assert {record.attrs["model"] for record in usage} == {"gpt-4o"}
     assert all(record.attrs["cost"] > 0 for record in usage)

@@ -118,11 +118,15 @@ def test_anthropic_search_reports_usage_and_retries(
     wait = {"retry-after": "0.02"}
     overloaded = refusing(529, "Overloaded", kind="overloaded_error", headers=wait)
     service.replies = [overloaded, ANTHROPIC.reply("Well.\n", FINAL)]
-    story = SearchEvents()
-    answer = rlm("?", LOG, model=ANTHROPIC.spec, max_usd=9, on_event=story.append)
+    search_events = SearchEvents()
+    answer = rlm("?", LOG, model=ANTHROPIC.spec, max_usd=9, on_event=search_events.append)
     assert (answer, answer.usage.calls, answer.usage.tokens) == (LENGTH, 1, 1_100)
     assert answer.usage.usd > 0
-    assert [pause.attrs["seconds"] for pause in story.of(tags.RLM_CALL) if "seconds" in pause.attrs]
+    assert [
+        pause.attrs["seconds"]
+        for pause in search_events.of(tags.RLM_CALL)
+        if "seconds" in pause.attrs
+    ]
     sent = service.asked[1]
     assert (sent["messages"][0]["role"], sent["stream"]) == ("user", True)
     assert "Python" in sent["system"]
@@ -131,10 +135,10 @@ def test_anthropic_search_reports_usage_and_retries(
 def test_refused_and_cut_answers_are_understood(service: Service) -> None:
     refused = [piece.replace(b"end_turn", b"refusal") for piece in ANTHROPIC.end]
     service.replies = [ANTHROPIC.sending([ANTHROPIC.words("No"), *refused])]
-    story = SearchEvents()
+    search_events = SearchEvents()
     with pytest.raises(SearchFailed, match="safeguards stopped the answer"):
-        rlm("?", LOG, model=ANTHROPIC.spec, on_event=story.append)
-    assert story.of(tags.USAGE)[0].attrs["input_tokens"] == 1_000, "as reported"
+        rlm("?", LOG, model=ANTHROPIC.spec, on_event=search_events.append)
+    assert search_events.of(tags.USAGE)[0].attrs["input_tokens"] == 1_000, "as reported"
     service.replies = [ANTHROPIC.sending([ANTHROPIC.words("It is"), *ANTHROPIC.cut])]
     answer = rlm("?", "short", model=ANTHROPIC.spec)
     assert (answer, answer.state) == ("It is", "partial")

@@ -34,7 +34,7 @@ from mahtab_tui.tui.terminal_driver import StdioRedirect, TextOnly
 from tests.tui.contrast import find_faults
 from tests.tui.inspecting import Inspect, looking_at
 from tests.tui.screens_app import SessionScreensApp
-from tests.tui.story import MakeApp, ScriptedSession
+from tests.tui.scripted_session import MakeApp, ScriptedSession
 
 
 @pytest.fixture(autouse=True)
@@ -196,7 +196,7 @@ def inspect(inspected: ScriptedSession) -> Inspect:
 
 
 @pytest.fixture
-def mine(home: Path) -> Path:
+def user_config(home: Path) -> Path:
     path = home / ".mahtab" / "config.toml"
     path.parent.mkdir()
     path.write_text(

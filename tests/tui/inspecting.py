@@ -13,7 +13,7 @@ from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.inspector.screen import InspectorScreen
 from tests.tui.editor_app import screen_text, until
 from tests.tui.screens_app import SessionScreensApp
-from tests.tui.story import drawn
+from tests.tui.scripted_session import drawn
 
 Inspect = Callable[..., AbstractAsyncContextManager[Pilot[int]]]
 

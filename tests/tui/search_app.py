@@ -15,7 +15,7 @@ from mahtab_tui.tui.search.call_screen import NodeScreen
 from mahtab_tui.tui.search.pane import CallSelection, SearchTreePane
 from mahtab_tui.tui.widgets.bars import KeyLine
 from tests.tui.editor_app import ThemedApp
-from tests.tui.search_story import START
+from tests.tui.search_records import START
 
 LINE = 64
 """Characters of a line of the text, with its end."""

@@ -7,7 +7,7 @@ from textual.pilot import Pilot
 from mahtab_tui.tui.find import LineInput
 from mahtab_tui.tui.screens.settings import EditSetting, SettingsScreen
 from tests.tui.editor_app import static_text, until, wait_for_screen, write
-from tests.tui.story import drawn
+from tests.tui.scripted_session import drawn
 
 SIZE = (100, 30)
 

@@ -20,7 +20,16 @@ from mahtab_tui.tui.transcript.pane import TranscriptPane
 from tests import tags
 from tests.records import made
 from tests.tui.editor_app import screen_text, until, wait_for_screen
-from tests.tui.story import IDLE, WAITING, MakeApp, drawn, log, showing, story, wait_for_notice
+from tests.tui.scripted_session import (
+    IDLE,
+    WAITING,
+    MakeApp,
+    drawn,
+    log,
+    sales_records,
+    showing,
+    wait_for_notice,
+)
 
 RunBefore = Callable[[Pilot[int]], Awaitable[None]]
 
@@ -41,14 +50,16 @@ def pressing(*keys: str) -> RunBefore:
 def test_python_mode(
     snap_compare: Callable[..., bool], make_app: MakeApp, size: tuple[int, int]
 ) -> None:
-    assert snap_compare(make_app(*story()), terminal_size=size, run_before=pressing(*"total = 1"))
+    assert snap_compare(
+        make_app(*sales_records()), terminal_size=size, run_before=pressing(*"total = 1")
+    )
 
 
 @pytest.mark.parametrize("size", [(80, 24), (160, 46)], ids=lambda size: f"{size[0]}x{size[1]}")
 def test_ask_mode_while_code_waits(
     snap_compare: Callable[..., bool], make_app: MakeApp, size: tuple[int, int]
 ) -> None:
-    app = make_app(*story())
+    app = make_app(*sales_records())
 
     async def run(pilot: Pilot[int]) -> None:
         # The question comes while the person is typing, so it does not take the focus.
@@ -61,7 +72,9 @@ def test_ask_mode_while_code_waits(
 
 def test_the_light_theme(snap_compare: Callable[..., bool], make_app: MakeApp) -> None:
     assert snap_compare(
-        make_app(*story(), theme="mahtab-day"), terminal_size=(120, 40), run_before=pressing()
+        make_app(*sales_records(), theme="mahtab-day"),
+        terminal_size=(120, 40),
+        run_before=pressing(),
     )
 
 
@@ -103,7 +116,7 @@ async def test_unknown_command_is_reported_in_ask_mode_and_code_in_python_mode(
 async def test_new_input_scrolls_the_transcript_to_its_end(
     make_app: MakeApp, monkeypatch: pytest.MonkeyPatch, keys: tuple[str, ...]
 ) -> None:
-    app = make_app(*story())
+    app = make_app(*sales_records())
     sent: list[str] = []
     monkeypatch.setattr(app.session, "submit", lambda mode, text, **_: sent.append(text))
     async with showing(app) as pilot:

@@ -32,7 +32,16 @@ from mahtab_tui.tui.widgets.bars import KeyLine
 from mahtab_tui.tui.widgets.input_row import InputRow
 from tests.tui.editor_app import static_text, until, wait_for_close, wait_for_screen
 from tests.tui.screens_app import ScreensApp
-from tests.tui.story import WAITING, MakeApp, drawn, log, notices, showing, story, wait_for_notice
+from tests.tui.scripted_session import (
+    WAITING,
+    MakeApp,
+    drawn,
+    log,
+    notices,
+    sales_records,
+    showing,
+    wait_for_notice,
+)
 
 
 async def help_text(pilot: Pilot[int]) -> str:
@@ -162,7 +171,7 @@ Stoppable = tuple[MahtabApp, RunningWork, pytest.MonkeyPatch]
 @pytest.fixture
 def stoppable(make_app: MakeApp, monkeypatch: pytest.MonkeyPatch) -> Stoppable:
     """An application in which no key counts as held down, and what runs in it."""
-    app = make_app(*story())
+    app = make_app(*sales_records())
     monkeypatch.setattr("mahtab_tui.tui.interrupting.KILL_OFFER_DELAY_S", 0.01)
     monkeypatch.setattr("mahtab_tui.tui.key_repeat.REPEAT_INTERVAL_S", 0)
     monkeypatch.setattr("mahtab_tui.tui.key_repeat.FIRST_REPEAT_S", 0)
@@ -351,7 +360,7 @@ async def test_narrow_footer_shows_whole_keys_and_always_help(make_app: MakeApp)
             frames=(TracebackFrame("In [9]", 1, "<module>", 1),),
         ),
     ]
-    async with showing(make_app(*story(), *failed), size=(80, 24)) as pilot:
+    async with showing(make_app(*sales_records(), *failed), size=(80, 24)) as pilot:
         line = pilot.app.screen.query_one(KeyLine)
         await until(pilot, lambda: "f6 Frames" in line.render_line(0).text)
         text = line.render_line(0).text.rstrip()
@@ -361,7 +370,7 @@ async def test_narrow_footer_shows_whole_keys_and_always_help(make_app: MakeApp)
 
 
 async def test_a_character_behind_escape_reaches_the_editor(make_app: MakeApp) -> None:
-    app = make_app(*story())
+    app = make_app(*sales_records())
     async with showing(app) as pilot:
         await pilot.press("f1")
         await wait_for_screen(pilot, HelpScreen)
@@ -377,7 +386,7 @@ def keys(pilot: Pilot[int]) -> list[str]:
 
 async def test_key_for_a_waiting_row_is_shown_while_something_waits(make_app: MakeApp) -> None:
     ask = records.Input("(Pdb) ", request="1", cell=1, state="waiting")
-    app = make_app(*story())
+    app = make_app(*sales_records())
     async with showing(app) as pilot:
         assert "Answer" not in keys(pilot)
         app.editor.text = "half"
@@ -412,7 +421,7 @@ def asking_app(
 ) -> tuple[MahtabApp, list[Decision]]:
     """Make an application in which code waits, and the list of decisions about it."""
     monkeypatch.setattr(prompt_row, "IGNORE_KEYS_S", 0.0)
-    app = make_app(*story(), WAITING)
+    app = make_app(*sales_records(), WAITING)
     decisions = list[Decision]()
     approvals = app.session.approvals
     monkeypatch.setattr(approvals, "answer", lambda request, decision: decisions.append(decision))
@@ -464,8 +473,8 @@ def ran(number: int, code: str, change: ChangeKind | None = None) -> list[Record
 async def test_stale_cells_are_named_and_run_again_in_order(
     make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    story = [*ran(1, "x = 1", "added"), *ran(2, "print(x)"), *ran(3, "x + 1")]
-    app = make_app(*story)
+    sales_records = [*ran(1, "x = 1", "added"), *ran(2, "print(x)"), *ran(3, "x + 1")]
+    app = make_app(*sales_records)
     submitted: list[str] = []
     monkeypatch.setattr(app.session, "submit", lambda mode, code: submitted.append(code))
     async with showing(app) as pilot:

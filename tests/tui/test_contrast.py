@@ -13,7 +13,7 @@ from mahtab_tui.tui.theme import AGENT_COLOURS, CONTRAST_THEMES, OUR_THEMES
 from tests import tags
 from tests.records import made
 from tests.tui.contrast import SHAPE_RATIO, TEXT_RATIO, contrast_ratio, find_faults
-from tests.tui.story import WAITING, MakeApp, log, showing, story
+from tests.tui.scripted_session import WAITING, MakeApp, log, sales_records, showing
 
 WORDS = ("person", "model", "highlight", "good", "bad", *AGENT_COLOURS)
 """The roles that colour words on every background, that of a selected row included."""
@@ -75,7 +75,7 @@ def test_contrast_is_computed_as_the_guidelines_say() -> None:
     ids=["story", "palette", "help", "jump", "selected", "find", "edit", "side", "theme", "quit"],
 )
 async def test_screens_can_be_read(make_app: MakeApp, keys: list[str]) -> None:
-    async with showing(make_app(*story(), WAITING), size=(100, 30)) as pilot:
+    async with showing(make_app(*sales_records(), WAITING), size=(100, 30)) as pilot:
         failed = made(tags.USER_REPL_OUT, ERROR, {"cell": 5, "status": "error"}, 1.0)
         await log(pilot, made(tags.USER_REPL_IN, "1 / 0", {"cell": 5}, 1.0), failed)
         pilot.app.notify("Copied.")

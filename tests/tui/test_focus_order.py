@@ -6,7 +6,7 @@ import pytest
 from textual.pilot import Pilot
 
 from tests.tui.editor_app import screen_text
-from tests.tui.story import WAITING, MakeApp, showing, story
+from tests.tui.scripted_session import WAITING, MakeApp, sales_records, showing
 
 SIZES = [(80, 24), (200, 50)]
 DIALOGS = {
@@ -41,7 +41,7 @@ def focused(pilot: Pilot[int]) -> str:
 async def test_focus_goes_from_the_transcript_through_what_waits_to_the_editor(
     make_app: MakeApp, size: tuple[int, int]
 ) -> None:
-    async with showing(make_app(*story(), WAITING), size=size) as pilot:
+    async with showing(make_app(*sales_records(), WAITING), size=size) as pilot:
         # A tree of searches that is empty gets no focus.
         side_panes = ["namespace"] if size[0] > 110 else []
         assert names(pilot) == ["transcript", "Chips", "code", *side_panes]
@@ -56,7 +56,7 @@ async def test_focus_goes_from_the_transcript_through_what_waits_to_the_editor(
 async def test_pane_with_the_focus_says_so_in_its_title(
     make_app: MakeApp, size: tuple[int, int]
 ) -> None:
-    async with showing(make_app(*story()), size=size) as pilot:
+    async with showing(make_app(*sales_records()), size=size) as pilot:
         for letter, title in {"t": "TRANSCRIPT", "n": "NAMESPACE"}.items():
             await pilot.press("ctrl+o", letter)
             await pilot.pause()
@@ -69,7 +69,7 @@ async def test_pane_with_the_focus_says_so_in_its_title(
 async def test_dialog_keeps_the_focus_among_its_own_parts(
     make_app: MakeApp, command: str, size: tuple[int, int]
 ) -> None:
-    async with showing(make_app(*story()), size=size) as pilot:
+    async with showing(make_app(*sales_records()), size=size) as pilot:
         keys = ["f2", *command, "enter"] if command.startswith("/") else [command]
         await pilot.press(*keys)
         await pilot.pause()

@@ -14,7 +14,7 @@ from mahtab_tui.tui.widgets.bars import HeaderBar
 from tests import tags
 from tests.records import made
 from tests.tui.editor_app import Clock, until
-from tests.tui.story import IDLE, MakeApp, log, showing
+from tests.tui.scripted_session import IDLE, MakeApp, log, showing
 
 SESSION = records.SessionRecord(name="sales-march", model="claude:sonnet", approval="ask")
 

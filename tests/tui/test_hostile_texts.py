@@ -26,8 +26,8 @@ from tests import tags
 from tests.hostile import HOSTILE
 from tests.records import made
 from tests.tui.screens_app import ScreensApp
-from tests.tui.search_story import START, Scribe
-from tests.tui.story import IDLE, MakeApp, drawn, log, showing
+from tests.tui.scripted_session import IDLE, MakeApp, drawn, log, showing
+from tests.tui.search_records import START, Scribe
 
 
 @pytest.fixture(autouse=True)
@@ -105,7 +105,9 @@ every_text = pytest.mark.parametrize("texts", tenths)
 @pytest.mark.sample(1)
 @every_text
 async def test_the_transcript_and_the_namespace(make_app: MakeApp, texts: list[str]) -> None:
-    story = [record for number, text in enumerate(texts, 1) for record in one_of_each(text, number)]
+    sales_records = [
+        record for number, text in enumerate(texts, 1) for record in one_of_each(text, number)
+    ]
     changes = tuple(
         Change(
             text,
@@ -117,8 +119,8 @@ async def test_the_transcript_and_the_namespace(make_app: MakeApp, texts: list[s
     )
     not_restored = tuple(NotRestored(text, text) for text in texts)
     review = records.Review(request="1", cells=(1,), party=texts[0], state="waiting")
-    story.append(review.changed(changes=changes, not_restored=not_restored))
-    async with showing(make_app(*story), (120, 60 + 20 * len(texts))):
+    sales_records.append(review.changed(changes=changes, not_restored=not_restored))
+    async with showing(make_app(*sales_records), (120, 60 + 20 * len(texts))):
         """The fixture checks what is drawn."""
 
 

@@ -14,7 +14,7 @@ from mahtab_tui.tui.inspector.table_view import TableView
 from mahtab_tui.tui.inspector.token_colours import colour_text
 from tests.tui.editor_app import until, wait_for_close
 from tests.tui.inspecting import Inspect, cell, inspector, lines, looking_at, reads, shown
-from tests.tui.story import MakeApp
+from tests.tui.scripted_session import MakeApp
 
 FRAME = "import pandas as pd; df = pd.DataFrame({'old': range(1000), 'b': 1})"
 

@@ -21,7 +21,7 @@ from tests.tui.inspecting import (
     reads,
     shown,
 )
-from tests.tui.story import MakeApp, notices
+from tests.tui.scripted_session import MakeApp, notices
 
 SIZE = (100, 30)
 

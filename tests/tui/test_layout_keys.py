@@ -18,8 +18,8 @@ from mahtab_tui.tui.transcript.pane import TranscriptPane
 from mahtab_tui.tui.widgets.approval_row import WaitingCode
 from tests import tags
 from tests.tui.editor_app import until
-from tests.tui.search_story import done, running
-from tests.tui.story import WAITING, MakeApp, drawn, showing, story
+from tests.tui.scripted_session import WAITING, MakeApp, drawn, sales_records, showing
+from tests.tui.search_records import done, running
 from tests.tui.transcript_app import cell, cells, record, shown
 
 SHORT_EXAMPLE = 'RECURSION rlm("question", text) searches a long text'
@@ -36,7 +36,7 @@ def focus_is_seen(app: MahtabApp) -> bool:
 
 @pytest.fixture
 def app(make_app: MakeApp) -> MahtabApp:
-    return make_app(*story())
+    return make_app(*sales_records())
 
 
 @pytest.fixture
@@ -132,7 +132,7 @@ async def test_drawer_state_does_not_survive_a_resize_or_restart(
         await pilot.press("f3")
         assert app.query_one("#side").display
     app.ui_state.save()
-    again = make_app(*story())
+    again = make_app(*sales_records())
     async with again.run_test(size=(80, 24)):
         assert not again.query_one("#side").display
 
@@ -207,7 +207,7 @@ async def test_pane_can_be_maximised_and_restored(
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("key", ["f2", "f7", "f3"])
 async def test_focusing_another_pane_restores_the_layout(make_app: MakeApp, key: str) -> None:
-    app = make_app(*story(), WAITING)
+    app = make_app(*sales_records(), WAITING)
     async with showing(app, (120, 40)) as pilot:
         app.query_one("#namespace").focus()
         await pilot.press("f5")
@@ -263,7 +263,7 @@ async def test_one_letter_jumps_to_a_pane(
 
 @pytest.mark.parametrize("keys", [(), ("f3",), ("f7", "f5")])
 async def test_idle_screen_triggers_no_layout(make_app: MakeApp, keys: tuple[str, ...]) -> None:
-    app = make_app(*story(), WAITING)
+    app = make_app(*sales_records(), WAITING)
     async with showing(app) as pilot:
         await pilot.press(*keys)
         for _ in range(5):
@@ -297,7 +297,7 @@ async def test_all_answers_are_visible_however_long_the_code_is(
     make_app: MakeApp, size: tuple[int, int]
 ) -> None:
     code = "\n".join(f"column_{number} = {number}" for number in range(60))
-    app = make_app(*story(), replace(WAITING, text=code))
+    app = make_app(*sales_records(), replace(WAITING, text=code))
     async with showing(app, size) as pilot:
         await until(pilot, lambda: app.query_one(WaitingCode).display)
         await pilot.pause()

@@ -47,7 +47,15 @@ from tests.tui.editor_app import (
     wait_for_close,
     wait_for_screen,
 )
-from tests.tui.story import QUEUED, MakeApp, change, drawn, press_up_to, showing, story
+from tests.tui.scripted_session import (
+    QUEUED,
+    MakeApp,
+    change,
+    drawn,
+    press_up_to,
+    sales_records,
+    showing,
+)
 from tests.tui.transcript_app import GREETING, PaneApp, cell, record, shown
 from tests.waiting import wait_for
 
@@ -250,7 +258,7 @@ async def test_detachable_namespace_does_not_count_as_lost(make_app: MakeApp) ->
 @pytest.fixture
 async def pilot(make_app: MakeApp) -> AsyncIterator[Pilot[int]]:
     """A screen on which the question of the story is marked."""
-    async with showing(make_app(*story()), (120, 46)) as pilot:
+    async with showing(make_app(*sales_records()), (120, 46)) as pilot:
         await press_up_to(pilot, "question 1")
         yield pilot
 

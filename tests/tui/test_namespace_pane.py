@@ -18,7 +18,7 @@ from mahtab_tui.tui.namespace.pane import NamespacePane
 from tests import tags
 from tests.records import made
 from tests.tui.editor_app import until, wait_for_close, wait_for_screen
-from tests.tui.story import MakeApp, change, drawn, log, notices, showing
+from tests.tui.scripted_session import MakeApp, change, drawn, log, notices, showing
 
 SIZE = (120, 40)
 

@@ -18,7 +18,7 @@ from mahtab_tui.tui.search.pane import CallSelection
 from mahtab_tui.tui.search.text_pane import TextRows
 from tests.tui.editor_app import ThemedApp, static_text, until, wait_for_close, wait_for_screen
 from tests.tui.search_app import LINE, SearchApp
-from tests.tui.search_story import Scribe, done, running, wide
+from tests.tui.search_records import Scribe, done, running, wide
 
 
 @asynccontextmanager

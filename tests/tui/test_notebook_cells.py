@@ -20,7 +20,7 @@ from tests.hostile import HOSTILE as HOSTILE_TEXTS
 from tests.notebooks import PIXEL
 from tests.records import made
 from tests.tui.editor_app import wait_for_close, wait_for_screen
-from tests.tui.story import IDLE, MakeApp
+from tests.tui.scripted_session import IDLE, MakeApp
 from tests.tui.test_app import pressing
 from tests.tui.test_transcript_keys import KeysApp, marked, offered, press
 from tests.tui.transcript_app import SIZE, cell, shown
@@ -157,15 +157,15 @@ async def test_reloaded_file_replaces_the_shown_cells() -> None:
 
 
 async def test_hostile_cells_are_plain_text() -> None:
-    story: list[Record] = [
+    sales_records: list[Record] = [
         records.NotebookOpened(HOSTILE, file=HOSTILE, digest="", first=1, cells=9)
     ]
     for index, kind in enumerate(("markdown", "code", "raw", "other"), 1):
-        story.append(records.NotebookCell(HOSTILE, position=index, kind=kind))
+        sales_records.append(records.NotebookCell(HOSTILE, position=index, kind=kind))
     for mime in ("", "text/html", "text/markdown", "image/png", HOSTILE):
         output = records.NotebookOutput(HOSTILE, position=2, mime=mime, data=HOSTILE)
-        story.append(output.changed(kind="display" if mime else "traceback"))
-    app = KeysApp(story)
+        sales_records.append(output.changed(kind="display" if mime else "traceback"))
+    app = KeysApp(sales_records)
     async with app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         for key in ("home", "pagedown", "end"):

@@ -12,7 +12,7 @@ from mahtab_tui.tui.terminal_driver import filter_output
 from tests import tags
 from tests.records import made
 from tests.tui.editor_app import until
-from tests.tui.story import WAITING, MakeApp, log, scripted, showing, story
+from tests.tui.scripted_session import WAITING, MakeApp, log, sales_records, scripted, showing
 
 ENDED = made(tags.USER_REPL_OUT, "", {"cell": 9, "status": "ok", "duration": 11.0})
 INPUT_FIELDS = {"request": "1", "cell": 9}
@@ -63,7 +63,7 @@ def test_no_other_text_becomes_a_notification(text: str) -> None:
 
 
 async def test_the_title_of_the_focused_pane_says_so_in_words(make_app: MakeApp) -> None:
-    async with showing(make_app(*story()), size=(120, 40)) as pilot:
+    async with showing(make_app(*sales_records()), size=(120, 40)) as pilot:
         focused_titles = []
         for keys in ((), ("ctrl+o", "t"), ("ctrl+o", "n"), ("ctrl+o", "e")):
             await pilot.press(*keys)

@@ -34,7 +34,7 @@ from mahtab_tui.tui.widgets.approval_row import WaitingCode
 from mahtab_tui.tui.widgets.bars import KeyLine
 from tests.tui.editor_app import ThemedApp, static_text, until, wait_for_screen
 from tests.tui.inspecting import lines, reads
-from tests.tui.story import MakeApp, log, showing
+from tests.tui.scripted_session import MakeApp, log, showing
 from tests.tui.transcript_app import cell, display_cell, shown
 
 SIZE = (80, 24)

@@ -19,7 +19,7 @@ from mahtab_tui.tui.pictures import graphics, overlay
 from mahtab_tui.tui.transcript.pane import TranscriptPane
 from tests.tui.editor_app import screen_text, until
 from tests.tui.graphics_terminal import GraphicsTerminal
-from tests.tui.story import MakeApp, drawn, showing
+from tests.tui.scripted_session import MakeApp, drawn, showing
 
 pytestmark = pytest.mark.terminal
 SIZE = (120, 40)

@@ -30,7 +30,7 @@ from tests.tui.editor_app import (
     wait_for_screen,
     write,
 )
-from tests.tui.story import MakeApp, drawn, showing, story
+from tests.tui.scripted_session import MakeApp, drawn, sales_records, showing
 
 HERE = KernelChoice("here", "here", "Python 3.12.1, /usr/bin/python3")
 OTHERS = (
@@ -117,7 +117,7 @@ async def open_models(pilot: Pilot[int]) -> None:
 
 @pytest.fixture
 def app(make_app: MakeApp) -> MahtabApp:
-    return make_app(*story())
+    return make_app(*sales_records())
 
 
 @pytest.fixture

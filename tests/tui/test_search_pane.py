@@ -15,7 +15,7 @@ from mahtab_tui.tui.search.call_screen import NodeScreen
 from mahtab_tui.tui.search.pane import SearchTreePane
 from tests.tui.editor_app import until, wait_for_close, wait_for_screen
 from tests.tui.search_app import SearchApp
-from tests.tui.search_story import (
+from tests.tui.search_records import (
     QUERY,
     Scribe,
     asking,

@@ -40,7 +40,7 @@ from tests.tui.editor_app import (
     wait_for_close,
     wait_for_screen,
 )
-from tests.tui.story import MakeApp, notices, showing, story, wait_for_notice
+from tests.tui.scripted_session import MakeApp, notices, sales_records, showing, wait_for_notice
 
 LEFT = (NotRestored("numbers", "The generator has moved on."),)
 
@@ -82,7 +82,7 @@ async def test_usage_is_shown_in_a_line_each_and_escape_closes_it(make_app: Make
 
 @pytest.fixture
 def app(make_app: MakeApp) -> MahtabApp:
-    return make_app(*story())
+    return make_app(*sales_records())
 
 
 async def test_context_is_shown_and_a_failed_count_gives_one_sentence(

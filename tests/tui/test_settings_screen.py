@@ -25,6 +25,7 @@ from tests.tui.editor_app import (
     wait_for_screen,
     write,
 )
+from tests.tui.scripted_session import MakeApp, notices, sales_records, showing, wait_for_notice
 from tests.tui.settings_screens import (
     SIZE,
     chosen,
@@ -35,7 +36,6 @@ from tests.tui.settings_screens import (
     wait_for_message,
     wait_for_problem,
 )
-from tests.tui.story import MakeApp, notices, showing, story, wait_for_notice
 
 SAVED = "Saved. It takes effect at once."
 
@@ -54,7 +54,7 @@ async def pilot(app: MahtabApp) -> AsyncIterator[Pilot[int]]:
 def test_settings_screen_snapshot(
     snap_compare: Callable[..., bool],
     make_app: MakeApp,
-    mine: Path,
+    user_config: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("MAHTAB_RLM_SMALL", "7")
@@ -66,11 +66,11 @@ def test_settings_screen_snapshot(
         await pilot.press("down", "down", "down")
         await pilot.pause()
 
-    assert snap_compare(make_app(*story()), terminal_size=(200, 50), run_before=run)
+    assert snap_compare(make_app(*sales_records()), terminal_size=(200, 50), run_before=run)
 
 
 async def test_wrong_value_stays_with_the_reason_below_it(make_app: MakeApp) -> None:
-    async with make_app(*story()).run_test(size=(80, 24)) as pilot:
+    async with make_app(*sales_records()).run_test(size=(80, 24)) as pilot:
         await opened(pilot)
         await entered(pilot, "max_turns", "many")
         await wait_for_problem(pilot, "valid integer")
@@ -81,7 +81,7 @@ async def test_wrong_value_stays_with_the_reason_below_it(make_app: MakeApp) -> 
 
 
 async def test_every_setting_is_listed_with_its_source(
-    make_app: MakeApp, mine: Path, project: Path, monkeypatch: pytest.MonkeyPatch
+    make_app: MakeApp, user_config: Path, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MAHTAB_RLM_SMALL", "7")
     app = make_app()
@@ -91,9 +91,9 @@ async def test_every_setting_is_listed_with_its_source(
             Settings.model_fields
         )
         for key, *row_values in (
-            ("max_turns", "9", str(mine)),
-            ("keymap.help", "f11", str(mine)),
-            ("api_keys.openai", "••••••••", str(mine)),
+            ("max_turns", "9", str(user_config)),
+            ("keymap.help", "f11", str(user_config)),
+            ("api_keys.openai", "••••••••", str(user_config)),
             ("rlm_small", "7", "MAHTAB_RLM_SMALL"),
             ("model", "demo", "command line"),
             ("approval", "ask", "default"),
@@ -111,7 +111,7 @@ def shows_only(pilot: Pilot[int], keys: list[str]) -> bool:
 
 
 async def test_typing_filters_by_key_value_and_description(
-    mine: Path, app: MahtabApp, pilot: Pilot[int]
+    user_config: Path, app: MahtabApp, pilot: Pilot[int]
 ) -> None:
     for query, keys in (
         ("search concurrency", ["rlm_concurrency"]),
@@ -127,37 +127,41 @@ async def test_typing_filters_by_key_value_and_description(
 
 
 async def test_boolean_is_toggled_and_written(
-    mine: Path, app: MahtabApp, pilot: Pilot[int]
+    user_config: Path, app: MahtabApp, pilot: Pilot[int]
 ) -> None:
     await chosen(pilot, "reload")
     await wait_for_message(pilot, SAVED)
-    assert (app.session.settings.reload, value(pilot, "reload")) == (True, ("true", str(mine)))
+    assert (app.session.settings.reload, value(pilot, "reload")) == (
+        True,
+        ("true", str(user_config)),
+    )
     await pilot.press("enter")
     await until(
-        pilot, lambda: in_file(mine, "reload") is False and not screen(pilot)._saving.locked()
+        pilot,
+        lambda: in_file(user_config, "reload") is False and not screen(pilot)._saving.locked(),
     )
     assert app.session.settings.reload is False
-    assert mine.read_text().startswith("# Mine\nmax_turns = 9\n")
+    assert user_config.read_text().startswith("# Mine\nmax_turns = 9\n")
 
 
-async def test_choice_opens_a_list(mine: Path, app: MahtabApp, pilot: Pilot[int]) -> None:
+async def test_choice_opens_a_list(user_config: Path, app: MahtabApp, pilot: Pilot[int]) -> None:
     await chosen(pilot, "approval")
     await until(pilot, lambda: isinstance(app.screen, ChooseOne) and len(app.screen.rows) == 3)
     await pilot.press("down", "enter")
     await wait_for_message(pilot, SAVED)
-    assert app.session.info.approval == in_file(mine, "approval") == "review"
+    assert app.session.info.approval == in_file(user_config, "approval") == "review"
     await chosen(pilot, "theme")
     await until(
         pilot, lambda: isinstance(app.screen, ChooseOne) and "mahtab-day" in app.screen.rows
     )
     await pilot.press("down", "enter")
     await wait_for_message(pilot, SAVED)
-    assert app.theme == in_file(mine, "theme") == "mahtab-day"
-    assert value(pilot, "theme")[1].startswith(str(mine))
+    assert app.theme == in_file(user_config, "theme") == "mahtab-day"
+    assert value(pilot, "theme")[1].startswith(str(user_config))
 
 
 async def test_number_and_text_are_validated_before_saving(
-    mine: Path, app: MahtabApp, pilot: Pilot[int]
+    user_config: Path, app: MahtabApp, pilot: Pilot[int]
 ) -> None:
     await entered(pilot, "max_turns", "0")
     await wait_for_problem(pilot, "greater than or equal to 1")
@@ -166,7 +170,7 @@ async def test_number_and_text_are_validated_before_saving(
     assert static_text(pilot, ".setting-wrong") == ""
     await pilot.press("enter")
     await wait_for_message(pilot, SAVED)
-    assert app.session.settings.max_turns == in_file(mine, "max_turns") == 3
+    assert app.session.settings.max_turns == in_file(user_config, "max_turns") == 3
     await entered(pilot, "code_dir", "[/x]missing")
     await wait_for_problem(pilot, "[/x]missing is not a folder")
     await pilot.press("escape")
@@ -176,7 +180,7 @@ async def test_number_and_text_are_validated_before_saving(
 
 
 async def test_key_is_added_to_the_keymap_and_applies_at_once(
-    mine: Path, app: MahtabApp, pilot: Pilot[int]
+    user_config: Path, app: MahtabApp, pilot: Pilot[int]
 ) -> None:
     app.screen.query_one(LineInput).value = ""
     await write(pilot, "keymap")
@@ -190,11 +194,11 @@ async def test_key_is_added_to_the_keymap_and_applies_at_once(
     await pilot.press("enter")
     await wait_for_message(pilot, SAVED)
     expected = {"help": "f11", "quit": "ctrl+f12"}
-    assert in_file(mine, "keymap") == app.settings.keymap == expected
+    assert in_file(user_config, "keymap") == app.settings.keymap == expected
 
 
 async def test_secret_is_typed_invisibly_and_written(
-    mine: Path, app: MahtabApp, pilot: Pilot[int]
+    user_config: Path, app: MahtabApp, pilot: Pilot[int]
 ) -> None:
     await chosen(pilot, "api_keys.openai")
     await wait_for_screen(pilot, EditSetting)
@@ -203,12 +207,12 @@ async def test_secret_is_typed_invisibly_and_written(
     await write(pilot, "sk-new")
     await pilot.press("enter")
     await wait_for_message(pilot, "Saved.")
-    assert in_file(mine, "api_keys") == {"openai": "sk-new"}
+    assert in_file(user_config, "api_keys") == {"openai": "sk-new"}
 
 
 @pytest.mark.thorough
 async def test_empty_value_removes_a_setting_from_the_file(
-    mine: Path, app: MahtabApp, pilot: Pilot[int]
+    user_config: Path, app: MahtabApp, pilot: Pilot[int]
 ) -> None:
     await entered(pilot, "max_turns", "")
     await wait_for_message(pilot, "Removed max_turns from the file. It takes effect at once.")
@@ -219,7 +223,7 @@ async def test_empty_value_removes_a_setting_from_the_file(
 
 @pytest.mark.thorough
 async def test_overriding_source_is_named(
-    make_app: MakeApp, mine: Path, monkeypatch: pytest.MonkeyPatch
+    make_app: MakeApp, user_config: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MAHTAB_RLM_SMALL", "7")
     app = make_app()
@@ -232,36 +236,38 @@ async def test_overriding_source_is_named(
 
 
 async def test_unwritable_file_is_reported_and_the_session_still_changes(
-    mine: Path, monkeypatch: pytest.MonkeyPatch, app: MahtabApp, pilot: Pilot[int]
+    user_config: Path, monkeypatch: pytest.MonkeyPatch, app: MahtabApp, pilot: Pilot[int]
 ) -> None:
     def full(handle: int) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    old_text = mine.read_text()
+    old_text = user_config.read_text()
     await chosen(pilot, "reload")
     await wait_for_message(pilot, "Changed for this session only; it was not saved.")
     assert app.session.settings.reload
     assert value(pilot, "reload") == ("true", "this session")
     assert "No space left on device" in static_text(pilot, ".listing-said")
-    assert mine.read_text() == old_text
+    assert user_config.read_text() == old_text
 
 
 @pytest.mark.thorough
-async def test_broken_file_is_reported_and_not_touched(make_app: MakeApp, mine: Path) -> None:
+async def test_broken_file_is_reported_and_not_touched(
+    make_app: MakeApp, user_config: Path
+) -> None:
     app = make_app()
-    mine.write_text("a = [\n")
+    user_config.write_text("a = [\n")
     async with app.run_test(size=SIZE) as pilot:
         await opened(pilot)
         await wait_for_message(pilot, "not valid TOML")
         await chosen(pilot, "reload")
         await wait_for_message(pilot, "Changed for this session only; it was not saved.")
-    assert mine.read_text() == "a = [\n"
+    assert user_config.read_text() == "a = [\n"
 
 
 @pytest.mark.thorough
 async def test_change_finished_after_closing_the_screen_is_reported(
-    mine: Path, may_write: threading.Event, app: MahtabApp, pilot: Pilot[int]
+    user_config: Path, may_write: threading.Event, app: MahtabApp, pilot: Pilot[int]
 ) -> None:
     await chosen(pilot, "reload")
     await until(pilot, lambda: app.session.settings.reload)
@@ -271,7 +277,7 @@ async def test_change_finished_after_closing_the_screen_is_reported(
     await wait_for_notice(pilot, SAVED)
     (notice,) = app._notifications
     assert (notice.message, notice.severity) == (SAVED, "information")
-    assert in_file(mine, "reload") is True
+    assert in_file(user_config, "reload") is True
 
 
 @pytest.mark.sample(1)
@@ -292,7 +298,7 @@ async def test_screen_survives_deletion_of_its_start_folder(
 
 @pytest.mark.thorough
 async def test_changes_are_serialised(
-    mine: Path, may_write: threading.Event, app: MahtabApp, pilot: Pilot[int]
+    user_config: Path, may_write: threading.Event, app: MahtabApp, pilot: Pilot[int]
 ) -> None:
     await chosen(pilot, "reload")
     await until(pilot, lambda: app.session.settings.reload)
@@ -301,4 +307,4 @@ async def test_changes_are_serialised(
     assert app.session.settings.reload
     may_write.set()
     await until(pilot, lambda: not app.session.settings.reload)
-    await until(pilot, lambda: in_file(mine, "reload") is False)
+    await until(pilot, lambda: in_file(user_config, "reload") is False)

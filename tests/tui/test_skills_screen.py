@@ -13,7 +13,7 @@ from textual.widgets import OptionList, Static
 from mahtab_tui.tui.screens.skills import MAX_PREVIEW_CHARS, MarkdownPreview, SkillsScreen
 from tests.skills import trust_skills, write_skill
 from tests.tui.editor_app import until, wait_for_close, wait_for_screen, write
-from tests.tui.story import MakeApp, drawn, scripted, story
+from tests.tui.scripted_session import MakeApp, drawn, sales_records, scripted
 
 SIZE = (100, 30)
 TEXT = "# Tidy\n\n1. Put **things** away.\n2. Sweep with `broom(room)`.\n\n| what | where |\n|---|---|\n| books | shelf |\n"
@@ -66,7 +66,7 @@ async def searched(pilot: Pilot[int], words: str, names_found: list[str]) -> Non
 
 @asynccontextmanager
 async def listing(make_app: MakeApp) -> AsyncIterator[Pilot[int]]:
-    async with make_app(*story()).run_test(size=SIZE) as pilot:
+    async with make_app(*sales_records()).run_test(size=SIZE) as pilot:
         await opened(pilot)
         yield pilot
 
@@ -195,4 +195,4 @@ def test_skills_screen_snapshot(
         await until(pilot, lambda: "is loaded" in status(pilot))
         await pilot.pause()
 
-    assert snap_compare(make_app(*story()), terminal_size=(200, 50), run_before=before)
+    assert snap_compare(make_app(*sales_records()), terminal_size=(200, 50), run_before=before)

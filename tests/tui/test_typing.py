@@ -33,17 +33,17 @@ from mahtab_tui.tui.transcript.pane import TranscriptPane
 from tests.random_input import run
 from tests.tui.editor_app import press_at_once, until, wait_for_screen
 from tests.tui.inspecting import lines, looking_at, reads
-from tests.tui.search_story import done, running
-from tests.tui.story import (
+from tests.tui.scripted_session import (
     QUEUED,
     WAITING,
     MakeApp,
     ScriptedSession,
     drawn,
     press_up_to,
+    sales_records,
     showing,
-    story,
 )
+from tests.tui.search_records import done, running
 
 SIZE = (110, 24)
 PANES = ["TranscriptPane", "NamespacePane", "SearchTreePane", "QueueRow"]
@@ -80,7 +80,7 @@ def submitted(app: MahtabApp, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str
 
 @pytest.fixture
 def records() -> tuple[Record, ...]:
-    return (*story(), *done(), QUEUED)
+    return (*sales_records(), *done(), QUEUED)
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from textual.document._document import Selection
 from textual.pilot import Pilot
 
 from tests.tui.editor_app import EditorApp, HelpWith, app_of, screen_text, until, write
-from tests.tui.story import MakeApp, showing
+from tests.tui.scripted_session import MakeApp, showing
 from tests.tui.test_completion import Kernel
 
 TEXT = "total = sum(prices)\nprint(total)"

@@ -13,9 +13,9 @@ from tests.skills import trust_skills, write_skill
 
 if TYPE_CHECKING:
     from mahtab_tui.llm.claude_cli import ChatClaudeCLI
-    from tests.agents import Desk
-    from tests.recursion_scripts import Bench
-    from tests.unit.notebook_bench import NotebookBench
+    from tests.agents import RecordedSession
+    from tests.recursion_scripts import ScriptedSearches
+    from tests.unit.opened_notebook import OpenedNotebook
 
 
 class Claude:
@@ -38,13 +38,15 @@ class Claude:
 
 
 @pytest.fixture
-def desk(project: Path) -> Iterator[Desk]:
+def recorded_session(project: Path) -> Iterator[RecordedSession]:
     """A session without a screen; the test makes its agent."""
-    from tests.agents import Desk  # it loads the models' libraries, which most tests do without
+    from tests.agents import (
+        RecordedSession,  # it loads the models' libraries, which most tests do without
+    )
 
-    desk = Desk(project)
-    yield desk
-    desk.session.close()
+    recorded_session = RecordedSession(project)
+    yield recorded_session
+    recorded_session.session.close()
 
 
 @pytest.fixture
@@ -56,13 +58,13 @@ def project_files(project: Path) -> None:
 
 
 @pytest.fixture
-def bench() -> Iterator[Bench]:
-    """A bench for searches; when it is closed, their events must make whole trees."""
-    from tests.recursion_scripts import Bench  # it loads the models' libraries, too
+def searches() -> Iterator[ScriptedSearches]:
+    """Scripted searches; when they are closed, their events must make whole trees."""
+    from tests.recursion_scripts import ScriptedSearches  # it loads the models' libraries, too
 
-    bench = Bench()
-    yield bench
-    bench.close()
+    searches = ScriptedSearches()
+    yield searches
+    searches.close()
 
 
 @pytest.fixture
@@ -74,17 +76,17 @@ def claude(install_claude: InstallClaude) -> Iterator[Claude]:
 
 
 @pytest.fixture
-def open_bench() -> Iterator[Callable[..., NotebookBench]]:
+def open_notebook() -> Iterator[Callable[..., OpenedNotebook]]:
     """Opens a notebook over a bus."""
     # It loads nbformat, which most tests do without.
-    from tests.unit.notebook_bench import NotebookBench
+    from tests.unit.opened_notebook import OpenedNotebook
 
-    opened: list[NotebookBench] = []
+    opened: list[OpenedNotebook] = []
 
-    def make(*arguments: Any, **options: Any) -> NotebookBench:
-        opened.append(NotebookBench(*arguments, **options))
+    def make(*arguments: Any, **options: Any) -> OpenedNotebook:
+        opened.append(OpenedNotebook(*arguments, **options))
         return opened[-1]
 
     yield make
-    for opened_bench in opened:
-        opened_bench.close()
+    for notebook in opened:
+        notebook.close()

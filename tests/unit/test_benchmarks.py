@@ -373,7 +373,7 @@ def test_bench_writes_a_row_of_the_manuals_table(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("tests.benchmarks.answers.run.find_model", lambda url, model=None: "a/b-q4")
-    monkeypatch.setattr("os.environ", dict(os.environ))  # the bench removes a person's set-up
+    monkeypatch.setattr("os.environ", dict(os.environ))  # the benchmark removes a person's set-up
     options = ["--url", server[0], "--program", "baseline", "--only", "models"]
 
     main([*options, "--server-pid", str(os.getpid())])
@@ -405,7 +405,7 @@ def test_set_to_judge_by_shows_and_keeps_no_answer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("tests.benchmarks.answers.run.find_model", lambda url, model=None: "any")
-    monkeypatch.setattr("os.environ", dict(os.environ))  # the bench removes a person's set-up
+    monkeypatch.setattr("os.environ", dict(os.environ))  # the benchmark removes a person's set-up
     path = tmp_path / "rows.json"
     options = ["--url", server[0], "--program", "baseline", "--verbose"]
 

@@ -18,7 +18,7 @@ from mahtab_tui.llm.claude_turn import ClaudeNotice, ClaudeTurn, Restart
 from mahtab_tui.llm.providers import get_llm
 from mahtab_tui.settings.model import load_settings
 from mahtab_tui.tui.transcript.fold import Transcript
-from tests.agents import Desk, read
+from tests.agents import RecordedSession, read
 from tests.fake_claude import FakeClaude, InstallClaude
 from tests.unit.conftest import Claude
 
@@ -240,13 +240,13 @@ def test_first_part_of_an_answer_stays_when_the_rest_is_retried() -> None:
     assert turn.text == "The beginning and the end."
 
 
-def test_restarted_answer_is_drawn_once(claude: Claude, desk: Desk) -> None:
+def test_restarted_answer_is_drawn_once(claude: Claude, recorded_session: RecordedSession) -> None:
     """Reads the transcript after every record."""
     claude.install("recording", recording="v330_midstream_drop")
-    desk.run(llm=claude.model(), prompt="hello", reflection="never")
+    recorded_session.run(llm=claude.model(), prompt="hello", reflection="never")
     transcript = Transcript(0.0)
     drawn_texts = []
-    for record in desk.records:
+    for record in recorded_session.records:
         transcript.fold([record])
         visible_words = (
             entry

@@ -30,7 +30,7 @@ from tests.hostile import HOSTILE
 from tests.skills import write_skill
 from tests.trust import trust_project
 
-MINE = """\
+USER_CONFIG = """\
 # What I like
 theme = "nord"   # dark
 
@@ -125,8 +125,8 @@ def run_config(*words: str) -> Result:
 
 
 @pytest.fixture
-def mine(home: Path, project: Path) -> Path:
-    return config_file(home, MINE)
+def user_config(home: Path, project: Path) -> Path:
+    return config_file(home, USER_CONFIG)
 
 
 def rows(done: Result) -> dict[str, list[str]]:
@@ -135,7 +135,7 @@ def rows(done: Result) -> dict[str, list[str]]:
 
 
 def test_every_setting_is_printed_with_its_source(
-    mine: Path, project: Path, monkeypatch: pytest.MonkeyPatch
+    user_config: Path, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project_file = config_file(project, "reload = true\n")
     (project / ".env").write_text("MAHTAB_REFLECTION=never\n")
@@ -143,8 +143,8 @@ def test_every_setting_is_printed_with_its_source(
     monkeypatch.setenv("MAHTAB_RLM_SMALL", "7")
     printed_rows = rows(run_config("--set", "rlm_max_usd=0.5"))
     assert {key.partition(".")[0] for key in printed_rows} == set(Settings.model_fields)
-    assert printed_rows["theme"] == ["nord", str(mine)]
-    assert printed_rows["keymap.help"] == ["f11", str(mine)]
+    assert printed_rows["theme"] == ["nord", str(user_config)]
+    assert printed_rows["keymap.help"] == ["f11", str(user_config)]
     assert printed_rows["reload"] == ["true", str(project_file)]
     assert printed_rows["reflection"] == ["never", ".env"]
     assert printed_rows["rlm_small"] == ["7", "MAHTAB_RLM_SMALL"]
@@ -170,25 +170,25 @@ def test_control_sequences_of_a_value_do_not_reach_the_terminal(project: Path) -
     assert re.search(r"^theme .*x +.*config\.toml$", output, re.MULTILINE)
 
 
-def test_set_changes_only_one_value(mine: Path) -> None:
-    assert run_config("set", "max_turns", "9").stdout == f"Written to {mine}.\n"
-    assert mine.read_text() == MINE.replace("max_turns = 3", "max_turns = 9")
+def test_set_changes_only_one_value(user_config: Path) -> None:
+    assert run_config("set", "max_turns", "9").stdout == f"Written to {user_config}.\n"
+    assert user_config.read_text() == USER_CONFIG.replace("max_turns = 3", "max_turns = 9")
     run_config("set", "approval", "auto")
     run_config("set", "keymap.jump", "f12")
-    text = mine.read_text()
+    text = user_config.read_text()
     assert tomllib.loads(text) == {
         "theme": "nord",
         "max_turns": 9,
         "approval": "auto",
         "keymap": {"help": "f11", "jump": "f12"},
     }
-    assert re.findall(r"#.*", text) == re.findall(r"#.*", MINE)
+    assert re.findall(r"#.*", text) == re.findall(r"#.*", USER_CONFIG)
 
 
-def test_project_file_is_written_on_request(project: Path, mine: Path) -> None:
+def test_project_file_is_written_on_request(project: Path, user_config: Path) -> None:
     assert run_config("set", "--project", "max_turns", "4").exit_code == 0
     assert (project / ".mahtab" / "config.toml").read_text() == "max_turns = 4\n"
-    assert mine.read_text() == MINE
+    assert user_config.read_text() == USER_CONFIG
     overridden = run_config("set", "max_turns", "5").stderr
     assert (
         overridden == f"The new value has no effect: {project}/.mahtab/config.toml overrides it.\n"
@@ -217,12 +217,12 @@ def test_project_file_is_written_on_request(project: Path, mine: Path) -> None:
     ],
 )
 def test_wrong_key_or_value_gives_one_sentence_and_writes_nothing(
-    words: tuple[str, str], message: str, mine: Path
+    words: tuple[str, str], message: str, user_config: Path
 ) -> None:
     done = run_config("set", *words)
     assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
     assert done.stderr.startswith(f"mahtab-tui: {message}")
-    assert mine.read_text() == MINE
+    assert user_config.read_text() == USER_CONFIG
 
 
 @pytest.mark.parametrize(
@@ -288,25 +288,28 @@ def test_deleted_folder_is_reported_in_a_sentence(
 
 
 def test_failed_write_leaves_the_file_unchanged_and_nothing_else(
-    mine: Path, monkeypatch: pytest.MonkeyPatch
+    user_config: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(handle: int) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
     done = run_config("set", "max_turns", "9")
-    failure = f"mahtab-tui: {mine}: the file cannot be written: No space left on device.\n"
+    failure = f"mahtab-tui: {user_config}: the file cannot be written: No space left on device.\n"
     assert (done.exit_code, done.stderr) == (1, failure)
-    assert mine.read_text() == MINE
-    assert list(mine.parent.iterdir()) == [mine]
+    assert user_config.read_text() == USER_CONFIG
+    assert list(user_config.parent.iterdir()) == [user_config]
 
 
-def test_unset_removes_a_value(mine: Path) -> None:
+def test_unset_removes_a_value(user_config: Path) -> None:
     assert run_config("unset", "max_turns").exit_code == 0
     assert run_config("unset", "keymap.help").exit_code == 0
-    assert tomllib.loads(mine.read_text()) == {"theme": "nord"}
+    assert tomllib.loads(user_config.read_text()) == {"theme": "nord"}
     done = run_config("unset", "max_turns")
-    assert (done.exit_code, done.stderr) == (2, f"mahtab-tui: {mine} does not set max_turns.\n")
+    assert (done.exit_code, done.stderr) == (
+        2,
+        f"mahtab-tui: {user_config} does not set max_turns.\n",
+    )
 
 
 def test_model_may_be_named_without_its_configured_provider(home: Path, project: Path) -> None:

@@ -39,7 +39,7 @@ from mahtab_tui.llm.token_estimates import estimated_tokens
 from mahtab_tui.session.context_use import context_use
 from mahtab_tui.tui.screens.reports import context_lines
 from tests import tags
-from tests.agents import Desk
+from tests.agents import RecordedSession
 from tests.records import made
 from tests.tool_calling import Caller, calling_agent, calls
 
@@ -327,10 +327,12 @@ def assert_each_begins_with_the_one_before(model: Caller) -> None:
     assert all(tools == model.tools[0] for tools in model.tools)
 
 
-def test_prefix_is_stable_with_errors_repetitions_tools_and_closing_words(desk: Desk) -> None:
-    desk.namespace["prices"] = [3, 4, 50]
+def test_prefix_is_stable_with_errors_repetitions_tools_and_closing_words(
+    recorded_session: RecordedSession,
+) -> None:
+    recorded_session.namespace["prices"] = [3, 4, 50]
     agent, model = calling_agent(
-        desk,
+        recorded_session,
         code("print(sum(prices), '-' * 400)"),
         "The sum is 57.",
         calls(("read_file", {"path": "app.py"}), words="Let me see."),
@@ -348,7 +350,7 @@ def test_prefix_is_stable_with_errors_repetitions_tools_and_closing_words(desk: 
     )
     agent.ask_sync("What is the sum of prices?")
     agent.ask_sync("How many prices are in app.py?")
-    desk.session.run_code("prices.append(7)")
+    recorded_session.session.run_code("prices.append(7)")
     agent.ask_sync("What is the largest of the prices?")
     agent.ask_sync("Tidy up.")
     os.mkdir("data")
@@ -358,11 +360,13 @@ def test_prefix_is_stable_with_errors_repetitions_tools_and_closing_words(desk: 
     assert_each_begins_with_the_one_before(model)
 
 
-def test_the_system_prompt_and_the_tools_are_short(desk: Desk, project: Path) -> None:
+def test_the_system_prompt_and_the_tools_are_short(
+    recorded_session: RecordedSession, project: Path
+) -> None:
     (project / "skills" / "tidy" / "SKILL.md").unlink()
-    agent, model = calling_agent(desk, "Hello.")
+    agent, model = calling_agent(recorded_session, "Hello.")
     agent.ask_sync("Hello")
-    tools = [convert_to_openai_tool(tool) for tool in desk.session.tools().offered]
+    tools = [convert_to_openai_tool(tool) for tool in recorded_session.session.tools().offered]
     assert [tool["function"]["name"] for tool in tools] == ["search_code", "read_file"]
     texts = [str(model.asked[0][0].text), *map(json.dumps, tools)]
     assert estimated_tokens(texts) <= 600

@@ -100,7 +100,7 @@ def answer(text: str, step: int = 0, party: str = "demo", **fields: Any) -> Reco
     return records.AssistantChat(text, turn=1, step=step, party=party, **fields)
 
 
-STORY: list[Record] = [
+SESSION_RECORDS: list[Record] = [
     *cell(1, "import math"),
     *cell(2, "x = 4\nprint('a')\nx", ("stdout", "a\n"), ("value", "4\n")),
     records.UserChat("What is **x**?", turn=1),
@@ -113,8 +113,8 @@ STORY: list[Record] = [
 ]
 
 
-def chosen(story: list[Record] = STORY) -> ExportedEntries:
-    return select(ExportedConversation(story))
+def chosen(session_records: list[Record] = SESSION_RECORDS) -> ExportedEntries:
+    return select(ExportedConversation(session_records))
 
 
 def notebook_of(selected: ExportedEntries) -> Any:
@@ -124,7 +124,7 @@ def notebook_of(selected: ExportedEntries) -> Any:
 def test_code_of_an_answer_stands_between_its_words() -> None:
     exported_entries = [
         entry.number or entry.code if isinstance(entry, Cell) else entry.plain_text
-        for entry in ExportedConversation(STORY).entries
+        for entry in ExportedConversation(SESSION_RECORDS).entries
     ]
     assert exported_entries == [
         1, 2, "What is **x**?", "I look.", 3, "And this:", "x + 1", "It is 4.", 4, 5,
@@ -132,18 +132,21 @@ def test_code_of_an_answer_stands_between_its_words() -> None:
 
 
 def test_thoughts_and_empty_answers_are_not_exported() -> None:
-    story: list[Record] = [
+    session_records: list[Record] = [
         records.UserChat("q", turn=1),
         answer("<think>\nsecretly\n</think>\nSo."),
         answer("", 1, stopped=True),
     ]
-    assert [entry.plain_text for entry in ExportedConversation(story).entries] == ["q", "So."]
+    assert [entry.plain_text for entry in ExportedConversation(session_records).entries] == [
+        "q",
+        "So.",
+    ]
 
 
 def test_late_output_is_exported_with_its_cell() -> None:
     late = records.UserReplOut("from a thread\n", late=True)
-    story = [*cell(1, "start()", ("stdout", "started\n")), late, *cell(2, "x")]
-    notebook = notebook_of(chosen(story))
+    session_records = [*cell(1, "start()", ("stdout", "started\n")), late, *cell(2, "x")]
+    notebook = notebook_of(chosen(session_records))
     assert [output.text for output in notebook.cells[0].outputs] == ["started\n", "from a thread\n"]
 
 
@@ -151,7 +154,7 @@ def test_stale_cells_and_answers_are_marked() -> None:
     def changed(number: int, name: str) -> Record:
         return records.Namespace(cell=number, changes=(Change(name, "rebound", None),))
 
-    story = [
+    session_records = [
         *cell(1, "x = 4"),
         changed(1, "x"),
         records.UserChat("What is x?", turn=1),
@@ -161,14 +164,14 @@ def test_stale_cells_and_answers_are_marked() -> None:
         changed(3, "x"),
     ]
     mark = "stale: uses `x` from In 1, changed by In 3\n"
-    _, _, stale_cell, stale_answer, _ = notebook_of(chosen(story)).cells
+    _, _, stale_cell, stale_answer, _ = notebook_of(chosen(session_records)).cells
     assert [output.get("text") for output in stale_cell.outputs] == [None, mark]
     assert stale_answer.source.endswith("It is 4.\n\n*rests on In 2 (stale)*")
     for ending in (".md", ".html"):
-        page = render(chosen(story), ending)
+        page = render(chosen(session_records), ending)
         assert "changed by In 3" in page
         assert "rests on In 2 (stale)" in page
-    again = [*story, *cell(4, "x", ("value", "5\n"))]
+    again = [*session_records, *cell(4, "x", ("value", "5\n"))]
     assert (
         notebook_of(chosen(again)).cells[2].outputs[1].text == f"{mark[:-1]}; run again as In 4\n"
     )
@@ -260,19 +263,21 @@ def test_a_script_is_python_that_jupytext_reads() -> None:
 
 def test_chat_text_never_becomes_code_of_a_script() -> None:
     text = "a\rimport b\x0bimport c\x0cimport d\u2028import e\n# %%\nimport f\n\x00\x1b[31m%%bash"
-    story = [records.UserChat(text, turn=1), answer(text, party=text), *cell(1, "x = 1")]
-    assert [ast.unparse(line) for line in ast.parse(render(chosen(story), ".py")).body] == ["x = 1"]
+    session_records = [records.UserChat(text, turn=1), answer(text, party=text), *cell(1, "x = 1")]
+    assert [
+        ast.unparse(line) for line in ast.parse(render(chosen(session_records), ".py")).body
+    ] == ["x = 1"]
 
 
 def test_markdown_has_the_outputs_and_no_fence_ends_early() -> None:
-    story = cell(1, "print('```')", ("stdout", "```\nstill output\n"))
-    assert "````text\n```\nstill output\n````" in render(chosen(story), ".md")
+    session_records = cell(1, "print('```')", ("stdout", "```\nstill output\n"))
+    assert "````text\n```\nstill output\n````" in render(chosen(session_records), ".md")
     assert "ZeroDivisionError: division by zero" in render(chosen(), ".md")
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_hidden_undone_and_private_entries(ending: str) -> None:
-    story: list[Record] = [
+    session_records: list[Record] = [
         *cell(1, "shown = 'shown-1'"),
         *cell(2, "hidden = 'hidden-2'"),
         *cell(3, "undone = 'undone-3'"),
@@ -281,7 +286,7 @@ def test_hidden_undone_and_private_entries(ending: str) -> None:
         records.Undo("", cells=(3,), undone=True),
         records.Private(name="secret", private=True, cells=(4,)),
     ]
-    rendered = render(chosen(story), ending)
+    rendered = render(chosen(session_records), ending)
     assert "shown-1" in rendered
     assert not re.search("hidden-2|undone-3|private-4", rendered)
     assert "private variable" in rendered
@@ -296,14 +301,14 @@ def test_hidden_undone_and_private_entries(ending: str) -> None:
     ],
 )
 def test_title_comes_from_what_is_exported(mark: Record) -> None:
-    story = [*cell(1, "pin = 12345678"), *cell(2, "x = 1"), mark]
-    assert chosen(story).title == "x = 1"
-    assert "12345678" not in render(chosen(story), ".html")
+    session_records = [*cell(1, "pin = 12345678"), *cell(2, "x = 1"), mark]
+    assert chosen(session_records).title == "x = 1"
+    assert "12345678" not in render(chosen(session_records), ".html")
 
 
 def test_private_cells_are_not_counted_as_exported() -> None:
-    story = [*STORY, records.Private(name="x", private=True, cells=(2, 3))]
-    sentence = chosen(story).sentence("it.md")
+    session_records = [*SESSION_RECORDS, records.Private(name="x", private=True, cells=(2, 3))]
+    sentence = chosen(session_records).sentence("it.md")
     assert sentence == "Exported 3 cells to it.md. Left out: 2 that use a private variable."
 
 
@@ -329,7 +334,7 @@ class Page(HTMLParser):
 @pytest.mark.parametrize("text", HOSTILE)
 def test_a_page_loads_and_runs_nothing(text: str) -> None:
     table = f"<table><tr><th>{text}</th><td onclick='x()'>{text}</td></tr></table>{text}"
-    story: list[Record] = [
+    session_records: list[Record] = [
         records.UserChat(text, turn=1),
         answer(text, party=text),
         *cell(1, text, ("stdout", text), ("value", text), ("traceback", text)),
@@ -337,7 +342,7 @@ def test_a_page_loads_and_runs_nothing(text: str) -> None:
         *cell(3, "m", ("display", "m\n"), display=("text/markdown", text)),
         *cell(4, "p", ("display", "p\n"), display=("image/png", f'"><script>{text}')),
     ]
-    page = render(chosen(story), ".html")
+    page = render(chosen(session_records), ".html")
     reader = Page()
     reader.feed(page)
     assert reader.bad == []
@@ -413,19 +418,22 @@ def test_a_private_run_leaves_its_cell_as_it_is(tmp_path: Path) -> None:
     assert merge_content(file, {0: private_run}, [], selected, str) == file.content
 
 
-@pytest.mark.parametrize("story", [[], [records.Notice("Full.", level="warning")]])
-def test_session_without_words_or_code_gives_one_sentence(story: list[Record]) -> None:
+@pytest.mark.parametrize("session_records", [[], [records.Notice("Full.", level="warning")]])
+def test_session_without_words_or_code_gives_one_sentence(session_records: list[Record]) -> None:
     with pytest.raises(NothingToExport, match=r"Nothing has been said or run yet\."):
-        select(ExportedConversation(story))
+        select(ExportedConversation(session_records))
 
 
 def test_unanswered_question_is_exported() -> None:
-    story: list[Record] = [
+    session_records: list[Record] = [
         records.UserChat("q", turn=1),
         records.UserReplIn("x", cell=1, party="you"),
     ]
-    assert [type(entry) for entry in ExportedConversation(story).entries] == [Question, Cell]
-    assert all(render(chosen(story), ending) for ending in ENDINGS)
+    assert [type(entry) for entry in ExportedConversation(session_records).entries] == [
+        Question,
+        Cell,
+    ]
+    assert all(render(chosen(session_records), ending) for ending in ENDINGS)
 
 
 TOOLS: list[Record] = [
@@ -471,7 +479,7 @@ def test_notes_of_the_program_in_an_output_are_not_exported(
 
 
 def test_secrets_are_covered_in_annotations_and_names_of_attachments() -> None:
-    conversation = ExportedConversation([*STORY, *TOOLS])
+    conversation = ExportedConversation([*SESSION_RECORDS, *TOOLS])
     secret = re.compile("line 1|full|notes")
     conversation.mask_texts(lambda text: secret.sub("•••", text))
     text = render(select(conversation), ".md")
@@ -526,7 +534,7 @@ def test_following_text_is_not_part_of_the_quote(text: str) -> None:
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_exported_words_are_inert_in_markdown_and_notebooks(text: str) -> None:
-    story: list[Record] = [
+    session_records: list[Record] = [
         records.UserChat(text, turn=1),
         records.UserAttachment("", turn=1, label=text),
         answer(text, party=text),
@@ -535,10 +543,10 @@ def test_exported_words_are_inert_in_markdown_and_notebooks(text: str) -> None:
     ]
     words = [
         notebook_cell.source
-        for notebook_cell in notebook_of(chosen(story)).cells
+        for notebook_cell in notebook_of(chosen(session_records)).cells
         if notebook_cell.cell_type == "markdown"
     ]
-    for markdown in (render(chosen(story), ".md"), *words):
+    for markdown in (render(chosen(session_records), ".md"), *words):
         reader = Page()
         reader.feed(TRUSTING.render(markdown))
         assert reader.bad == []

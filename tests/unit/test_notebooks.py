@@ -16,7 +16,7 @@ from mahtab_tui.export.merging import render_text
 from mahtab_tui.export.reading import read_notebook
 from mahtab_tui.export.writing import write_text as write_file
 from tests.notebooks import notebooks, text_of, write
-from tests.unit.notebook_bench import OpenBench, again, notices, story
+from tests.unit.opened_notebook import OpenNotebook, again, notices, write_notebook_file
 from tests.unit.test_export import cell as ran
 from tests.waiting import wait_for
 
@@ -35,13 +35,13 @@ def sources(path: Path) -> list[str]:
 
 @pytest.mark.parametrize("number", range(len(ALL)))
 def test_viewed_notebook_stays_unchanged(
-    number: int, tmp_path: Path, open_bench: OpenBench
+    number: int, tmp_path: Path, open_notebook: OpenNotebook
 ) -> None:
     for layout in range(3):
         path = write(ALL[number], tmp_path / f"{layout}.ipynb", layout)
         bytes_before = path.read_bytes()
         inode = path.stat().st_ino
-        it = open_bench(path)
+        it = open_notebook(path)
         assert not it.notebook.save()
         assert path.stat().st_ino == inode
         text = render_text(it.notebook._file.loaded, it.notebook._file._build_content())
@@ -52,13 +52,13 @@ def test_viewed_notebook_stays_unchanged(
 
 @pytest.mark.parametrize("number", range(len(ALL)))
 def test_only_outputs_of_executed_cells_change(
-    number: int, tmp_path: Path, open_bench: OpenBench
+    number: int, tmp_path: Path, open_notebook: OpenNotebook
 ) -> None:
     path = write(ALL[number], tmp_path / "it.ipynb")
     notebook_before = json.loads(path.read_bytes())
     cells = enumerate(notebook_before["cells"], 1)
     code = [index for index, cell in cells if cell["cell_type"] == "code"][:2]
-    it = open_bench(path)
+    it = open_notebook(path)
     for count, index in enumerate(code, 7):
         source = "".join(notebook_before["cells"][index - 1]["source"])
         it.happen(*again(index, count, source, ("stdout", "new\n"), ("value", "8\n")))
@@ -75,11 +75,11 @@ def test_only_outputs_of_executed_cells_change(
 
 
 def test_extra_cells_and_questions_are_appended_at_the_end(
-    tmp_path: Path, open_bench: OpenBench
+    tmp_path: Path, open_notebook: OpenNotebook
 ) -> None:
-    path = story(tmp_path)
+    path = write_notebook_file(tmp_path)
     original_cells = json.loads(path.read_bytes())["cells"]
-    it = open_bench(path)
+    it = open_notebook(path)
     it.happen(
         *again(2, 1, "x = 5"),
         *ran(2, "y = 2", ("value", "2\n")),
@@ -104,13 +104,15 @@ def test_extra_cells_and_questions_are_appended_at_the_end(
     assert not it.notebook.save()
 
 
-def test_resumed_session_continues_its_notebook(tmp_path: Path, open_bench: OpenBench) -> None:
-    path = story(tmp_path)
-    it = open_bench(path)
+def test_resumed_session_continues_its_notebook(
+    tmp_path: Path, open_notebook: OpenNotebook
+) -> None:
+    path = write_notebook_file(tmp_path)
+    it = open_notebook(path)
     it.happen(*again(2, 1, "x = 5"), *ran(2, "y = 2"))
     it.notebook.save()
     it.happen(*ran(3, "z = 3"))
-    later = open_bench(path, it.records())
+    later = open_notebook(path, it.records())
     assert later.notebook.unsaved
     assert not later.records()  # its cells are not shown again
     later.happen(*ran(4, "w = 4"))
@@ -118,14 +120,14 @@ def test_resumed_session_continues_its_notebook(tmp_path: Path, open_bench: Open
     notebook = read(path)
     assert sources(path) == ["# Title", "x = 5", "x + 1", "y = 2", "z = 3", "w = 4"]
     assert len({cell.id for cell in notebook.cells}) == 6
-    assert not open_bench(path, (*it.records(), *later.records())).notebook.unsaved
+    assert not open_notebook(path, (*it.records(), *later.records())).notebook.unsaved
 
 
 def test_long_session_is_resumed_with_all_its_records(
-    tmp_path: Path, open_bench: OpenBench
+    tmp_path: Path, open_notebook: OpenNotebook
 ) -> None:
-    path = story(tmp_path)
-    it = open_bench(path)
+    path = write_notebook_file(tmp_path)
+    it = open_notebook(path)
     it.happen(*ran(1, "early = 1"), *ran(2, "late = 2"))
     it.notebook.save()
     everything = it.records()
@@ -134,23 +136,23 @@ def test_long_session_is_resumed_with_all_its_records(
         *(record for record in everything if isinstance(record, kinds)),
         *everything[-4:],
     )
-    later = open_bench(path, latest_records, everything=everything)
+    later = open_notebook(path, latest_records, everything=everything)
     later.happen(*ran(3, "last = 3"))
     later.notebook.save()
     assert sources(path)[3:] == ["early = 1", "late = 2", "last = 3"]
 
 
 def test_session_resumed_after_a_foreign_edit_shows_the_file_again(
-    tmp_path: Path, open_bench: OpenBench
+    tmp_path: Path, open_notebook: OpenNotebook
 ) -> None:
-    path = story(tmp_path)
-    it = open_bench(path)
+    path = write_notebook_file(tmp_path)
+    it = open_notebook(path)
     it.happen(*ran(1, "mine = 1"))
     it.notebook.save()
     notebook = read(path)
     notebook.cells.insert(0, new_code_cell("theirs"))
     write(notebook, path)
-    later = open_bench(path, it.records())
+    later = open_notebook(path, it.records())
     assert [record.position for record in later.cells()] == [4, 5, 6, 7, 8]
     assert not later.notebook.save()
     later.happen(*again(4, 2, "theirs", ("stdout", "1\n")))
@@ -158,8 +160,8 @@ def test_session_resumed_after_a_foreign_edit_shows_the_file_again(
     assert sources(path) == ["theirs", "# Title", "x = 1", "x + 1", "mine = 1"]
 
 
-def test_deleted_file_is_written_again(tmp_path: Path, open_bench: OpenBench) -> None:
-    it = open_bench(path := story(tmp_path))
+def test_deleted_file_is_written_again(tmp_path: Path, open_notebook: OpenNotebook) -> None:
+    it = open_notebook(path := write_notebook_file(tmp_path))
     path.unlink()
     it.happen(*ran(1, "x"))
     assert it.notebook.save() == "Saved it.ipynb."
@@ -167,13 +169,13 @@ def test_deleted_file_is_written_again(tmp_path: Path, open_bench: OpenBench) ->
 
 
 def test_secrets_and_private_variables_are_not_written(
-    tmp_path: Path, open_bench: OpenBench
+    tmp_path: Path, open_notebook: OpenNotebook
 ) -> None:
     earlier = new_output("stream", text="earlier")
     key = new_code_cell("key = 'sk-of-the-file-1'")
     cells = [key, new_code_cell("df", outputs=[earlier])]
     path = write(new_notebook(cells=cells), tmp_path / "a.ipynb")
-    it = open_bench(path, secrets=("sk-of-the-file-1", "sk-of-the-user-2"))
+    it = open_notebook(path, secrets=("sk-of-the-file-1", "sk-of-the-user-2"))
     it.happen(*again(1, 1, "key = 'sk-of-the-file-1'", ("stdout", "sk-of-the-file-1\n")))
     it.happen(records.Private(name="df", private=True))
     begin, end = again(2, 2, "df", ("value", "a secret\n"))
@@ -185,13 +187,15 @@ def test_secrets_and_private_variables_are_not_written(
     assert (notebook.cells[1].source, notebook.cells[1].outputs) == ("df", [earlier])
 
 
-def test_links_modes_and_line_ends_are_preserved(tmp_path: Path, open_bench: OpenBench) -> None:
-    path = story(tmp_path)
+def test_links_modes_and_line_ends_are_preserved(
+    tmp_path: Path, open_notebook: OpenNotebook
+) -> None:
+    path = write_notebook_file(tmp_path)
     path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
     path.chmod(0o640)
     link = tmp_path / "link.ipynb"
     link.symlink_to(path)
-    it = open_bench(link)
+    it = open_notebook(link)
     it.happen(*again(2, 1, "x = 1", ("stdout", "1\n")))
     it.notebook.save()
     assert link.is_symlink()
@@ -200,12 +204,12 @@ def test_links_modes_and_line_ends_are_preserved(tmp_path: Path, open_bench: Ope
     assert sorted(os.listdir(tmp_path)) == ["it.ipynb", "link.ipynb"]
 
 
-def test_only_lines_of_executed_cells_change(tmp_path: Path, open_bench: OpenBench) -> None:
+def test_only_lines_of_executed_cells_change(tmp_path: Path, open_notebook: OpenNotebook) -> None:
     notebook = new_notebook(cells=[new_code_cell("a"), new_code_cell("b")])
     for indent, ends in (("   ", "\n"), ("\t", ""), (None, "")):
         path = tmp_path / "it.ipynb"
         path.write_text(json.dumps(notebook, indent=indent) + ends)
-        it = open_bench(path)
+        it = open_notebook(path)
         lines_before = path.read_text().split("\n")
         it.happen(*again(2, 7, "b"))
         it.notebook.save()
@@ -221,21 +225,21 @@ def test_only_lines_of_executed_cells_change(tmp_path: Path, open_bench: OpenBen
     "metadata", [{"kernelspec": {"name": "ir", "language": "R"}}, {"language_info": {"name": "R"}}]
 )
 def test_notebook_in_another_language_warns_before_its_first_run(
-    tmp_path: Path, open_bench: OpenBench, metadata: dict[str, Any]
+    tmp_path: Path, open_notebook: OpenNotebook, metadata: dict[str, Any]
 ) -> None:
     notebook = new_notebook(cells=[new_code_cell("x <- 1")]) | {"metadata": metadata}
-    it = open_bench(write(notebook, tmp_path / "it.ipynb", 2))
+    it = open_notebook(write(notebook, tmp_path / "it.ipynb", 2))
     [opened] = [record for record in it.records() if isinstance(record, records.NotebookOpened)]
     assert opened.text.endswith("It is for r, not for Python.")
     assert not it.notebook.confirmed
 
 
 def test_script_is_opened_and_saved_in_its_declared_encoding(
-    tmp_path: Path, open_bench: OpenBench
+    tmp_path: Path, open_notebook: OpenNotebook
 ) -> None:
     path = tmp_path / "it.py"
     path.write_bytes("# -*- coding: latin-1 -*-\n# %%\nx = 'ü'\n".encode("latin-1"))
-    it = open_bench(path)
+    it = open_notebook(path)
     it.happen(*again(1, 1, "x = 'ö'"))
     it.notebook.save()
     assert path.read_bytes() == "# -*- coding: latin-1 -*-\n# %%\nx = 'ö'\n".encode("latin-1")
@@ -253,20 +257,20 @@ def test_declared_encoding_that_is_none_is_ignored(tmp_path: Path, encoding: str
     assert read_notebook(path).style.encoding == "utf-8"
 
 
-def test_a_script_with_a_byte_order_mark_runs(tmp_path: Path, open_bench: OpenBench) -> None:
+def test_a_script_with_a_byte_order_mark_runs(tmp_path: Path, open_notebook: OpenNotebook) -> None:
     for name, text in (("a.py", "y = 2\n"), ("b.md", "```python\ny = 2\n```\n")):
         path = tmp_path / name
         path.write_text(f"\ufeff{text}", "utf-8")
-        it = open_bench(path)
+        it = open_notebook(path)
         assert [record.text.strip() for record in it.cells()] == ["y = 2"]
         it.happen(*again(1, 1, "y = 7"))
         it.notebook.save()
         assert path.read_text("utf-8") == text.replace("2", "7")
 
 
-def test_old_formats_get_no_cell_ids(tmp_path: Path, open_bench: OpenBench) -> None:
+def test_old_formats_get_no_cell_ids(tmp_path: Path, open_notebook: OpenNotebook) -> None:
     old = nbformat.from_dict({"nbformat": 4, "nbformat_minor": 2, "metadata": {}, "cells": []})
-    it = open_bench(path := write(old, tmp_path / "a.ipynb"))
+    it = open_notebook(path := write(old, tmp_path / "a.ipynb"))
     it.happen(*ran(1, "x"))
     it.notebook.save()
     notebook = json.loads(path.read_bytes())
@@ -274,9 +278,9 @@ def test_old_formats_get_no_cell_ids(tmp_path: Path, open_bench: OpenBench) -> N
     nbformat.validate(nbformat.from_dict(notebook))
 
 
-def test_existing_cell_ids_are_not_reused(tmp_path: Path, open_bench: OpenBench) -> None:
+def test_existing_cell_ids_are_not_reused(tmp_path: Path, open_notebook: OpenNotebook) -> None:
     notebook = new_notebook(cells=[new_code_cell("a", id=id) for id in ("cell-1", "cell-1-2")])
-    it = open_bench(path := write(notebook, tmp_path / "a.ipynb"))
+    it = open_notebook(path := write(notebook, tmp_path / "a.ipynb"))
     it.happen(*ran(1, "x"))
     it.notebook.save()
     assert [cell.id for cell in read(path).cells] == ["cell-1", "cell-1-2", "cell-1-3"]
@@ -291,9 +295,9 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("quick")
-def test_new_notebook_grows_with_the_session(tmp_path: Path, open_bench: OpenBench) -> None:
+def test_new_notebook_grows_with_the_session(tmp_path: Path, open_notebook: OpenNotebook) -> None:
     path = tmp_path / "new.ipynb"
-    it = open_bench(path, saved=True)
+    it = open_notebook(path, saved=True)
     assert not path.exists()
     it.happen(*ran(1, "x = 1", ("stdout", "1\n")))
     wait_for(path.exists)
@@ -308,10 +312,10 @@ def test_new_notebook_grows_with_the_session(tmp_path: Path, open_bench: OpenBen
 
 
 def test_pending_changes_are_written_at_the_end_and_only_if_any(
-    tmp_path: Path, open_bench: OpenBench
+    tmp_path: Path, open_notebook: OpenNotebook
 ) -> None:
-    path = story(tmp_path)
-    it = open_bench(path, saved=True)
+    path = write_notebook_file(tmp_path)
+    it = open_notebook(path, saved=True)
     modified_ns = path.stat().st_mtime_ns
     it.notebook.flush()
     assert path.stat().st_mtime_ns == modified_ns
@@ -329,7 +333,7 @@ def test_pending_changes_are_written_at_the_end_and_only_if_any(
 
 @pytest.mark.usefixtures("quick")
 def test_vanished_folder_is_reported_once_and_retried(
-    tmp_path: Path, open_bench: OpenBench, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, open_notebook: OpenNotebook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     attempts: list[Path] = []
 
@@ -340,7 +344,7 @@ def test_vanished_folder_is_reported_once_and_retried(
     monkeypatch.setattr("mahtab_tui.export.writing.write_text", counted)
     folder = tmp_path / "there"
     folder.mkdir()
-    it = open_bench(folder / "a.ipynb", saved=True)
+    it = open_notebook(folder / "a.ipynb", saved=True)
     folder.rename(tmp_path / "gone")
     it.happen(*ran(1, "x"))
     wait_for(lambda: notices(it))
@@ -355,12 +359,12 @@ def test_vanished_folder_is_reported_once_and_retried(
 
 @pytest.mark.usefixtures("quick")
 def test_notebook_continues_in_a_new_file_after_a_foreign_change(
-    tmp_path: Path, open_bench: OpenBench
+    tmp_path: Path, open_notebook: OpenNotebook
 ) -> None:
-    path = story(tmp_path)
+    path = write_notebook_file(tmp_path)
     second = tmp_path / "it (2).ipynb"
     third = tmp_path / "it (3).ipynb"
-    it = open_bench(path, saved=True)
+    it = open_notebook(path, saved=True)
     theirs = text_of(new_notebook())
     path.write_text(theirs)
     second.symlink_to(tmp_path / "nowhere")
@@ -374,16 +378,18 @@ def test_notebook_continues_in_a_new_file_after_a_foreign_change(
     assert path.read_text() == theirs
     assert not second.exists()
     assert sources(third)[-2:] == ["x", "y"]
-    later = open_bench(third, it.records())
+    later = open_notebook(third, it.records())
     later.happen(*ran(3, "z"))
     later.notebook.save()
     assert sources(third) == ["# Title", "x = 1", "x + 1", "x", "y", "z"]
 
 
-def test_late_notebook_contains_the_whole_session(tmp_path: Path, open_bench: OpenBench) -> None:
-    it = open_bench(story(tmp_path))
+def test_late_notebook_contains_the_whole_session(
+    tmp_path: Path, open_notebook: OpenNotebook
+) -> None:
+    it = open_notebook(write_notebook_file(tmp_path))
     it.happen(*again(2, 1, "x = 5"), *ran(2, "y = 2"))
-    later = open_bench(tmp_path / "later.ipynb", it.records(), saved=True)
+    later = open_notebook(tmp_path / "later.ipynb", it.records(), saved=True)
     later.notebook.flush()
     assert sources(tmp_path / "later.ipynb") == ["x = 5", "y = 2"]
     assert sources(tmp_path / "it.ipynb") == ["# Title", "x = 1", "x + 1"]

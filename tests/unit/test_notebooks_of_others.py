@@ -13,7 +13,7 @@ import pytest
 
 from mahtab_tui.export.reading import MAX_TEXT_CHARS, NotebookError, cell_outputs, read_notebook
 from tests.notebooks import PIXEL
-from tests.unit.notebook_bench import OpenBench, again
+from tests.unit.opened_notebook import OpenNotebook, again
 from tests.unit.test_export import cell as ran
 
 PERCENT = "# ---\n# jupyter:\n#   jupytext:\n#     text_representation:\n#       extension: .py\n#       format_name: percent\n# ---\n\n# %% [markdown]\n# # Title\n\n# %% tags=[\"a\"]\nx = 1\n\n# %%\nx + 1\n"  # fmt: skip
@@ -43,10 +43,12 @@ BAD_CELL = "is not a valid notebook: its cell 1 has no known type or no source."
 WRONG: list[Any] = [None, 3, math.inf, "x", [], [1], {}, {"a": {}}, [["x"]], True]
 
 
-def test_percent_script_has_cells_and_keeps_its_text(tmp_path: Path, open_bench: OpenBench) -> None:
+def test_percent_script_has_cells_and_keeps_its_text(
+    tmp_path: Path, open_notebook: OpenNotebook
+) -> None:
     path = tmp_path / "it.py"
     path.write_text(PERCENT)
-    it = open_bench(path)
+    it = open_notebook(path)
     cells = [(record.kind, record.text) for record in it.cells()]
     assert cells == [("markdown", "# Title"), ("code", "x = 1"), ("code", "x + 1")]
     it.happen(*again(2, 1, "x = 1", ("stdout", "1\n")))
@@ -58,11 +60,11 @@ def test_percent_script_has_cells_and_keeps_its_text(tmp_path: Path, open_bench:
 
 @pytest.mark.parametrize(("ending", "text", "code"), SPELT)
 def test_untouched_lines_keep_their_spelling(
-    ending: str, text: str, code: str, tmp_path: Path, open_bench: OpenBench
+    ending: str, text: str, code: str, tmp_path: Path, open_notebook: OpenNotebook
 ) -> None:
     path = tmp_path / f"it.{ending}"
     path.write_text(text)
-    it = open_bench(path)
+    it = open_notebook(path)
     cells = {record.text.strip("\n"): record.position for record in it.cells()}
     it.happen(*again(cells[code], 1, it.notebook._source(cells[code]).replace("2", "7")))
     it.notebook.save()
@@ -73,7 +75,9 @@ def test_untouched_lines_keep_their_spelling(
     assert "added = 1" in path.read_text()
 
 
-def test_header_is_preserved_without_being_parsed(tmp_path: Path, open_bench: OpenBench) -> None:
+def test_header_is_preserved_without_being_parsed(
+    tmp_path: Path, open_notebook: OpenNotebook
+) -> None:
     bomb = "".join(
         f"{letter}: &{letter} [{', '.join(['*' + previous_letter] * 9)}]\n"
         for previous_letter, letter in zip("abcdefghijkl", "bcdefghijklm", strict=True)
@@ -81,7 +85,7 @@ def test_header_is_preserved_without_being_parsed(tmp_path: Path, open_bench: Op
     text = f"---\na: &a [1]\n{bomb}jupyter:\n  x: *m\n---\n\n{MARKDOWN}"
     path = tmp_path / "it.md"
     path.write_text(text)
-    it = open_bench(path)
+    it = open_notebook(path)
     assert len(it.records()) == 4
     it.happen(*again(2, 1, "x = 2"))
     it.notebook.save()
@@ -101,21 +105,21 @@ def test_script_with_too_many_cells_gives_one_sentence(tmp_path: Path) -> None:
 
 
 def test_a_script_with_a_long_first_line_keeps_its_line_ends(
-    tmp_path: Path, open_bench: OpenBench
+    tmp_path: Path, open_notebook: OpenNotebook
 ) -> None:
     path = tmp_path / "it.py"
     comment = f"# {'x' * 3_000}"
     path.write_text(f"{comment}\r\nprint(1)", newline="")
-    it = open_bench(path)
+    it = open_notebook(path)
     it.happen(*again(1, 1, f"{comment}\nprint(2)"))
     it.notebook.save()
     assert path.read_bytes() == f"{comment}\r\nprint(2)".encode()
 
 
-def test_a_plain_script_is_one_cell(tmp_path: Path, open_bench: OpenBench) -> None:
+def test_a_plain_script_is_one_cell(tmp_path: Path, open_notebook: OpenNotebook) -> None:
     path = tmp_path / "it.py"
     path.write_text("import os\r\n\r\n\r\n# a comment\r\nprint(1)", newline="")
-    it = open_bench(path)
+    it = open_notebook(path)
     assert [record.text for record in it.cells()] == ["import os\n\n\n# a comment\nprint(1)"]
     assert not it.notebook.save()
     it.happen(*again(1, 1, "import os\nprint(2)"))
@@ -187,7 +191,7 @@ def test_notebook_whose_bytes_are_not_utf_8_is_refused(tmp_path: Path) -> None:
 
 
 def test_fields_of_the_wrong_type_are_displayed_and_preserved(
-    tmp_path: Path, open_bench: OpenBench
+    tmp_path: Path, open_notebook: OpenNotebook
 ) -> None:
     outputs: list[Any] = [*WRONG]
     for wrong in WRONG:
@@ -211,7 +215,7 @@ def test_fields_of_the_wrong_type_are_displayed_and_preserved(
     notebook = {"nbformat": 4, "nbformat_minor": [], "metadata": 3, "cells": cells}
     path.write_text(json.dumps(notebook))
     notebook_before = json.loads(path.read_bytes())
-    it = open_bench(path)
+    it = open_notebook(path)
     it.happen(*again(1, 1, "x", ("stdout", "1\n")), *ran(2, "new"))
     it.notebook.save()
     notebook_after = json.loads(path.read_bytes())
@@ -244,11 +248,11 @@ def test_pictures_are_data_and_not_text(tmp_path: Path) -> None:
     ]
 
 
-def test_surrogates_are_escaped_like_before(tmp_path: Path, open_bench: OpenBench) -> None:
+def test_surrogates_are_escaped_like_before(tmp_path: Path, open_notebook: OpenNotebook) -> None:
     path = tmp_path / "it.ipynb"
     cell = '{"cell_type": "markdown", "source": "\\ud800", "metadata": {}}'
     path.write_text(f'{{"nbformat": 4, "nbformat_minor": 5, "metadata": {{}}, "cells": [{cell}]}}')
-    it = open_bench(path)
+    it = open_notebook(path)
     it.happen(*ran(1, "x"))
     it.notebook.save()
     assert json.loads(path.read_bytes())["cells"][0]["source"] == "\ud800"

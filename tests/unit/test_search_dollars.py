@@ -13,7 +13,14 @@ from langchain_core.outputs import ChatGenerationChunk
 
 from mahtab_tui.llm.ledger import Ledger
 from tests import tags
-from tests.recursion_scripts import Bench, Messages, ScriptedModel, Seat, code, query_of
+from tests.recursion_scripts import (
+    Messages,
+    ScriptedModel,
+    ScriptedSearches,
+    TurnAccess,
+    code,
+    query_of,
+)
 
 PARTS = 20
 
@@ -49,9 +56,9 @@ class PricedModel(ScriptedModel):
         )
 
 
-async def read_parts(seat: Seat) -> None:
-    answers = await seat.rlm("part", *(f"{number} {'x' * 400}" for number in range(PARTS)))
-    seat.final(f"{sum(not answer.startswith('[failed') for answer in answers)} answers")
+async def read_parts(access: TurnAccess) -> None:
+    answers = await access.rlm("part", *(f"{number} {'x' * 400}" for number in range(PARTS)))
+    access.final(f"{sum(not answer.startswith('[failed') for answer in answers)} answers")
 
 
 @pytest.mark.parametrize(
@@ -59,7 +66,7 @@ async def read_parts(seat: Seat) -> None:
     [(PricedModel, 10, False), (PricedModel, 10, True), (ScriptedModel, 2, False)],
 )
 def test_calls_run_at_the_same_time_within_a_limit_in_dollars(
-    bench: Bench,
+    searches: ScriptedSearches,
     monkeypatch: pytest.MonkeyPatch,
     kind: type[ScriptedModel],
     at_a_time: int,
@@ -79,7 +86,7 @@ def test_calls_run_at_the_same_time_within_a_limit_in_dollars(
     if of_session:
         del limits["max_usd"]
         monkeypatch.setattr("mahtab_tui.search.search.Ledger", lambda: Ledger(lambda: 0.5))
-    result = bench.run(kind(reply=reply), read_parts, text="text", **limits)
+    result = searches.run(kind(reply=reply), read_parts, text="text", **limits)
     assert (result.text, result.state) == (f"{PARTS} answers", "done")
     assert result.usage.cost < 0.5
 
@@ -87,7 +94,7 @@ def test_calls_run_at_the_same_time_within_a_limit_in_dollars(
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize("kind", [PricedModel, ScriptedModel])
 def test_limit_in_dollars_is_not_exceeded(
-    bench: Bench, kind: type[ScriptedModel], seed: int
+    searches: ScriptedSearches, kind: type[ScriptedModel], seed: int
 ) -> None:
     """It is by the last call at most if calls cannot limit their answers."""
     chance = random.Random(seed)
@@ -101,8 +108,8 @@ def test_limit_in_dollars_is_not_exceeded(
         return "word " * chance.choice([1, 50, 2_000, 7_000])
 
     model = kind(reply=reply)
-    result = bench.run(model, read_parts, text="text", max_depth=1, max_usd=max_usd)
-    costs = [record.attrs["cost"] for record in bench.story.of(tags.USAGE)]
+    result = searches.run(model, read_parts, text="text", max_depth=1, max_usd=max_usd)
+    costs = [record.attrs["cost"] for record in searches.events.of(tags.USAGE)]
     assert sum(costs) == pytest.approx(result.usage.cost)
     assert result.usage.cost <= max_usd + (0 if kind is PricedModel else max(costs))
     assert len(costs) > 2
@@ -110,7 +117,7 @@ def test_limit_in_dollars_is_not_exceeded(
 
 @pytest.mark.parametrize(("cost", "max_usd"), [(0.5, 7.0), (3.0, 7.0)])
 def test_a_dearer_model_of_sub_calls_exceeds_the_limit_by_one_call_at_most(
-    bench: Bench, cost: float, max_usd: float
+    searches: ScriptedSearches, cost: float, max_usd: float
 ) -> None:
     async def reply(messages: Messages) -> str:
         await asyncio.sleep(0.001)
@@ -119,21 +126,21 @@ def test_a_dearer_model_of_sub_calls_exceeds_the_limit_by_one_call_at_most(
     root = ScriptedModel(reply=lambda messages: code("read_parts"), cost=0.001)
     sub_model = ScriptedModel(reply=reply, cost=cost)
     limits: dict[str, Any] = {"max_depth": 1, "max_usd": max_usd}
-    result = bench.run(root, read_parts, text="text", sub_model=sub_model, **limits)
+    result = searches.run(root, read_parts, text="text", sub_model=sub_model, **limits)
     assert max_usd - cost < result.usage.cost <= max_usd + cost
 
 
-def test_answer_that_the_limit_has_cut_is_asked_for_again(bench: Bench) -> None:
+def test_answer_that_the_limit_has_cut_is_asked_for_again(searches: ScriptedSearches) -> None:
     long = "word " * 5_000
 
     def ask(max_usd: float, max_tokens: int | None = None) -> tuple[str, int]:
         model = PricedModel(reply=lambda messages: long, max_tokens=max_tokens)
-        result = bench.run(model, text="text", small=9, max_usd=max_usd)
+        result = searches.run(model, text="text", small=9, max_usd=max_usd)
         assert result.state == "partial" or result.text == long
         return result.state, result.usage.calls
 
     assert ask(0.5) == ("done", 2)
-    streamed = [record.attrs.get("fresh") for record in bench.story.of(tags.RLM_CHAT_STREAM)]
+    streamed = [record.attrs.get("fresh") for record in searches.events.of(tags.RLM_CHAT_STREAM)]
     assert True in streamed, "the first answer no longer counts"
     assert ask(0.1) == ("partial", 1), "a longer one cannot be afforded"
     assert ask(0.1, max_tokens=1_000) == ("partial", 1), "the model's own limit has cut it"

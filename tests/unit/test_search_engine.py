@@ -13,9 +13,9 @@ from tests import tags
 from tests.recursion_scripts import (
     STOPPED,
     TEXT,
-    Bench,
     Messages,
-    Seat,
+    ScriptedSearches,
+    TurnAccess,
     TurnStatusError,
     code,
     is_plain,
@@ -25,89 +25,91 @@ from tests.recursion_scripts import (
 from tests.waiting import wait_for
 
 
-async def look(seat: Seat) -> None:
-    seat.print(len(seat.text))
+async def look(access: TurnAccess) -> None:
+    access.print(len(access.text))
 
 
-async def answer(seat: Seat) -> None:
-    seat.final("it is in line 0", (0, 6))
+async def answer(access: TurnAccess) -> None:
+    access.final("it is in line 0", (0, 6))
 
 
-async def halves(seat: Seat) -> None:
-    seat.final("|".join(await seat.rlm("half", *seat.partition(2))))
+async def halves(access: TurnAccess) -> None:
+    access.final("|".join(await access.rlm("half", *access.partition(2))))
 
 
-def test_turns_continue_until_the_answer(bench: Bench) -> None:
-    result = bench.run(replies({"what?": [code("look"), code("answer")]}), look, answer)
+def test_turns_continue_until_the_answer(searches: ScriptedSearches) -> None:
+    result = searches.run(replies({"what?": [code("look"), code("answer")]}), look, answer)
     assert (result.text, result.state, result.usage.calls) == ("it is in line 0", "done", 2)
     events = [
         (record.attrs["seq"], record.attrs.get("event") or record.tag)
-        for record in bench.story
+        for record in searches.events
         if not record.tag.endswith("stream")
     ]
     turn = ["turn", "usage", "rlm-chat", "rlm-repl-in", "rlm-repl-out"]
     assert events == list(enumerate(["begin", *turn, *turn, "rlm-final"]))
-    assert bench.story.of(tags.RLM_FINAL)[0].attrs["spans"] == [[0, 6]]
+    assert searches.events.of(tags.RLM_FINAL)[0].attrs["spans"] == [[0, 6]]
 
 
-def test_sub_calls_at_the_depth_limit_run_no_code(bench: Bench) -> None:
+def test_sub_calls_at_the_depth_limit_run_no_code(searches: ScriptedSearches) -> None:
     script = {"what?": code("halves"), "half": code("quarters"), "quarter": "read"}
 
-    async def quarters(seat: Seat) -> None:
-        seat.final("+".join(await seat.rlm("quarter", *seat.partition(2))))
+    async def quarters(access: TurnAccess) -> None:
+        access.final("+".join(await access.rlm("quarter", *access.partition(2))))
 
-    result = bench.run(replies(script), halves, quarters, max_depth=2)
+    result = searches.run(replies(script), halves, quarters, max_depth=2)
     assert result.text == "read+read|read+read"
-    begin_events = [record.attrs for record in bench.story.calls("begin")]
+    begin_events = [record.attrs for record in searches.events.calls("begin")]
     kinds = {event["node"]: (event["kind"], event["depth"]) for event in begin_events}
     assert [kinds[node] for node in ("1", "1.2", "1.2.2")] == [("rlm", 0), ("rlm", 1), ("llm", 2)]
     assert len(kinds) == 7
 
 
 @pytest.mark.parametrize("concurrency", [1, 2, 16])
-def test_tree_of_depth_three_finishes_at_any_concurrency(bench: Bench, concurrency: int) -> None:
-    async def split(seat: Seat) -> None:
-        seat.final(",".join(await seat.rlm("deeper", *seat.partition(3))))
+def test_tree_of_depth_three_finishes_at_any_concurrency(
+    searches: ScriptedSearches, concurrency: int
+) -> None:
+    async def split(access: TurnAccess) -> None:
+        access.final(",".join(await access.rlm("deeper", *access.partition(3))))
 
     def reply(messages: Messages) -> str:
         return "read" if is_plain(messages) else code("split")
 
-    result = bench.run(reply, split, concurrency=concurrency)
+    result = searches.run(reply, split, concurrency=concurrency)
     assert (result.state, result.text.count("read")) == ("done", 27)
-    assert len(bench.story.begun()) == 40
-    assert bench.sandboxes.most <= 3 * concurrency
+    assert len(searches.events.begun()) == 40
+    assert searches.sandboxes.most <= 3 * concurrency
 
 
-def test_lines_from_several_spans_are_traced_through_a_child(bench: Bench) -> None:
+def test_lines_from_several_spans_are_traced_through_a_child(searches: ScriptedSearches) -> None:
     lines = [(0, 6), (500, 508), (14, 20)]
 
-    async def hand_down(seat: Seat) -> None:
-        spans = [list(line) for line in lines] if seat.text == TEXT else [[2, 4], [8, 16]]
-        reply = await seat.host.call(
+    async def hand_down(access: TurnAccess) -> None:
+        spans = [list(line) for line in lines] if access.text == TEXT else [[2, 4], [8, 16]]
+        reply = await access.host.call(
             "rlm", {"query": "lines", "parts": [{"spans": spans}], "map": False}
         )
-        seat.final(reply["answers"][0]["text"], (0, 10))
+        access.final(reply["answers"][0]["text"], (0, 10))
 
     def reply(messages: Messages) -> str:
         if is_plain(messages):
             return str(messages[-1].content).split("search-text>\n")[1].split("\n</")[0]
         return code("hand_down")
 
-    result = bench.run(reply, hand_down, max_depth=2)
+    result = searches.run(reply, hand_down, max_depth=2)
     below = "\n".join(TEXT[start:end] for start, end in lines)
     assert result.text == f"{below[2:4]}\n{below[8:16]}"
-    begin_events = [bench.story.calls("begin", node)[0].attrs for node in ("1.1", "1.1.1")]
+    begin_events = [searches.events.calls("begin", node)[0].attrs for node in ("1.1", "1.1.1")]
     assert [(event["spans"], event["chars"]) for event in begin_events] == [
         ([list(line) for line in lines], len(below)),
         ([[2, 4], [501, 508]], 11),
     ]
-    answered = bench.story.of(tags.RLM_FINAL, "1.1")[0].attrs["spans"]
+    answered = searches.events.of(tags.RLM_FINAL, "1.1")[0].attrs["spans"]
     assert answered == [[2, 4], [501, 508]], "what the plain call has quoted"
 
 
-def test_a_fan_out_of_200_keeps_its_order(bench: Bench) -> None:
-    async def many(seat: Seat) -> None:
-        seat.final(" ".join(await seat.rlm("which?", *map(str, range(200)))))
+def test_a_fan_out_of_200_keeps_its_order(searches: ScriptedSearches) -> None:
+    async def many(access: TurnAccess) -> None:
+        access.final(" ".join(await access.rlm("which?", *map(str, range(200)))))
 
     async def reply(messages: Messages) -> str:
         if query_of(messages) == "what?":
@@ -116,14 +118,14 @@ def test_a_fan_out_of_200_keeps_its_order(bench: Bench) -> None:
         await asyncio.sleep(0.001 * (int(number) % 7))  # they end in another order
         return number
 
-    result = bench.run(reply, many, max_depth=1, ask_above=200, max_calls=None)
+    result = searches.run(reply, many, max_depth=1, ask_above=200, max_calls=None)
     assert result.text == " ".join(map(str, range(200)))
-    begin_events = bench.story.calls("begin")[1:]
+    begin_events = searches.events.calls("begin")[1:]
     assert [record.attrs["index"] for record in begin_events] == list(range(200))
     assert {(record.attrs["of"], record.attrs["batch"]) for record in begin_events} == {(200, 1)}
 
 
-def test_failing_child_is_an_error_value_for_its_parent(bench: Bench) -> None:
+def test_failing_child_is_an_error_value_for_its_parent(searches: ScriptedSearches) -> None:
     async def reply(messages: Messages) -> str:
         if query_of(messages) == "what?":
             return code("halves")
@@ -131,14 +133,14 @@ def test_failing_child_is_an_error_value_for_its_parent(bench: Bench) -> None:
             raise ValueError("no such model")
         return "fine"
 
-    result = bench.run(reply, halves, max_depth=1)
+    result = searches.run(reply, halves, max_depth=1)
     reason = "The model could not answer: ValueError: no such model."
     assert (result.state, result.text) == ("done", f"fine|[failed: {reason}]")
-    assert bench.story.finals()["1.2"] == ("error", reason)
+    assert searches.events.finals()["1.2"] == ("error", reason)
 
 
 def test_busy_service_is_retried_and_the_tree_finishes(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+    searches: ScriptedSearches, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mahtab_tui.search.gates._FIRST_PAUSE_S", 0.01)
     failures = 3
@@ -152,29 +154,29 @@ def test_busy_service_is_retried_and_the_tree_finishes(
             raise ModelBusy("The service is overloaded.")
         return "fine"
 
-    result = bench.run(reply, halves, max_depth=1)
+    result = searches.run(reply, halves, max_depth=1)
     assert (result.text, result.usage.calls) == ("fine|fine", 3)
-    paused = bench.story.calls("back-off")
+    paused = searches.events.calls("back-off")
     assert len(paused) == 3
     assert all(record.attrs["seconds"] > 0 for record in paused)
-    calls = [record.attrs for record in bench.story.of(tags.RLM_CALL, paused[0].attrs["node"])]
+    calls = [record.attrs for record in searches.events.of(tags.RLM_CALL, paused[0].attrs["node"])]
     events = [(call["event"], call.get("turn")) for call in calls]
     assert events[1:3] == [("turn", 1), ("back-off", None)]
     assert events[3] in [("turn", 1), ("back-off", None)]
 
 
-def test_failing_root_gives_the_reason(bench: Bench) -> None:
+def test_failing_root_gives_the_reason(searches: ScriptedSearches) -> None:
     def reply(messages: Messages) -> str:
         raise ValueError("no such model")
 
-    result = bench.run(reply)
+    result = searches.run(reply)
     assert (result.text, result.state) == (
         "The model could not answer: ValueError: no such model.",
         "error",
     )
 
 
-def test_missing_or_failing_code_is_reported_to_the_model(bench: Bench) -> None:
+def test_missing_or_failing_code_is_reported_to_the_model(searches: ScriptedSearches) -> None:
     prompts: list[str] = []
     answers = iter(["", "I think about it.", code("fail"), code("die"), code("answer")])
 
@@ -182,30 +184,32 @@ def test_missing_or_failing_code_is_reported_to_the_model(bench: Bench) -> None:
         prompts.append(str(messages[-1].content))
         return next(answers)
 
-    async def fail(seat: Seat) -> None:
+    async def fail(access: TurnAccess) -> None:
         raise ZeroDivisionError("by nought")
 
-    async def die(seat: Seat) -> None:
+    async def die(access: TurnAccess) -> None:
         raise TurnStatusError("died")
 
-    result = bench.run(reply, fail, die, answer)
+    result = searches.run(reply, fail, die, answer)
     assert result.text == "it is in line 0"
     assert "answer was empty" in prompts[1]
     assert "no code" in prompts[2]
     assert "ZeroDivisionError: by nought" in prompts[3]
     assert "variables are gone" in prompts[4]
-    statuses = [record.attrs["status"] for record in bench.story.of(tags.RLM_REPL_OUT)]
+    statuses = [record.attrs["status"] for record in searches.events.of(tags.RLM_REPL_OUT)]
     assert statuses == ["error", "died", "final"]
 
 
-def test_last_call_gives_the_best_answer_when_turns_run_out(bench: Bench) -> None:
-    result = bench.run(replies({"what?": [code("look")] * 3}), look, max_turns=3)
+def test_last_call_gives_the_best_answer_when_turns_run_out(searches: ScriptedSearches) -> None:
+    result = searches.run(replies({"what?": [code("look")] * 3}), look, max_turns=3)
     assert (result.text, result.state, result.usage.calls) == ("the best there is", "partial", 4)
-    turns = [record.attrs for record in bench.story.calls("turn")]
+    turns = [record.attrs for record in searches.events.calls("turn")]
     assert [(turn["turn"], turn["turns"]) for turn in turns] == [(1, 3), (2, 3), (3, 3), (4, 3)]
 
 
-def test_long_conversation_keeps_all_code_and_heads_of_old_outputs(bench: Bench) -> None:
+def test_long_conversation_keeps_all_code_and_heads_of_old_outputs(
+    searches: ScriptedSearches,
+) -> None:
     prompts: list[list[str]] = []
 
     def reply(messages: Messages) -> str:
@@ -213,10 +217,10 @@ def test_long_conversation_keeps_all_code_and_heads_of_old_outputs(bench: Bench)
         turn = "print_much" if len(prompts) < 20 else "answer"
         return f"number {len(prompts)}\n{code(turn, len(prompts))}"
 
-    async def print_much(seat: Seat) -> None:
-        seat.print(f"head {len(prompts)} ", "x" * 9_000, f" tail {len(prompts)}")
+    async def print_much(access: TurnAccess) -> None:
+        access.print(f"head {len(prompts)} ", "x" * 9_000, f" tail {len(prompts)}")
 
-    result = bench.run(reply, print_much, answer)
+    result = searches.run(reply, print_much, answer)
     assert (result.text, result.usage.calls) == ("it is in line 0", 20), "twenty turns by default"
     last_prompt = "\n".join(prompts[-1])
     for turn in range(1, 20):
@@ -227,13 +231,13 @@ def test_long_conversation_keeps_all_code_and_heads_of_old_outputs(bench: Bench)
     assert " tail 1\n" in "\n".join(prompts[4]), "nothing is shortened before it must be"
 
 
-def test_a_partial_answer_is_marked_for_the_parent(bench: Bench) -> None:
+def test_a_partial_answer_is_marked_for_the_parent(searches: ScriptedSearches) -> None:
     script = replies({"what?": code("halves"), "half": [code("look")] * 2})
-    result = bench.run(script, halves, look, max_turns=2)
+    result = searches.run(script, halves, look, max_turns=2)
     assert result.text == "[partial] the best there is|[partial] the best there is"
 
 
-def test_text_after_the_code_is_dropped(bench: Bench) -> None:
+def test_text_after_the_code_is_dropped(searches: ScriptedSearches) -> None:
     requests: list[Messages] = []
     answers = iter([code("look") + "\nIt printed 12, so the answer is 13.", code("answer")])
 
@@ -241,10 +245,10 @@ def test_text_after_the_code_is_dropped(bench: Bench) -> None:
         requests.append(list(messages))
         return next(answers)
 
-    bench.run(reply, look, answer)
+    searches.run(reply, look, answer)
     assert "13" not in str(requests[1][2].content)
     assert "dropped" in str(requests[1][3].content)
-    assert [record.attrs["cut"] for record in bench.story.of(tags.RLM_CHAT)] == [True, False]
+    assert [record.attrs["cut"] for record in searches.events.of(tags.RLM_CHAT)] == [True, False]
 
 
 def test_outcome_without_an_answer_is_a_failure() -> None:
@@ -252,8 +256,8 @@ def test_outcome_without_an_answer_is_a_failure() -> None:
     assert failed == [False, False, True, True]
 
 
-async def count(seat: Seat) -> None:
-    seat.print("12 lines of 'vault' in all")
+async def count(access: TurnAccess) -> None:
+    access.print("12 lines of 'vault' in all")
 
 
 @pytest.mark.parametrize(
@@ -266,25 +270,25 @@ async def count(seat: Seat) -> None:
     ],
 )
 def test_words_are_an_answer_at_once_if_their_values_were_printed_or_else_when_repeated(
-    bench: Bench, words: str, calls: int
+    searches: ScriptedSearches, words: str, calls: int
 ) -> None:
-    result = bench.run(replies({"what?": [code("count"), words, words]}), count)
+    result = searches.run(replies({"what?": [code("count"), words, words]}), count)
     assert (result.state, result.text, result.usage.calls) == ("done", words, calls)
 
 
-def test_a_block_is_never_run_twice(bench: Bench) -> None:
+def test_a_block_is_never_run_twice(searches: ScriptedSearches) -> None:
     runs: list[int] = []
     sent: list[list[str]] = []
 
-    async def once(seat: Seat) -> None:
+    async def once(access: TurnAccess) -> None:
         runs.append(1)
-        seat.print("nothing")
+        access.print("nothing")
 
     def reply(messages: Messages) -> str:
         sent.append([str(message.content) for message in messages])
         return code("once") if len(sent) < 4 else "It is not there."
 
-    result = bench.run(reply, once)
+    result = searches.run(reply, once)
     assert (result.state, result.text, len(runs)) == ("partial", "It is not there.", 1)
     assert "the same code again" in result.why
     assert "did not run again" in sent[2][-1]
@@ -294,11 +298,11 @@ def test_a_block_is_never_run_twice(bench: Bench) -> None:
 # A tree asks each question once.
 
 
-async def thrice(seat: Seat) -> None:
-    seat.final(" ".join(await seat.rlm("part", *["the same"] * 3)))
+async def thrice(access: TurnAccess) -> None:
+    access.final(" ".join(await access.rlm("part", *["the same"] * 3)))
 
 
-def test_equal_calls_are_answered_once_even_concurrently(bench: Bench) -> None:
+def test_equal_calls_are_answered_once_even_concurrently(searches: ScriptedSearches) -> None:
     queries: list[str] = []
 
     async def reply(messages: Messages) -> str:
@@ -308,16 +312,16 @@ def test_equal_calls_are_answered_once_even_concurrently(bench: Bench) -> None:
         await asyncio.sleep(0)
         return f"answer {len(queries)}"
 
-    result = bench.run(reply, thrice, max_depth=1)
+    result = searches.run(reply, thrice, max_depth=1)
     assert result.text == "answer 2 answer 2 answer 2"
     assert queries == ["what?", "part"]
-    assert {state for state, _ in bench.story.finals().values()} == {"done"}
+    assert {state for state, _ in searches.events.finals().values()} == {"done"}
 
 
-def test_different_calls_are_all_made(bench: Bench) -> None:
-    async def four(seat: Seat) -> None:
+def test_different_calls_are_all_made(searches: ScriptedSearches) -> None:
+    async def four(access: TurnAccess) -> None:
         calls: list[Any] = [("a", (0, 10)), ("b", (0, 10)), ("a", (0, 11)), ("a", TEXT[:10])]
-        seat.final(" ".join([await seat.llm(*call) for call in calls]))
+        access.final(" ".join([await access.llm(*call) for call in calls]))
 
     queries: list[str] = []
 
@@ -325,10 +329,10 @@ def test_different_calls_are_all_made(bench: Bench) -> None:
         queries.append(query_of(messages))
         return code("four") if queries[-1] == "what?" else str(len(queries))
 
-    assert bench.run(reply, four, max_depth=1).text == "2 3 4 2"
+    assert searches.run(reply, four, max_depth=1).text == "2 3 4 2"
 
 
-def test_call_whose_twin_was_stopped_is_made(bench: Bench) -> None:
+def test_call_whose_twin_was_stopped_is_made(searches: ScriptedSearches) -> None:
     queries: list[str] = []
 
     async def reply(messages: Messages) -> str:
@@ -339,18 +343,20 @@ def test_call_whose_twin_was_stopped_is_made(bench: Bench) -> None:
             await asyncio.Event().wait()
         return "made"
 
-    running = bench.start(reply, thrice, max_depth=1)
-    wait_for(lambda: bench.story.calls("turn", "1.1"))
-    bench.stop("1.1")
+    running = searches.start(reply, thrice, max_depth=1)
+    wait_for(lambda: searches.events.calls("turn", "1.1"))
+    searches.stop("1.1")
     assert running.result(20).text == f"{STOPPED} made made"
     assert len(queries) == 3
 
 
-def test_failures_and_partial_answers_are_not_cached(bench: Bench) -> None:
-    async def twice(seat: Seat) -> None:
-        seat.final(" ".join([*await seat.rlm("part", (0, 500)), *await seat.rlm("part", (0, 500))]))
+def test_failures_and_partial_answers_are_not_cached(searches: ScriptedSearches) -> None:
+    async def twice(access: TurnAccess) -> None:
+        access.final(
+            " ".join([*await access.rlm("part", (0, 500)), *await access.rlm("part", (0, 500))])
+        )
 
-    async def nothing(seat: Seat) -> None: ...
+    async def nothing(access: TurnAccess) -> None: ...
 
     queries: list[str] = []
 
@@ -361,27 +367,27 @@ def test_failures_and_partial_answers_are_not_cached(bench: Bench) -> None:
         return code("twice") if queries[-1] == "what?" else "made"
 
     assert (
-        bench.run(reply, twice, max_depth=1).text
+        searches.run(reply, twice, max_depth=1).text
         == "[failed: The model could not answer: ValueError: for once.] made"
     )
     script = replies({"what?": code("twice"), "part": code("nothing")}, final_reply="a guess")
-    result = bench.run(script, twice, nothing, max_turns=1)
+    result = searches.run(script, twice, nothing, max_turns=1)
     assert (result.text, result.usage.calls) == ("[partial] a guess [partial] a guess", 5)
 
 
-def test_identical_nested_searches_do_not_deadlock(bench: Bench) -> None:
-    async def both(seat: Seat) -> None:
-        full_span = (0, len(seat.text))
-        answers = await asyncio.gather(seat.rlm("a", full_span), seat.rlm("b", full_span))
-        seat.final("".join(answer for answer_list in answers for answer in answer_list))
+def test_identical_nested_searches_do_not_deadlock(searches: ScriptedSearches) -> None:
+    async def both(access: TurnAccess) -> None:
+        full_span = (0, len(access.text))
+        answers = await asyncio.gather(access.rlm("a", full_span), access.rlm("b", full_span))
+        access.final("".join(answer for answer_list in answers for answer in answer_list))
 
     def reply(messages: Messages) -> str:
         return query_of(messages) if is_plain(messages) else code("both")
 
-    assert bench.run(reply, both).text == "abababab"
+    assert searches.run(reply, both).text == "abababab"
 
 
-def test_a_block_that_is_only_a_literal_is_an_answer(bench: Bench) -> None:
+def test_a_block_that_is_only_a_literal_is_an_answer(searches: ScriptedSearches) -> None:
     block = "```python\n'negative'\n```"
-    result = bench.run(replies({"what?": [block, block]}))
+    result = searches.run(replies({"what?": [block, block]}))
     assert (result.state, result.text, result.usage.calls) == ("done", "negative", 2)

@@ -23,9 +23,9 @@ from mahtab_tui.search.turns import Exploration
 from tests import tags
 from tests.recursion_scripts import (
     TEXT,
-    Bench,
     Messages,
-    Seat,
+    ScriptedSearches,
+    TurnAccess,
     TurnStatusError,
     code,
     is_plain,
@@ -54,38 +54,38 @@ SPANS = [{"span": [0, 5]}, {"span": [5, 9]}]
 LARGE = 1_000_000
 
 
-async def answer(seat: Seat) -> None:
-    seat.final("it is in line 0", (0, 6))
+async def answer(access: TurnAccess) -> None:
+    access.final("it is in line 0", (0, 6))
 
 
-def test_later_code_cannot_swallow_an_answer(bench: Bench) -> None:
-    async def swallow(seat: Seat) -> None:
+def test_later_code_cannot_swallow_an_answer(searches: ScriptedSearches) -> None:
+    async def swallow(access: TurnAccess) -> None:
         try:
-            await answer(seat)
+            await answer(access)
         except BaseException:
             await asyncio.Event().wait()
 
-    result = bench.run(replies({"what?": code("swallow")}), swallow)
+    result = searches.run(replies({"what?": code("swallow")}), swallow)
     assert (result.text, result.state) == ("it is in line 0", "done")
-    assert bench.story.of(tags.RLM_REPL_OUT)[0].attrs["status"] == "final"
+    assert searches.events.of(tags.RLM_REPL_OUT)[0].attrs["status"] == "final"
 
 
-def test_children_of_answered_code_are_stopped(bench: Bench) -> None:
-    async def leave(seat: Seat) -> None:
-        pending = asyncio.ensure_future(seat.rlm("half", *seat.partition(2)))
-        while len(bench.story.begun()) < 3:
+def test_children_of_answered_code_are_stopped(searches: ScriptedSearches) -> None:
+    async def leave(access: TurnAccess) -> None:
+        pending = asyncio.ensure_future(access.rlm("half", *access.partition(2)))
+        while len(searches.events.begun()) < 3:
             await asyncio.sleep(0.001)
         assert not pending.done()
-        seat.final("I know it")
+        access.final("I know it")
 
     async def reply(messages: Messages) -> str:
         if query_of(messages) == "half":
             await asyncio.Event().wait()
         return code("leave")
 
-    result = bench.run(reply, leave)
+    result = searches.run(reply, leave)
     assert result.text == "I know it"
-    assert list(bench.story.finals().items()) == [
+    assert list(searches.events.finals().items()) == [
         ("1.1", ("stopped", "The call was stopped.")),
         ("1.2", ("stopped", "The call was stopped.")),
         ("1", ("done", "I know it")),
@@ -111,89 +111,91 @@ def test_children_of_answered_code_are_stopped(bench: Bench) -> None:
         ("llm", {**CALL, "query": ["q"], "parts": SPANS}),
     ],
 )
-def test_forged_sandbox_calls_are_refused(bench: Bench, name: str, args: Any) -> None:
+def test_forged_sandbox_calls_are_refused(searches: ScriptedSearches, name: str, args: Any) -> None:
     read_call("rlm", CALL, SearchedText.root(TEXT))  # valid
 
-    async def forge(seat: Seat) -> None:
-        await seat.host.call(name, args)
+    async def forge(access: TurnAccess) -> None:
+        await access.host.call(name, args)
 
-    result = bench.run(replies({"what?": [code("forge"), code("answer")]}), forge, answer)
+    result = searches.run(replies({"what?": [code("forge"), code("answer")]}), forge, answer)
     assert result.text == "it is in line 0"
-    assert "CallRefusedError" in bench.story.of(tags.RLM_REPL_OUT)[0].text
-    assert bench.story.begun() == ["1"]
+    assert "CallRefusedError" in searches.events.of(tags.RLM_REPL_OUT)[0].text
+    assert searches.events.begun() == ["1"]
 
 
-def test_forged_sandbox_messages_are_ignored(bench: Bench) -> None:
-    async def forge(seat: Seat) -> None:
-        seat.host.send("final", {"text": 5})
-        seat.host.send("final", {"text": "x" * 1_000_001, "spans": []})
-        seat.host.send("nothing", {})
+def test_forged_sandbox_messages_are_ignored(searches: ScriptedSearches) -> None:
+    async def forge(access: TurnAccess) -> None:
+        access.host.send("final", {"text": 5})
+        access.host.send("final", {"text": "x" * 1_000_001, "spans": []})
+        access.host.send("nothing", {})
 
-    result = bench.run(replies({"what?": [code("forge"), code("answer")]}), forge, answer)
+    result = searches.run(replies({"what?": [code("forge"), code("answer")]}), forge, answer)
     assert result.text == "it is in line 0"
 
 
-def test_unsendable_characters_are_replaced(bench: Bench) -> None:
-    async def odd(seat: Seat) -> None:
-        seat.final(await seat.llm("which \ud83c?") + " half \ud83c")
+def test_unsendable_characters_are_replaced(searches: ScriptedSearches) -> None:
+    async def odd(access: TurnAccess) -> None:
+        access.final(await access.llm("which \ud83c?") + " half \ud83c")
 
     def reply(messages: Messages) -> str:
         return query_of(messages) if is_plain(messages) else code("odd")
 
-    assert bench.run(reply, odd).text == "which \ufffd? half \ufffd"
+    assert searches.run(reply, odd).text == "which \ufffd? half \ufffd"
 
 
-def test_tree_has_a_limited_number_of_nodes(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tree_has_a_limited_number_of_nodes(
+    searches: ScriptedSearches, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("mahtab_tui.search.engine._MAX_SUB_CALLS", 10)
 
-    async def endless(seat: Seat) -> None:
+    async def endless(access: TurnAccess) -> None:
         while True:
-            await seat.llm("same")
+            await access.llm("same")
 
     script = replies({"what?": [code("endless"), code("answer")], "same": "read"})
-    result = bench.run(script, endless, answer)
+    result = searches.run(script, endless, answer)
     assert (result.text, result.usage.calls) == ("it is in line 0", 3)
-    assert "10 have been made" in bench.story.of(tags.RLM_REPL_OUT)[0].text
+    assert "10 have been made" in searches.events.of(tags.RLM_REPL_OUT)[0].text
 
 
 @pytest.mark.parametrize(("allows", "remaining"), [(True, 4), (False, 5)], ids=["yes", "no"])
 def test_sub_calls_that_wait_for_consent_count(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch, allows: bool, remaining: int
+    searches: ScriptedSearches, monkeypatch: pytest.MonkeyPatch, allows: bool, remaining: int
 ) -> None:
-    async def work(seat: Seat) -> None:
-        calls = (seat.rlm("half", *seat.partition(6)) for _ in range(2))
+    async def work(access: TurnAccess) -> None:
+        calls = (access.rlm("half", *access.partition(6)) for _ in range(2))
         for answers in await asyncio.gather(*calls, return_exceptions=True):
-            seat.print(answers)
-        seat.final(str(len(await seat.rlm("half", *seat.partition(remaining)))))
+            access.print(answers)
+        access.final(str(len(await access.rlm("half", *access.partition(remaining)))))
 
     monkeypatch.setattr("mahtab_tui.search.engine._MAX_SUB_CALLS", 10)
     script = replies({"what?": code("work"), "half": "read"})
-    running = bench.start(script, work, max_depth=1, ask_above=5)
-    wait_for(lambda: bench.story.calls("fan-out", state="waiting"))
-    (question,) = bench.story.calls("fan-out", state="waiting")
-    bench.running.answer(question.attrs["request"], allows)
+    running = searches.start(script, work, max_depth=1, ask_above=5)
+    wait_for(lambda: searches.events.calls("fan-out", state="waiting"))
+    (question,) = searches.events.calls("fan-out", state="waiting")
+    searches.running.answer(question.attrs["request"], allows)
     assert running.result().text == str(remaining)
-    assert "at most 10 sub-calls, and 6 have been" in bench.story.of(tags.RLM_REPL_OUT)[0].text
-    assert len(bench.story.begun()) == 1 + 6 * allows + remaining
+    assert "at most 10 sub-calls, and 6 have been" in searches.events.of(tags.RLM_REPL_OUT)[0].text
+    assert len(searches.events.begun()) == 1 + 6 * allows + remaining
 
 
 def test_node_that_cannot_explore_does_not_stop_others(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+    searches: ScriptedSearches, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def explore(services: TreeServices, node: LiveNode) -> Exploration:
         if node.query == "broken":
             raise RuntimeError("no conversation")
         return Exploration(services, node)
 
-    async def work(seat: Seat) -> None:
+    async def work(access: TurnAccess) -> None:
         for query in ("broken", "half"):
-            seat.print(await seat.rlm(query, seat.text))
-        seat.final("enough")
+            access.print(await access.rlm(query, access.text))
+        access.final("enough")
 
     monkeypatch.setattr("mahtab_tui.search.engine.Exploration", explore)
     script = replies({"what?": code("work"), "half": code("answer")})
-    bench.run(script, work, answer, concurrency=1, max_seconds=20)
-    output = bench.story.of(tags.RLM_REPL_OUT, "1")[0].text
+    searches.run(script, work, answer, concurrency=1, max_seconds=20)
+    output = searches.events.of(tags.RLM_REPL_OUT, "1")[0].text
     assert "no conversation" in output
     assert "it is in line 0" in output
 
@@ -205,40 +207,40 @@ class Made(str):
     __slots__ = ("__weakref__",)
 
 
-def test_call_refused_for_its_size_uses_no_memory(bench: Bench) -> None:
+def test_call_refused_for_its_size_uses_no_memory(searches: ScriptedSearches) -> None:
     texts: list[weakref.ref[Made]] = []
 
-    async def flood(seat: Seat) -> None:
+    async def flood(access: TurnAccess) -> None:
         for number in range(20):
             large_text = Made(f"{number}" + "x" * LARGE)
             texts.append(weakref.ref(large_text))
-            seat.print((await seat.llm("read", large_text))[:80])
+            access.print((await access.llm("read", large_text))[:80])
 
-    result = bench.run(replies({"what?": [code("flood")]}), flood, max_turns=1)
+    result = searches.run(replies({"what?": [code("flood")]}), flood, max_turns=1)
     gc.collect()
     assert result.usage.calls == 2
-    assert "too long for one call" in bench.story.of(tags.RLM_REPL_OUT)[0].text
+    assert "too long for one call" in searches.events.of(tags.RLM_REPL_OUT)[0].text
     assert [text() for text in texts] == [None] * 20
-    assert bench.story.begun() == ["1"]
+    assert searches.events.begun() == ["1"]
 
 
-def test_text_of_an_ended_call_is_released_at_once(bench: Bench) -> None:
+def test_text_of_an_ended_call_is_released_at_once(searches: ScriptedSearches) -> None:
     texts: list[weakref.ref[Made]] = []
     in_memory: list[int] = []
 
-    async def many(seat: Seat) -> None:
+    async def many(access: TurnAccess) -> None:
         for number in range(10):
             large_text = Made(f"{number}" + "x" * LARGE)
             texts.append(weakref.ref(large_text))
-            await seat.rlm("read", large_text)
+            await access.rlm("read", large_text)
             del large_text
             in_memory.append(sum(text() is not None for text in texts))
-        seat.final("end")
+        access.final("end")
 
     gc.disable()
     try:
         script = replies({"what?": code("many"), "read": "read"})
-        bench.run(script, many, max_depth=1, plain=2 * LARGE)
+        searches.run(script, many, max_depth=1, plain=2 * LARGE)
     finally:
         gc.enable()
     assert len(in_memory) == 10
@@ -246,18 +248,18 @@ def test_text_of_an_ended_call_is_released_at_once(bench: Bench) -> None:
 
 
 def test_texts_created_by_code_have_a_limit_for_the_whole_tree(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+    searches: ScriptedSearches, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mahtab_tui.search.engine._MAX_MADE_BYTES", 3 * LARGE)
 
-    async def flood(seat: Seat) -> None:
-        await seat.rlm("part", *["x" * LARGE] * 2)
-        await seat.rlm("part", *["x" * LARGE] * 4)
+    async def flood(access: TurnAccess) -> None:
+        await access.rlm("part", *["x" * LARGE] * 2)
+        await access.rlm("part", *["x" * LARGE] * 4)
 
     script = replies({"what?": code("flood"), "part": "read"})
-    bench.run(script, flood, max_depth=1, plain=2 * LARGE, max_turns=1)
-    assert "at a time in the whole search" in bench.story.of(tags.RLM_REPL_OUT)[0].text
-    assert bench.story.begun() == ["1", "1.1", "1.2"]
+    searches.run(script, flood, max_depth=1, plain=2 * LARGE, max_turns=1)
+    assert "at a time in the whole search" in searches.events.of(tags.RLM_REPL_OUT)[0].text
+    assert searches.events.begun() == ["1", "1.1", "1.2"]
 
 
 @pytest.mark.parametrize("parts", [None, (), ((2, 4),), ((0, 4), (8, 11))])
@@ -285,13 +287,13 @@ def test_hashing_a_part_makes_no_copy() -> None:
 
 
 def test_log_stores_offsets_into_the_root_text_and_not_its_text(
-    bench: Bench, tmp_path: Path
+    searches: ScriptedSearches, tmp_path: Path
 ) -> None:
-    async def quote(seat: Seat) -> None:
+    async def quote(access: TurnAccess) -> None:
         for number in range(100):
-            await seat.llm(f"{number}: {seat.text[:99_000]}")
-        await seat.llm("y" * 90_000)
-        seat.final("end")
+            await access.llm(f"{number}: {access.text[:99_000]}")
+        await access.llm("y" * 90_000)
+        access.final("end")
 
     text = TEXT * 12
     log = LogFile(tmp_path / "log.jsonl")
@@ -299,11 +301,13 @@ def test_log_stores_offsets_into_the_root_text_and_not_its_text(
     def reply(messages: Messages) -> str:
         return "read" if is_plain(messages) else code("quote")
 
-    bench.run(reply, quote, text=text, max_calls=None)
-    for record in bench.story:
+    searches.run(reply, quote, text=text, max_calls=None)
+    for record in searches.events:
         log.write(record)
     log.close()
-    first_call, last_call = (bench.story.calls("begin", node)[0].text for node in ("1.1", "1.101"))
+    first_call, last_call = (
+        searches.events.calls("begin", node)[0].text for node in ("1.1", "1.101")
+    )
     assert "… 95,003 characters left out …" in first_call
     assert text[1_997:97_000] not in first_call
     assert "86,000 characters left out …" in last_call
@@ -318,39 +322,39 @@ def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mahtab_tui.search.gates._FIRST_PAUSE_S", 0.002)
 
 
-def waiting(bench: Bench) -> list[str]:
+def waiting(searches: ScriptedSearches) -> list[str]:
     request_states: dict[str, str] = {}
-    for record in list(bench.story):
+    for record in list(searches.events):
         if record.attrs.get("event") == "fan-out":
             request_states[record.attrs["request"]] = record.attrs["state"]
     return [request for request, state in request_states.items() if state == "waiting"]
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_every_tree_ends_and_leaves_nothing(bench: Bench, seed: int) -> None:
+def test_every_tree_ends_and_leaves_nothing(searches: ScriptedSearches, seed: int) -> None:
     chance = random.Random(seed)
     queries = ["a", "b", "c"]
 
-    async def split(seat: Seat) -> None:
-        parts: list[Any] = seat.partition(chance.randint(1, 4)) if seat.text else ["made up"]
-        seat.print(await seat.rlm(chance.choice(queries), *parts))
+    async def split(access: TurnAccess) -> None:
+        parts: list[Any] = access.partition(chance.randint(1, 4)) if access.text else ["made up"]
+        access.print(await access.rlm(chance.choice(queries), *parts))
 
-    async def ask(seat: Seat) -> None:
-        seat.print(
+    async def ask(access: TurnAccess) -> None:
+        access.print(
             await asyncio.gather(
-                *(seat.llm(chance.choice(queries), (0, chance.randint(0, 50))) for _ in range(3))
+                *(access.llm(chance.choice(queries), (0, chance.randint(0, 50))) for _ in range(3))
             )
         )
 
-    async def end(seat: Seat) -> None:
-        seat.final("known", (0, chance.randint(0, 100)))
+    async def end(access: TurnAccess) -> None:
+        access.final("known", (0, chance.randint(0, 100)))
 
-    async def leave(seat: Seat) -> None:
-        tasks.append(asyncio.ensure_future(split(seat)))
+    async def leave(access: TurnAccess) -> None:
+        tasks.append(asyncio.ensure_future(split(access)))
         tasks[-1].add_done_callback(lambda done: done.cancelled() or done.exception())
         await asyncio.sleep(chance.random() / 200)
 
-    async def fail(seat: Seat) -> None:
+    async def fail(access: TurnAccess) -> None:
         raise chance.choice([ValueError("no"), TurnStatusError("died"), TurnStatusError("killed")])
 
     async def reply(messages: Messages) -> str:
@@ -376,21 +380,21 @@ def test_every_tree_ends_and_leaves_nothing(bench: Bench, seed: int) -> None:
         ]
     )
     limits |= {"max_depth": chance.choice([1, 2, 3]), "max_seconds": 10}
-    running = bench.start(reply, split, ask, end, leave, fail, **limits)
+    running = searches.start(reply, split, ask, end, leave, fail, **limits)
 
     def has_advanced(events: int) -> bool:
-        return len(bench.story) >= events or running.done() or bool(waiting(bench))
+        return len(searches.events) >= events or running.done() or bool(waiting(searches))
 
-    wait_for(lambda: bench.story or running.done())
+    wait_for(lambda: searches.events or running.done())
     while not running.done():
-        wait_for(partial(has_advanced, len(bench.story) + chance.randint(1, 60)))
-        for request in waiting(bench):
-            bench.running.answer(request, chance.random() < 0.7)
-        node_ids = bench.story.begun()
-        bench.stop(chance.choice(node_ids[1:] or node_ids) if chance.random() < 0.95 else "1")
+        wait_for(partial(has_advanced, len(searches.events) + chance.randint(1, 60)))
+        for request in waiting(searches):
+            searches.running.answer(request, chance.random() < 0.7)
+        node_ids = searches.events.begun()
+        searches.stop(chance.choice(node_ids[1:] or node_ids) if chance.random() < 0.95 else "1")
     assert running.result(30).state in ("done", "partial", "error", "stopped")
-    bench.running.close()
-    assert bench.sandboxes.open == 0
-    ledger = bench.running._trees[bench.story[0].attrs["tree"]].calls.ledger
+    searches.running.close()
+    assert searches.sandboxes.open == 0
+    ledger = searches.running._trees[searches.events[0].attrs["tree"]].calls.ledger
     assert ledger._reserved[:2] == (0, 0), "nothing stays reserved"
     assert ledger._reserved.usd == pytest.approx(0)

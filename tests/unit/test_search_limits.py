@@ -23,10 +23,10 @@ from mahtab_tui.worker.rlm.search import rlm as rlm_of_kernels
 from tests import tags
 from tests.recursion_scripts import (
     TEXT,
-    Bench,
     Messages,
     ScriptedModel,
-    Seat,
+    ScriptedSearches,
+    TurnAccess,
     code,
     is_plain,
     query_of,
@@ -148,16 +148,16 @@ def test_prices_weight_output_and_remember_the_highest_rate() -> None:
     assert Estimates((1e-6, 5e-6)).max_usd(4_000, remaining_usd=1.0) == math.inf
 
 
-async def look(seat: Seat) -> None:
-    seat.print(len(seat.text))
+async def look(access: TurnAccess) -> None:
+    access.print(len(access.text))
 
 
-async def thirds(seat: Seat) -> None:
-    seat.final("|".join(await seat.rlm("third", *seat.partition(3))))
+async def thirds(access: TurnAccess) -> None:
+    access.final("|".join(await access.rlm("third", *access.partition(3))))
 
 
-async def halves(seat: Seat) -> None:
-    seat.final("+".join(await seat.rlm("half", *seat.partition(2))))
+async def halves(access: TurnAccess) -> None:
+    access.final("+".join(await access.rlm("half", *access.partition(2))))
 
 
 TURNS = (look, thirds, halves)
@@ -187,11 +187,11 @@ def test_some_time_is_reserved_for_the_last_call() -> None:
 @pytest.mark.parametrize("concurrency", [1, 8])
 @pytest.mark.parametrize("max_calls", range(WHOLE + 6))
 def test_a_budget_of_calls_ends_the_tree_at_any_point(
-    bench: Bench, max_calls: int, concurrency: int
+    searches: ScriptedSearches, max_calls: int, concurrency: int
 ) -> None:
-    result = bench.run(REPLY, *TURNS, max_depth=2, max_calls=max_calls, concurrency=concurrency)
+    result = searches.run(REPLY, *TURNS, max_depth=2, max_calls=max_calls, concurrency=concurrency)
     assert result.usage.calls <= max_calls
-    assert len(bench.story.finals()) == len(bench.story.begun())
+    assert len(searches.events.finals()) == len(searches.events.begun())
     if max_calls < 2:
         assert result.state == "error"
         assert f"{max_calls} model call" in result.text
@@ -204,36 +204,40 @@ def test_a_budget_of_calls_ends_the_tree_at_any_point(
 
 
 @pytest.mark.parametrize("max_tokens", range(0, 60_000, 3_000))
-def test_a_budget_of_tokens_ends_the_tree_at_any_point(bench: Bench, max_tokens: int) -> None:
-    result = bench.run(REPLY, *TURNS, max_depth=2, max_tokens=max_tokens)
+def test_a_budget_of_tokens_ends_the_tree_at_any_point(
+    searches: ScriptedSearches, max_tokens: int
+) -> None:
+    result = searches.run(REPLY, *TURNS, max_depth=2, max_tokens=max_tokens)
     assert result.usage.input_tokens + result.usage.output_tokens <= max_tokens
-    assert len(bench.story.finals()) == len(bench.story.begun())
+    assert len(searches.events.finals()) == len(searches.events.begun())
 
 
 @pytest.mark.parametrize("cents", range(0, 30, 2))
-def test_a_budget_of_dollars_ends_the_tree_at_any_point(bench: Bench, cents: int) -> None:
+def test_a_budget_of_dollars_ends_the_tree_at_any_point(
+    searches: ScriptedSearches, cents: int
+) -> None:
     """A call costs a cent, which is known after the first; estimates may be wrong by one call."""
-    result = bench.run(REPLY, *TURNS, max_depth=2, max_usd=cents / 100)
+    result = searches.run(REPLY, *TURNS, max_depth=2, max_usd=cents / 100)
     assert result.usage.cost <= cents / 100 + 0.011 * (cents > 0)
-    assert len(bench.story.finals()) == len(bench.story.begun())
+    assert len(searches.events.finals()) == len(searches.events.begun())
 
 
-def test_model_sees_the_remaining_budget(bench: Bench) -> None:
+def test_model_sees_the_remaining_budget(searches: ScriptedSearches) -> None:
     prompts: list[str] = []
 
     def reply(messages: Messages) -> str:
         prompts.append(str(messages[-1].content))
         return code("look")
 
-    bench.run(reply, look, max_calls=5, max_seconds=1_000, max_turns=2)
+    searches.run(reply, look, max_calls=5, max_seconds=1_000, max_turns=2)
     assert "Left: 2 turns, 4 model calls, 970 s" in prompts[0]
     assert "Left: 1 turn, 3 model calls" in prompts[1]
     assert LAST_CALL in prompts[2]
 
 
-def test_model_sees_what_its_sub_calls_have_left(bench: Bench) -> None:
-    async def ask_twice(seat: Seat) -> None:
-        seat.print(await seat.llm("half", "one"), await seat.llm("half", "two"))
+def test_model_sees_what_its_sub_calls_have_left(searches: ScriptedSearches) -> None:
+    async def ask_twice(access: TurnAccess) -> None:
+        access.print(await access.llm("half", "one"), await access.llm("half", "two"))
 
     prompts: list[str] = []
 
@@ -243,53 +247,53 @@ def test_model_sees_what_its_sub_calls_have_left(bench: Bench) -> None:
         prompts.append(str(messages[-1].content))
         return code("ask_twice")
 
-    bench.run(reply, ask_twice, max_depth=1, max_calls=9, max_turns=3)
+    searches.run(reply, ask_twice, max_depth=1, max_calls=9, max_turns=3)
     assert "8 model calls" in prompts[0]
     assert "5 model calls" in prompts[1]
 
 
-def test_no_answer_remains_after_all_time_is_used(bench: Bench) -> None:
+def test_no_answer_remains_after_all_time_is_used(searches: ScriptedSearches) -> None:
     async def reply(messages: Messages) -> str:
         await asyncio.Event().wait()
         return ""
 
-    result = bench.run(reply, *TURNS, max_seconds=0.2)
+    result = searches.run(reply, *TURNS, max_seconds=0.2)
     assert result.text == "The time for the search is up, and there is no answer."
     assert result.state == "error"
 
 
-def test_dollar_limit_ends_at_the_first_call_of_unknown_price(bench: Bench) -> None:
-    result = bench.run(ScriptedModel(reply=REPLY, cost=None), *TURNS, max_usd=1)
+def test_dollar_limit_ends_at_the_first_call_of_unknown_price(searches: ScriptedSearches) -> None:
+    result = searches.run(ScriptedModel(reply=REPLY, cost=None), *TURNS, max_usd=1)
     assert (result.state, result.usage.calls) == ("partial", 2)
 
 
-def test_input_of_a_stopped_call_is_counted(bench: Bench) -> None:
-    async def stop_one(seat: Seat) -> None:
-        asking = asyncio.ensure_future(seat.llm("third"))
-        while not bench.story.calls("turn", "1.1"):
+def test_input_of_a_stopped_call_is_counted(searches: ScriptedSearches) -> None:
+    async def stop_one(access: TurnAccess) -> None:
+        asking = asyncio.ensure_future(access.llm("third"))
+        while not searches.events.calls("turn", "1.1"):
             await asyncio.sleep(0.001)
-        bench.stop("1.1")
-        seat.print(await asking)
+        searches.stop("1.1")
+        access.print(await asking)
 
     async def reply(messages: Messages) -> str:
         if query_of(messages) == "third":
             await asyncio.Event().wait()
         return code("look" if len(messages) > 2 else "stop_one")
 
-    result = bench.run(reply, stop_one, look, max_calls=4)
+    result = searches.run(reply, stop_one, look, max_calls=4)
     assert (result.state, result.usage.calls) == ("partial", 4)
-    (guessed,) = (record.attrs for record in bench.story.of(tags.USAGE, "1.1"))
+    (guessed,) = (record.attrs for record in searches.events.of(tags.USAGE, "1.1"))
     assert guessed["estimated"], "the session counts it, too"
     assert min(guessed["input_tokens"], guessed["output_tokens"]) > 0
 
 
-def test_failed_calls_are_counted(bench: Bench) -> None:
+def test_failed_calls_are_counted(searches: ScriptedSearches) -> None:
     call_count = 0
 
-    async def insist(seat: Seat) -> None:
+    async def insist(access: TurnAccess) -> None:
         for number in range(100):
-            latest_answer = await seat.llm(f"try {number}")
-        seat.final(latest_answer)
+            latest_answer = await access.llm(f"try {number}")
+        access.final(latest_answer)
 
     def reply(messages: Messages) -> str:
         nonlocal call_count
@@ -298,44 +302,44 @@ def test_failed_calls_are_counted(bench: Bench) -> None:
             return code("insist")
         raise ValueError("no such model")
 
-    result = bench.run(reply, insist, max_calls=10)
+    result = searches.run(reply, insist, max_calls=10)
     assert "10 model calls" in result.text
     assert call_count == 9, "one is kept for the last call"
 
 
-def test_a_fan_out_above_the_limit_needs_consent(bench: Bench) -> None:
-    async def many(seat: Seat) -> None:
-        seat.print(await seat.rlm("half", *seat.partition(20)))
-        seat.final("enough")
+def test_a_fan_out_above_the_limit_needs_consent(searches: ScriptedSearches) -> None:
+    async def many(access: TurnAccess) -> None:
+        access.print(await access.rlm("half", *access.partition(20)))
+        access.final("enough")
 
     reply = replies({"what?": [code("many"), code("many")], "half": "read"})
-    ask = partial(bench.run, reply, many, max_depth=1)
+    ask = partial(searches.run, reply, many, max_depth=1)
     assert ask(ask_above=19).text == "enough"
-    consent_requests = bench.story.calls("fan-out")
+    consent_requests = searches.events.calls("fan-out")
     assert [record.attrs["state"] for record in consent_requests] == ["waiting", "run"]
     estimate = consent_requests[0].attrs
     assert estimate["calls"] == 20
     assert estimate["tokens"] > len(TEXT) // 4
     assert estimate["usd"] > 0
-    assert estimate["batch"] == bench.story.calls("begin", "1.1")[0].attrs["batch"]
+    assert estimate["batch"] == searches.events.calls("begin", "1.1")[0].attrs["batch"]
 
-    bench.story.clear()
+    searches.events.clear()
     assert ask(asking="refuse", ask_above=10, max_turns=1).state == "partial"
-    refusal = bench.story.of(tags.RLM_REPL_OUT)[0].text
+    refusal = searches.events.of(tags.RLM_REPL_OUT)[0].text
     assert "20 parts at once were not allowed. 0 sub-calls have been made" in refusal
-    assert bench.story.begun() == ["1"]
+    assert searches.events.begun() == ["1"]
 
     assert ask(asking="refuse", ask_above=20).text == "enough"
 
 
-def test_a_refusal_counts_a_single_sub_call_in_the_singular(bench: Bench) -> None:
-    async def twice(seat: Seat) -> None:
-        await seat.rlm("half", *seat.partition(1))
-        await seat.rlm("half", *seat.partition(2))
+def test_a_refusal_counts_a_single_sub_call_in_the_singular(searches: ScriptedSearches) -> None:
+    async def twice(access: TurnAccess) -> None:
+        await access.rlm("half", *access.partition(1))
+        await access.rlm("half", *access.partition(2))
 
     reply = replies({"what?": code("twice"), "half": "read"})
-    bench.run(reply, twice, max_depth=1, asking="refuse", ask_above=1, max_turns=1)
-    assert "1 sub-call has been made, and" in bench.story.of(tags.RLM_REPL_OUT)[0].text
+    searches.run(reply, twice, max_depth=1, asking="refuse", ask_above=1, max_turns=1)
+    assert "1 sub-call has been made, and" in searches.events.of(tags.RLM_REPL_OUT)[0].text
 
 
 def test_missing_limits_default_to_the_settings() -> None:
@@ -347,84 +351,86 @@ def test_missing_limits_default_to_the_settings() -> None:
 # Consent and limits count for the whole search, however its code makes its sub-calls.
 
 
-async def threads(seat: Seat) -> int:
+async def threads(access: TurnAccess) -> int:
     answers = await asyncio.gather(
-        *(seat.llm("part", str(number)) for number in range(1_000)), return_exceptions=True
+        *(access.llm("part", str(number)) for number in range(1_000)), return_exceptions=True
     )
     return sum(isinstance(answer, str) and not answer.startswith("[failed") for answer in answers)
 
 
-async def one_by_one(seat: Seat) -> int:
+async def one_by_one(access: TurnAccess) -> int:
     answered = 0
     for number in range(200):
         with contextlib.suppress(Exception):
-            answered += not (await seat.llm("part", str(number))).startswith("[failed")
+            answered += not (await access.llm("part", str(number))).startswith("[failed")
     return answered
 
 
-async def fan_outs(seat: Seat) -> int:
+async def fan_outs(access: TurnAccess) -> int:
     answered = 0
     for number in range(60):
         with contextlib.suppress(Exception):
-            sub_answers = await seat.rlm("part", *(f"{number} {part}" for part in range(ASK_ABOVE)))
+            sub_answers = await access.rlm(
+                "part", *(f"{number} {part}" for part in range(ASK_ABOVE))
+            )
             answered += sum(not answer.startswith("[failed") for answer in sub_answers)
     return answered
 
 
 @pytest.mark.parametrize("spread", [threads, one_by_one, fan_outs])
 def test_search_without_consent_stops_at_the_sub_call_limit(
-    bench: Bench, spread: Callable[[Seat], Awaitable[int]]
+    searches: ScriptedSearches, spread: Callable[[TurnAccess], Awaitable[int]]
 ) -> None:
-    async def work(seat: Seat) -> None:
-        seat.final(str(await spread(seat)))
+    async def work(access: TurnAccess) -> None:
+        access.final(str(await spread(access)))
 
-    result = bench.run(WORK, work, text="text", asking="refuse", max_depth=1, max_calls=None)
+    result = searches.run(WORK, work, text="text", asking="refuse", max_depth=1, max_calls=None)
     assert result.text == str(ASK_ABOVE)
-    assert len(bench.story.begun()) == ASK_ABOVE + 1
-    consent_requests = bench.story.calls("fan-out", state="waiting")
+    assert len(searches.events.begun()) == ASK_ABOVE + 1
+    consent_requests = searches.events.calls("fan-out", state="waiting")
     assert len(consent_requests) == 1, "one turn's code is refused once"
 
 
-def test_calls_of_all_depths_share_one_count(bench: Bench) -> None:
-    async def split(seat: Seat) -> None:
-        seat.final(",".join(await seat.rlm("deeper", *seat.partition(3))))
+def test_calls_of_all_depths_share_one_count(searches: ScriptedSearches) -> None:
+    async def split(access: TurnAccess) -> None:
+        access.final(",".join(await access.rlm("deeper", *access.partition(3))))
 
     def reply(messages: Messages) -> str:
         return "read" if is_plain(messages) else code("split")
 
-    bench.run(reply, split, text="text " * 100, asking="refuse", ask_above=10)
-    assert len(bench.story.begun()) <= 11
-    assert bench.story.calls("fan-out", state="refused")
+    searches.run(reply, split, text="text " * 100, asking="refuse", ask_above=10)
+    assert len(searches.events.begun()) <= 11
+    assert searches.events.calls("fan-out", state="refused")
 
 
 def test_consent_allows_the_same_number_again_one_question_at_a_time(
-    bench: Bench,
+    searches: ScriptedSearches,
 ) -> None:
-    async def work(seat: Seat) -> None:
-        seat.final(str(await threads(seat)))
+    async def work(access: TurnAccess) -> None:
+        access.final(str(await threads(access)))
 
-    running = bench.start(WORK, work, max_depth=1, ask_above=100, max_calls=None)
-    waiting = partial(bench.story.calls, "fan-out", state="waiting")
+    running = searches.start(WORK, work, max_depth=1, ask_above=100, max_calls=None)
+    waiting = partial(searches.events.calls, "fan-out", state="waiting")
     call_counts: list[int] = []
     while not running.done():
         wait_for(lambda: running.done() or len(waiting()) > len(call_counts))
         if len(waiting()) > len(call_counts):
             assert len(waiting()) == len(call_counts) + 1
             call_counts.append(waiting()[-1].attrs["made"])
-            bench.running.answer(waiting()[-1].attrs["request"], True)
+            searches.running.answer(waiting()[-1].attrs["request"], True)
     assert running.result().text == "1000"
     assert call_counts == [100, 202, 406, 814]
 
 
-def test_default_search_makes_200_model_calls(bench: Bench) -> None:
-    async def work(seat: Seat) -> None:
-        seat.final(str(await fan_outs(seat)))
+def test_default_search_makes_200_model_calls(searches: ScriptedSearches) -> None:
+    async def work(access: TurnAccess) -> None:
+        access.final(str(await fan_outs(access)))
 
-    result = bench.run(WORK, work, text="text", max_depth=1)
+    result = searches.run(WORK, work, text="text", max_depth=1)
     assert result.usage.calls <= 200
     for limits in (SearchLimits(), merge_limits(), merge_limits(load_settings().rlm_limits())):
         assert (limits.max_calls, limits.max_depth) == (200, 1)
-    assert len(bench.story.begun()) <= 202, "what would come to nothing makes no node"
+    assert len(searches.events.begun()) <= 202, "what would come to nothing makes no node"
 
 
 def test_rlm_shows_the_options_of_kernels_and_its_own() -> None:

@@ -27,10 +27,10 @@ from mahtab_tui.search.gates import Gate, run_scheduled
 from mahtab_tui.search.models import CLI_CONCURRENCY, ChatModel
 from tests import tags
 from tests.recursion_scripts import (
-    Bench,
     Messages,
     ScriptedModel,
-    Seat,
+    ScriptedSearches,
+    TurnAccess,
     code,
     count_answers,
     is_last_call,
@@ -376,19 +376,21 @@ def test_busy_service_is_recognised_by_its_exception() -> None:
 # When a model fails late, the search returns its findings, marked as partial.
 
 
-async def look(seat: Seat) -> None:
-    seat.print("the culprit is line 17")
+async def look(access: TurnAccess) -> None:
+    access.print("the culprit is line 17")
 
 
-async def ask_parts(seat: Seat) -> None:
-    await seat.rlm("part", *seat.partition(3))
+async def ask_parts(access: TurnAccess) -> None:
+    await access.rlm("part", *access.partition(3))
 
 
 TURNS = (look, ask_parts)
 
 
 @pytest.mark.parametrize("failure", FAILURES, ids=lambda failure: type(failure).__name__)
-def test_permanent_model_failure_keeps_the_findings(bench: Bench, failure: Exception) -> None:
+def test_permanent_model_failure_keeps_the_findings(
+    searches: ScriptedSearches, failure: Exception
+) -> None:
     def reply(messages: Messages) -> str:
         if query_of(messages) == "part":
             return "it was the disk"
@@ -397,14 +399,14 @@ def test_permanent_model_failure_keeps_the_findings(bench: Bench, failure: Excep
             return code("ask_parts" if answers else "look")
         raise failure
 
-    result = bench.run(reply, *TURNS, max_depth=1)
+    result = searches.run(reply, *TURNS, max_depth=1)
     assert result.state == "partial"
     assert result.text.startswith("The search ended before it had an answer. ")
     assert "culprit is line 17" in result.text
     assert "part (part 3 of 3): it was the disk" in result.text, "received, but never printed"
 
 
-def test_too_long_conversation_is_restarted_from_its_findings(bench: Bench) -> None:
+def test_too_long_conversation_is_restarted_from_its_findings(searches: ScriptedSearches) -> None:
     requests: list[Messages] = []
 
     def reply(messages: Messages) -> str:
@@ -413,13 +415,13 @@ def test_too_long_conversation_is_restarted_from_its_findings(bench: Bench) -> N
             raise ContextTooLong("It is too long.")
         return "it was line 17" if is_last_call(messages) else code("look")
 
-    result = bench.run(reply, *TURNS)
+    result = searches.run(reply, *TURNS)
     assert (result.text, result.state) == ("it was line 17", "partial")
     assert [message.type for message in requests[-1]] == ["system", "human", "human"]
     assert "culprit is line 17" in str(requests[-1][-1].content)
 
 
-def test_too_long_last_call_is_retried_shorter(bench: Bench) -> None:
+def test_too_long_last_call_is_retried_shorter(searches: ScriptedSearches) -> None:
     def reply(messages: Messages) -> str:
         if not is_last_call(messages):
             return code("look")
@@ -427,12 +429,14 @@ def test_too_long_last_call_is_retried_shorter(bench: Bench) -> None:
             raise ContextTooLong("It is too long.")
         return "it was line 17"
 
-    result = bench.run(reply, *TURNS, max_turns=2)
+    result = searches.run(reply, *TURNS, max_turns=2)
     assert (result.text, result.state) == ("it was line 17", "partial")
 
 
 @pytest.mark.parametrize("busy", [False, True])
-def test_last_call_running_out_of_time_leaves_the_findings(bench: Bench, busy: bool) -> None:
+def test_last_call_running_out_of_time_leaves_the_findings(
+    searches: ScriptedSearches, busy: bool
+) -> None:
     async def reply(messages: Messages) -> str:
         if not is_last_call(messages) and len(messages) < 3:
             return code("look")
@@ -441,14 +445,14 @@ def test_last_call_running_out_of_time_leaves_the_findings(bench: Bench, busy: b
         await asyncio.Event().wait()
         return ""
 
-    result = bench.run(reply, *TURNS, max_seconds=2)
+    result = searches.run(reply, *TURNS, max_seconds=2)
     assert result.state == "partial"
     assert "The time for the search is up." in result.text
     assert "culprit is line 17" in result.text
 
 
 def test_last_call_gets_the_finished_sub_calls_when_others_take_too_long(
-    bench: Bench,
+    searches: ScriptedSearches,
 ) -> None:
     last_prompts: list[str] = []
 
@@ -462,20 +466,20 @@ def test_last_call_gets_the_finished_sub_calls_when_others_take_too_long(
             await asyncio.Event().wait()
         return "it was the disk"
 
-    result = bench.run(reply, *TURNS, max_seconds=2, max_depth=1)
+    result = searches.run(reply, *TURNS, max_seconds=2, max_depth=1)
     assert (result.text, result.state) == ("most of it", "partial")
     assert "part (part 1 of 3): it was the disk" in last_prompts[0]
     assert "part 3 of 3" not in last_prompts[0]
 
 
-def test_interrupted_answer_is_returned_partially(bench: Bench) -> None:
+def test_interrupted_answer_is_returned_partially(searches: ScriptedSearches) -> None:
     class Breaking(ScriptedModel):
         async def _astream(self, *args: Any, **kwargs: Any) -> AsyncIterator[ChatGenerationChunk]:
             yield chunk("It began at noon ")
             raise ValueError("the line went dead")
 
-    result = bench.run(Breaking(reply=None), max_depth=0)
-    (guessed,) = (record.attrs for record in bench.story.of(tags.USAGE))
+    result = searches.run(Breaking(reply=None), max_depth=0)
+    (guessed,) = (record.attrs for record in searches.events.of(tags.USAGE))
     assert guessed["estimated"]
     assert guessed["cost"] > 0
     assert result.state == "partial"
@@ -505,7 +509,7 @@ def test_findings_are_bounded_and_note_what_is_missing() -> None:
 )
 @pytest.mark.parametrize("apart", [False, True])
 def test_model_raising_system_exit_ends_its_call_and_not_the_search(
-    bench: Bench, error: BaseException, apart: bool
+    searches: ScriptedSearches, error: BaseException, apart: bool
 ) -> None:
     async def leave() -> str:
         await asyncio.sleep(0)
@@ -516,15 +520,15 @@ def test_model_raising_system_exit_ends_its_call_and_not_the_search(
             return code("answer")
         return await (asyncio.ensure_future(leave()) if apart else leave())
 
-    async def answer(seat: Seat) -> None:
-        seat.final((await seat.rlm("part", "a text"))[0])
+    async def answer(access: TurnAccess) -> None:
+        access.final((await access.rlm("part", "a text"))[0])
 
-    result = bench.start(reply, answer, max_depth=1).result(60)
+    result = searches.start(reply, answer, max_depth=1).result(60)
     reason = f"The model could not answer: {type(error).__name__} {error}".rstrip()
     assert result.text == f"[failed: {reason}.]"
-    again = bench.running.run("again?", "a", model=ScriptedModel(reply=lambda messages: "here"))
+    again = searches.running.run("again?", "a", model=ScriptedModel(reply=lambda messages: "here"))
     assert again.text == "here"
-    assert bench.story.of(tags.RLM_FINAL, "1.1")[0].attrs["state"] == "error"
+    assert searches.events.of(tags.RLM_FINAL, "1.1")[0].attrs["state"] == "error"
 
 
 @pytest.mark.parametrize(

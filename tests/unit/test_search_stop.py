@@ -17,12 +17,12 @@ from tests import tags
 from tests.recursion_scripts import (
     STOPPED,
     TEXT,
-    Bench,
     Messages,
     Reply,
     ScriptedModel,
     ScriptedSandboxes,
-    Seat,
+    ScriptedSearches,
+    TurnAccess,
     TurnStatusError,
     code,
     query_of,
@@ -39,20 +39,20 @@ STATES: dict[str, tuple[str | ModelBusy | None, str, str]] = {
 }
 
 
-async def halves(seat: Seat) -> None:
-    seat.final("|".join(await seat.rlm("half", *seat.partition(2))))
+async def halves(access: TurnAccess) -> None:
+    access.final("|".join(await access.rlm("half", *access.partition(2))))
 
 
-async def quarters(seat: Seat) -> None:
-    seat.final("+".join(await seat.rlm("quarter", *seat.partition(2))))
+async def quarters(access: TurnAccess) -> None:
+    access.final("+".join(await access.rlm("quarter", *access.partition(2))))
 
 
-async def work(seat: Seat) -> None:
+async def work(access: TurnAccess) -> None:
     await asyncio.Event().wait()
 
 
-async def ask_many(seat: Seat) -> None:
-    await seat.rlm("quarter", *map(str, range(20)))
+async def ask_many(access: TurnAccess) -> None:
+    await access.rlm("quarter", *map(str, range(20)))
 
 
 TURNS = (halves, quarters, work, ask_many)
@@ -74,109 +74,120 @@ def tree(first_reply: str | BaseException | None) -> Reply:
     return reply
 
 
-def start(bench: Bench, state: str) -> Future[SearchAnswer]:
+def start(searches: ScriptedSearches, state: str) -> Future[SearchAnswer]:
     """Start a tree, and wait until its first half is in a state."""
     first_reply, node, event = STATES[state]
-    running = bench.start(tree(first_reply), *TURNS, max_turns=1, ask_above=10)
-    story = bench.story
-    wait_for(lambda: story.calls(event, node) if event else story.of(tags.RLM_REPL_IN, node))
-    wait_for(lambda: "1.2" in story.begun())
+    running = searches.start(tree(first_reply), *TURNS, max_turns=1, ask_above=10)
+    search_events = searches.events
+    wait_for(
+        lambda: (
+            search_events.calls(event, node) if event else search_events.of(tags.RLM_REPL_IN, node)
+        )
+    )
+    wait_for(lambda: "1.2" in search_events.begun())
     return running
 
 
 @pytest.mark.parametrize("state", STATES)
-def test_node_can_be_stopped_in_any_state_and_siblings_continue(bench: Bench, state: str) -> None:
-    running = start(bench, state)
-    bench.stop("1.1")
-    wait_for(lambda: "1.1" in bench.story.finals())
-    assert bench.story.finals()["1.1"] == ("stopped", "The call was stopped.")
-    assert "1.2" not in bench.story.finals()
+def test_node_can_be_stopped_in_any_state_and_siblings_continue(
+    searches: ScriptedSearches, state: str
+) -> None:
+    running = start(searches, state)
+    searches.stop("1.1")
+    wait_for(lambda: "1.1" in searches.events.finals())
+    assert searches.events.finals()["1.1"] == ("stopped", "The call was stopped.")
+    assert "1.2" not in searches.events.finals()
     assert all(
-        child in bench.story.finals() for child in bench.story.begun() if child.startswith("1.1")
+        child in searches.events.finals()
+        for child in searches.events.begun()
+        if child.startswith("1.1")
     )
-    bench.stop("1.2")
+    searches.stop("1.2")
     assert running.result(20).text == f"{STOPPED}|{STOPPED}"
-    wait_for(lambda: bench.sandboxes.open == 0)
+    wait_for(lambda: searches.sandboxes.open == 0)
 
 
 @pytest.mark.parametrize("state", STATES)
-def test_stopping_the_root_stops_all_descendants(bench: Bench, state: str) -> None:
-    running = start(bench, state)
-    bench.stop("1")
+def test_stopping_the_root_stops_all_descendants(searches: ScriptedSearches, state: str) -> None:
+    running = start(searches, state)
+    searches.stop("1")
     assert running.result(20).state == "stopped"
-    assert {state for state, _ in bench.story.finals().values()} == {"stopped"}
-    assert set(bench.story.finals()) == set(bench.story.begun())
-    wait_for(lambda: bench.sandboxes.open == 0)
+    assert {state for state, _ in searches.events.finals().values()} == {"stopped"}
+    assert set(searches.events.finals()) == set(searches.events.begun())
+    wait_for(lambda: searches.sandboxes.open == 0)
 
 
-def test_queued_node_can_be_stopped(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_queued_node_can_be_stopped(
+    searches: ScriptedSearches, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("mahtab_tui.search.conversation.Model.concurrency", 1)
-    running = bench.start(tree(None), *TURNS)
-    wait_for(lambda: len(bench.story.begun()) == 3)
-    bench.stop("1.2")
-    bench.stop("1.1")
+    running = searches.start(tree(None), *TURNS)
+    wait_for(lambda: len(searches.events.begun()) == 3)
+    searches.stop("1.2")
+    searches.stop("1.1")
     assert running.result(20).text == f"{STOPPED}|{STOPPED}"
 
 
 def test_node_with_a_starting_sandbox_can_be_stopped(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+    searches: ScriptedSearches, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ScriptedSandboxes, "slow", True)
-    running = bench.start(tree(None), *TURNS)
-    wait_for(lambda: bench.story.of(tags.RLM_CHAT))
-    bench.stop("1")
+    running = searches.start(tree(None), *TURNS)
+    wait_for(lambda: searches.events.of(tags.RLM_CHAT))
+    searches.stop("1")
     assert running.result(20).state == "stopped"
 
 
-def test_node_waiting_for_its_twin_is_stopped_alone(bench: Bench) -> None:
-    async def halves(seat: Seat) -> None:
-        seat.final("|".join(await seat.rlm("quarter", "same", "same")))
+def test_node_waiting_for_its_twin_is_stopped_alone(searches: ScriptedSearches) -> None:
+    async def halves(access: TurnAccess) -> None:
+        access.final("|".join(await access.rlm("quarter", "same", "same")))
 
-    running = bench.start(tree(None), halves, max_depth=1)
-    wait_for(lambda: bench.story.calls("turn", "1.1"))
-    bench.stop("1.2")
-    wait_for(lambda: "1.2" in bench.story.finals())
-    assert "1.1" not in bench.story.finals()
-    bench.stop("1.1")
+    running = searches.start(tree(None), halves, max_depth=1)
+    wait_for(lambda: searches.events.calls("turn", "1.1"))
+    searches.stop("1.2")
+    wait_for(lambda: "1.2" in searches.events.finals())
+    assert "1.1" not in searches.events.finals()
+    searches.stop("1.1")
     assert running.result(20).text == f"{STOPPED}|{STOPPED}"
 
 
-def test_running_code_of_an_ended_node_leaves_no_question(bench: Bench) -> None:
+def test_running_code_of_an_ended_node_leaves_no_question(searches: ScriptedSearches) -> None:
     pending_calls: list[asyncio.Future[list[str]]] = []
 
-    async def leave(seat: Seat) -> None:
+    async def leave(access: TurnAccess) -> None:
         async def late() -> list[str]:
-            while not bench.story.finals():
+            while not searches.events.finals():
                 await asyncio.sleep(0.001)
-            return await seat.rlm("late", *seat.partition(4))
+            return await access.rlm("late", *access.partition(4))
 
         pending_calls.extend(
-            asyncio.ensure_future(call) for call in (seat.rlm("half", *seat.partition(4)), late())
+            asyncio.ensure_future(call)
+            for call in (access.rlm("half", *access.partition(4)), late())
         )
-        while not bench.story.calls("fan-out"):
+        while not searches.events.calls("fan-out"):
             await asyncio.sleep(0.001)
-        seat.final("ended")
+        access.final("ended")
 
-    running = bench.start(replies({"what?": code("leave")}), leave, ask_above=2)
+    running = searches.start(replies({"what?": code("leave")}), leave, ask_above=2)
     assert running.result(20).text == "ended"
     wait_for(lambda: all(call.done() for call in pending_calls))
     refusal, refused = (str(call.exception()) for call in pending_calls)
     assert "were not allowed" in refusal
     assert "has ended" in refused
-    assert bench.story.begun() == ["1"]
-    states = [record.attrs["state"] for record in bench.story.calls("fan-out")]
+    assert searches.events.begun() == ["1"]
+    states = [record.attrs["state"] for record in searches.events.calls("fan-out")]
     assert states == ["waiting", "refused"]
 
 
-def test_closing_a_search_stops_what_runs(bench: Bench) -> None:
-    running = bench.start(tree(code("work")), *TURNS)
-    wait_for(lambda: len(bench.story.of(tags.RLM_REPL_IN)) == 3)
-    bench.running.close()
+def test_closing_a_search_stops_what_runs(searches: ScriptedSearches) -> None:
+    running = searches.start(tree(code("work")), *TURNS)
+    wait_for(lambda: len(searches.events.of(tags.RLM_REPL_IN)) == 3)
+    searches.running.close()
     assert running.result(20).state == "stopped"
-    assert bench.sandboxes.open == 0
-    assert bench.sandboxes.closed
-    bench.running.stop("tree", "1")
-    bench.running.close()
+    assert searches.sandboxes.open == 0
+    assert searches.sandboxes.closed
+    searches.running.stop("tree", "1")
+    searches.running.close()
 
 
 def test_nobody_waits_for_a_closed_search(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -206,31 +217,31 @@ def test_nobody_waits_for_a_closed_search(monkeypatch: pytest.MonkeyPatch) -> No
     assert call_ended.wait(20), "its loop was taken away"
 
 
-def test_calls_of_killed_code_are_stopped(bench: Bench) -> None:
-    async def leave(seat: Seat) -> None:
-        asking = asyncio.ensure_future(seat.rlm("half", *seat.partition(2)))
-        while len(bench.story.calls("turn")) < 3:
+def test_calls_of_killed_code_are_stopped(searches: ScriptedSearches) -> None:
+    async def leave(access: TurnAccess) -> None:
+        asking = asyncio.ensure_future(access.rlm("half", *access.partition(2)))
+        while len(searches.events.calls("turn")) < 3:
             await asyncio.sleep(0.001)
         asking.cancel()
         raise TurnStatusError("killed")
 
-    async def done(seat: Seat) -> None:
-        while len(bench.story.finals()) < 2:
+    async def done(access: TurnAccess) -> None:
+        while len(searches.events.finals()) < 2:
             await asyncio.sleep(0.001)
-        seat.final("alone")
+        access.final("alone")
 
     async def reply(messages: Messages) -> str:
         if query_of(messages) == "half":
             await asyncio.Event().wait()
         return code("done" if len(messages) > 2 else "leave")
 
-    assert bench.run(reply, leave, done, max_depth=1).text == "alone"
-    assert {bench.story.finals()[node][0] for node in ("1.1", "1.2")} == {"stopped"}
+    assert searches.run(reply, leave, done, max_depth=1).text == "alone"
+    assert {searches.events.finals()[node][0] for node in ("1.1", "1.2")} == {"stopped"}
 
 
-def test_unknown_trees_nodes_and_questions_are_ignored(bench: Bench) -> None:
-    result = bench.run(replies({"what?": code("halves"), "half": "read"}), *TURNS, max_depth=1)
-    search = bench.running
+def test_unknown_trees_nodes_and_questions_are_ignored(searches: ScriptedSearches) -> None:
+    result = searches.run(replies({"what?": code("halves"), "half": "read"}), *TURNS, max_depth=1)
+    search = searches.running
     for tree_name, node in (("no such", "1"), (result.tree, "1.7"), (result.tree, "x")):
         search.stop(tree_name, node)
     search.answer("no such", True)
@@ -239,15 +250,15 @@ def test_unknown_trees_nodes_and_questions_are_ignored(bench: Bench) -> None:
     assert search.run("what?", "a", model=ScriptedModel(reply=lambda messages: "b")).text == "b"
 
 
-def test_user_answers_the_question_before_a_fan_out(bench: Bench) -> None:
+def test_user_answers_the_question_before_a_fan_out(searches: ScriptedSearches) -> None:
     script = {"what?": [code("ask_many"), code("ask_many", "again")], "quarter": "read"}
-    running = bench.start(replies(script), *TURNS, ask_above=10, max_depth=1, max_turns=2)
-    waiting = partial(bench.story.calls, "fan-out", state="waiting")
+    running = searches.start(replies(script), *TURNS, ask_above=10, max_depth=1, max_turns=2)
+    waiting = partial(searches.events.calls, "fan-out", state="waiting")
     wait_for(waiting)
-    bench.running.answer(waiting()[0].attrs["request"], False)
+    searches.running.answer(waiting()[0].attrs["request"], False)
     wait_for(lambda: len(waiting()) == 2)
-    bench.running.answer(waiting()[1].attrs["request"], True)
+    searches.running.answer(waiting()[1].attrs["request"], True)
     running.result(20)
-    states = [record.attrs["state"] for record in bench.story.calls("fan-out")]
+    states = [record.attrs["state"] for record in searches.events.calls("fan-out")]
     assert states == ["waiting", "refused", "waiting", "run"]
-    assert len(bench.story.begun()) == 21
+    assert len(searches.events.begun()) == 21

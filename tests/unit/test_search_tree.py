@@ -22,10 +22,10 @@ from mahtab_tui.search.tree_nodes import FINISHED, SearchNode
 from mahtab_tui.search.trees import MAX_TREES, Trees
 from tests import tags
 from tests.records import made, read_log
-from tests.recursion_scripts import Bench, Seat, code, replies
-from tests.tui.search_story import Scribe, asking, done, running, wide
+from tests.recursion_scripts import ScriptedSearches, TurnAccess, code, replies
+from tests.tui.search_records import Scribe, asking, done, running, wide
 
-STORY = done()
+SEARCH_RECORDS = done()
 
 _VALUES = st.recursive(
     st.none()
@@ -114,7 +114,7 @@ def test_running_search_is_shown() -> None:
 
 
 def test_finished_search_is_shown() -> None:
-    tree = folded(STORY)
+    tree = folded(SEARCH_RECORDS)
     check(tree)
     assert tree.finished
     assert tree.nodes["1.7"].state == "partial"
@@ -138,10 +138,10 @@ def test_parts_not_yet_started_are_waiting() -> None:
     assert tree.nodes["1"].fan_outs["b"].count("waiting") == 9
 
 
-@given(st.integers(0, len(STORY)))
+@given(st.integers(0, len(SEARCH_RECORDS)))
 @settings(max_examples=40, deadline=None)
 def test_any_event_prefix_gives_a_tree(length: int) -> None:
-    tree = folded(STORY[:length])
+    tree = folded(SEARCH_RECORDS[:length])
     check(tree)
     tree.close()
     check(tree)
@@ -151,22 +151,22 @@ def test_any_event_prefix_gives_a_tree(length: int) -> None:
 @given(st.data())
 @settings(max_examples=25, deadline=None)
 def test_lost_streams_and_repeated_events_change_nothing(data: st.DataObject) -> None:
-    lost = data.draw(st.sets(st.integers(0, len(STORY) - 1)))
-    repeated = data.draw(st.sets(st.integers(0, len(STORY) - 1), max_size=30))
+    lost = data.draw(st.sets(st.integers(0, len(SEARCH_RECORDS) - 1)))
+    repeated = data.draw(st.sets(st.integers(0, len(SEARCH_RECORDS) - 1), max_size=30))
     records = []
-    for number, record in enumerate(STORY):
+    for number, record in enumerate(SEARCH_RECORDS):
         if record.tag.endswith("-stream") and number in lost:
             continue
         records += [record] * (1 + (number in repeated and not record.tag.endswith("-stream")))
     tree = folded(records)
     check(tree)
-    assert shape(tree) == shape(folded(STORY))
+    assert shape(tree) == shape(folded(SEARCH_RECORDS))
 
 
 @given(st.data())
 @settings(max_examples=80, deadline=None)
 def test_damaged_events_still_give_a_tree(data: st.DataObject) -> None:
-    records = list(STORY[: data.draw(st.integers(1, 130))])
+    records = list(SEARCH_RECORDS[: data.draw(st.integers(1, 130))])
     for _ in range(data.draw(st.integers(1, 12))):
         index = data.draw(st.integers(0, len(records) - 1))
         damage = data.draw(st.dictionaries(_NAMES, _VALUES, min_size=1, max_size=3))
@@ -262,19 +262,19 @@ def test_foreign_file_is_not_overwritten(tmp_path: Path) -> None:
         LogFile(again).close()
 
 
-def test_written_log_can_be_read(bench: Bench, tmp_path: Path) -> None:
-    async def halves(seat: Seat) -> None:
-        seat.print("Zeichen: ä 🌙 \ud800")
-        seat.final("|".join(await seat.rlm("half", *seat.partition(2))), (0, 5))
+def test_written_log_can_be_read(searches: ScriptedSearches, tmp_path: Path) -> None:
+    async def halves(access: TurnAccess) -> None:
+        access.print("Zeichen: ä 🌙 \ud800")
+        access.final("|".join(await access.rlm("half", *access.partition(2))), (0, 5))
 
-    bench.run(replies({"what?": code("halves"), "half": "read"}), halves, max_depth=1)
+    searches.run(replies({"what?": code("halves"), "half": "read"}), halves, max_depth=1)
     path = tmp_path / "log.jsonl"
     log = LogFile(path)
-    for record in bench.story:
+    for record in searches.events:
         log.write(record)
     log.close()
-    log.write(bench.story[0])  # too late, and no error
-    written = [record for record in bench.story if record.tag != tags.RLM_CHAT_STREAM]
+    log.write(searches.events[0])  # too late, and no error
+    written = [record for record in searches.events if record.tag != tags.RLM_CHAT_STREAM]
     assert read_log(path) == written
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 

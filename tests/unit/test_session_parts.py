@@ -202,12 +202,19 @@ def test_cells_that_gave_a_variable_its_value_come_in_order() -> None:
     def cell(number: int, code: str, change: ChangeKind) -> list[Record]:
         return [UserReplIn(code, cell=number), record(number, "you", ("v", change))]
 
-    story = [*cell(1, "v = 0", "added"), *cell(2, "v = []", "rebound"), *cell(3, "f(v)", "perhaps")]
-    story += [UserReplIn("print(v)", cell=4), *cell(5, "v = 1", "rebound")]
+    past_records = [
+        *cell(1, "v = 0", "added"),
+        *cell(2, "v = []", "rebound"),
+        *cell(3, "f(v)", "perhaps"),
+    ]
+    past_records += [UserReplIn("print(v)", cell=4), *cell(5, "v = 1", "rebound")]
     undone = Undo("", cells=(5,), undone=True)
-    assert VariableHistory([*story, undone]).code_for("v") == "# cell 2\nv = []\n\n# cell 3\nf(v)"
-    assert VariableHistory(story).code_for("v") == "# cell 5\nv = 1"
-    assert VariableHistory(story).code_for("w") == ""
+    assert (
+        VariableHistory([*past_records, undone]).code_for("v")
+        == "# cell 2\nv = []\n\n# cell 3\nf(v)"
+    )
+    assert VariableHistory(past_records).code_for("v") == "# cell 5\nv = 1"
+    assert VariableHistory(past_records).code_for("w") == ""
 
 
 def test_first_change_of_a_name_of_the_callers_program_says_what_it_was(

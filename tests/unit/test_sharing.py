@@ -31,7 +31,7 @@ from mahtab_tui.system import start_thread
 from mahtab_tui.tui.transcript.fold import Transcript
 from tests import tags
 from tests.records import emit, made
-from tests.tui.story import change
+from tests.tui.scripted_session import change
 
 PAST = [
     made(tags.USER_REPL_IN, "first", {"cell": 1}),

@@ -328,7 +328,7 @@ def test_star_import_binds_no_name_that_is_known() -> None:
     assert find_inputs("from m import *").sources == {}
 
 
-class Story:
+class CellHistory:
     """Cells of a session, with what they change."""
 
     def __init__(self, transcript: Transcript | None = None) -> None:
@@ -426,162 +426,164 @@ def described(
 
 
 @pytest.fixture(params=[None, 1, 2], ids=["at once", "in parts of 1", "in parts of 2"])
-def story(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Story:
-    story = Story()
+def history(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> CellHistory:
+    history = CellHistory()
     if request.param is not None:
         monkeypatch.setattr("mahtab_tui.tui.transcript.fold.MAX_FOLDED_CHANGES", request.param)
-        story = Story(Transcript(since=0.0))
-    story.cell("x = 1", {"x": "added"})
-    story.cell("print(x)")
-    assert story.stale == {}
-    return story
+        history = CellHistory(Transcript(since=0.0))
+    history.cell("x = 1", {"x": "added"})
+    history.cell("print(x)")
+    assert history.stale == {}
+    return history
 
 
-def test_cell_is_stale_once_another_has_changed_its_input(story: Story) -> None:
-    story.cell("x = 5", {"x": "rebound"})
-    assert story.stale == {2: "uses `x` from In 1, changed by In 3"}
-    story.cell("x = 6", {"x": "rebound"})
-    assert story.stale == {2: "uses `x` from In 1, changed by In 3"}
-    story.cell("del x", {"x": "deleted"})
-    assert list(story.stale) == [2]
+def test_cell_is_stale_once_another_has_changed_its_input(history: CellHistory) -> None:
+    history.cell("x = 5", {"x": "rebound"})
+    assert history.stale == {2: "uses `x` from In 1, changed by In 3"}
+    history.cell("x = 6", {"x": "rebound"})
+    assert history.stale == {2: "uses `x` from In 1, changed by In 3"}
+    history.cell("del x", {"x": "deleted"})
+    assert list(history.stale) == [2]
 
 
-def test_input_that_is_made_again_with_an_equal_value_has_not_changed(story: Story) -> None:
-    story.cell("y = 1; print(y)", {"y": "added"}, value_numbers={"y": 1})
-    story.cell("print(y)")
-    story.cell("y = 1", {"y": "rebound"}, value_numbers={"y": 1})
-    assert story.stale == {}
-    story.cell("print(y, y)")
-    story.cell("y = 2", {"y": "rebound"}, value_numbers={"y": 2})
-    assert story.stale == {
+def test_input_that_is_made_again_with_an_equal_value_has_not_changed(history: CellHistory) -> None:
+    history.cell("y = 1; print(y)", {"y": "added"}, value_numbers={"y": 1})
+    history.cell("print(y)")
+    history.cell("y = 1", {"y": "rebound"}, value_numbers={"y": 1})
+    assert history.stale == {}
+    history.cell("print(y, y)")
+    history.cell("y = 2", {"y": "rebound"}, value_numbers={"y": 2})
+    assert history.stale == {
         4: "uses `y` from In 3, changed by In 7",
         6: "uses `y` from In 5, changed by In 7",
     }
-    story.cell("y = 1", {"y": "rebound"}, value_numbers={"y": 1})
-    assert story.stale == {}, "the old value is back"
-    story.cell("y += 0", {"y": "rebound"}, value_numbers={"y": 1})
-    story.cell("y += 1", {"y": "rebound"}, value_numbers={"y": 2})
-    assert sorted(story.stale) == [4, 6]
-    story.cell("y = 1", {"y": "rebound"}, value_numbers={"y": 1})
-    assert story.stale == {}, "cell 10 would make the same again"
+    history.cell("y = 1", {"y": "rebound"}, value_numbers={"y": 1})
+    assert history.stale == {}, "the old value is back"
+    history.cell("y += 0", {"y": "rebound"}, value_numbers={"y": 1})
+    history.cell("y += 1", {"y": "rebound"}, value_numbers={"y": 2})
+    assert sorted(history.stale) == [4, 6]
+    history.cell("y = 1", {"y": "rebound"}, value_numbers={"y": 1})
+    assert history.stale == {}, "cell 10 would make the same again"
 
 
-def test_deleted_input_is_named(story: Story) -> None:
-    story.cell("del x", {"x": "deleted"})
-    assert story.stale == {2: "uses `x` from In 1, deleted by In 3"}
+def test_deleted_input_is_named(history: CellHistory) -> None:
+    history.cell("del x", {"x": "deleted"})
+    assert history.stale == {2: "uses `x` from In 1, deleted by In 3"}
 
 
-def test_only_the_last_run_of_stale_code_runs_again(story: Story) -> None:
-    story.cell("y = x", {"y": "added"})
-    story.cell("print(y)")
-    story.cell("x = 5", {"x": "rebound"})
-    assert list(story.stale) == [2, 3]
-    assert story.outdated == [2, 3, 4], "cell 4 uses what cell 3 has made"
-    story.cell("print(x)")
-    assert story.outdated == [3, 4]
-    story.undo(6)
-    assert story.outdated == [2, 3, 4]
-    story.cell("x = 6", {"x": "rebound"})
-    story.cell("print(x)")
-    assert story.outdated == [3, 4]
-    assert story.rerun_of(2) == 8, "cell 6 was undone"
-    story.undo(3, y=0)
-    assert story.outdated == [4]
+def test_only_the_last_run_of_stale_code_runs_again(history: CellHistory) -> None:
+    history.cell("y = x", {"y": "added"})
+    history.cell("print(y)")
+    history.cell("x = 5", {"x": "rebound"})
+    assert list(history.stale) == [2, 3]
+    assert history.outdated == [2, 3, 4], "cell 4 uses what cell 3 has made"
+    history.cell("print(x)")
+    assert history.outdated == [3, 4]
+    history.undo(6)
+    assert history.outdated == [2, 3, 4]
+    history.cell("x = 6", {"x": "rebound"})
+    history.cell("print(x)")
+    assert history.outdated == [3, 4]
+    assert history.rerun_of(2) == 8, "cell 6 was undone"
+    history.undo(3, y=0)
+    assert history.outdated == [4]
 
 
-def test_cell_that_failed_does_not_run_again(story: Story) -> None:
-    story.cell("y = x; 1 / 0", {"y": "added"}, status="error")
-    story.cell("print(y)")
-    story.cell("x = 5", {"x": "rebound"})
-    assert list(story.stale) == [2, 3]
-    assert story.outdated == [2]
+def test_cell_that_failed_does_not_run_again(history: CellHistory) -> None:
+    history.cell("y = x; 1 / 0", {"y": "added"}, status="error")
+    history.cell("print(y)")
+    history.cell("x = 5", {"x": "rebound"})
+    assert list(history.stale) == [2, 3]
+    assert history.outdated == [2]
 
 
-def test_rerun_counts_only_while_it_is_not_undone(story: Story) -> None:
-    story.cell("print(x)")
-    story.cell("x = 5", {"x": "rebound"})
-    assert story.rerun_of(2) == 3
-    story.undo(3)
-    assert story.rerun_of(2) is None
-    story.fold(records.Undo("Redone.", cells=(3,), undone=False))
-    assert story.rerun_of(2) == 3
+def test_rerun_counts_only_while_it_is_not_undone(history: CellHistory) -> None:
+    history.cell("print(x)")
+    history.cell("x = 5", {"x": "rebound"})
+    assert history.rerun_of(2) == 3
+    history.undo(3)
+    assert history.rerun_of(2) is None
+    history.fold(records.Undo("Redone.", cells=(3,), undone=False))
+    assert history.rerun_of(2) == 3
 
 
-def test_undo_makes_a_result_hold_again(story: Story) -> None:
-    story.cell("x = 5", {"x": "rebound"})
-    story.cell("print(x + 1)")
-    story.undo(3, x=1)
-    assert story.stale == {4: "uses `x` from In 3, now that from In 1"}
-    story.undo(1, x=0)
-    assert story.stale[2] == "uses `x` from In 1, which is gone"
+def test_undo_makes_a_result_hold_again(history: CellHistory) -> None:
+    history.cell("x = 5", {"x": "rebound"})
+    history.cell("print(x + 1)")
+    history.undo(3, x=1)
+    assert history.stale == {4: "uses `x` from In 3, now that from In 1"}
+    history.undo(1, x=0)
+    assert history.stale[2] == "uses `x` from In 1, which is gone"
 
 
-def test_cell_that_changes_what_an_undo_has_brought_back_is_named(story: Story) -> None:
-    story.cell("x = 5", {"x": "rebound"})
-    story.cell("print(x + 1)")
-    story.undo(3, x=1)
-    story.cell("x = 7", {"x": "rebound"})
-    assert story.stale == {
+def test_cell_that_changes_what_an_undo_has_brought_back_is_named(history: CellHistory) -> None:
+    history.cell("x = 5", {"x": "rebound"})
+    history.cell("print(x + 1)")
+    history.undo(3, x=1)
+    history.cell("x = 7", {"x": "rebound"})
+    assert history.stale == {
         2: "uses `x` from In 1, changed by In 5",
         4: "uses `x` from In 3, changed by In 5",
     }
-    story.cell("del x", {"x": "deleted"})
-    story.cell("print(x + 2)")
-    story.fold(records.Namespace(cell=0, fresh=True, changes=described({"x": "added"})))
-    assert story.stale[2] == "uses `x` from In 1, which is now a different object"
-    story.cell("x = 8", {"x": "rebound"})
-    assert story.stale[2] == "uses `x` from In 1, changed by In 8"
+    history.cell("del x", {"x": "deleted"})
+    history.cell("print(x + 2)")
+    history.fold(records.Namespace(cell=0, fresh=True, changes=described({"x": "added"})))
+    assert history.stale[2] == "uses `x` from In 1, which is now a different object"
+    history.cell("x = 8", {"x": "rebound"})
+    assert history.stale[2] == "uses `x` from In 1, changed by In 8"
 
 
-def test_undo_names_a_cell_that_has_changed_what_it_brings_back(story: Story) -> None:
-    story.cell("x = 5", {"x": "rebound"})
-    story.cell("x = 6", {"x": "rebound"})
-    story.undo(4, x=3)
-    assert story.stale == {2: "uses `x` from In 1, changed by In 3"}
+def test_undo_names_a_cell_that_has_changed_what_it_brings_back(history: CellHistory) -> None:
+    history.cell("x = 5", {"x": "rebound"})
+    history.cell("x = 6", {"x": "rebound"})
+    history.undo(4, x=3)
+    assert history.stale == {2: "uses `x` from In 1, changed by In 3"}
 
 
-def test_undo_leaves_the_first_change_before_it(story: Story) -> None:
+def test_undo_leaves_the_first_change_before_it(history: CellHistory) -> None:
     deleted = {2: "uses `x` from In 1, deleted by In 3"}
-    story.cell("del x", {"x": "deleted"})
-    story.cell("x = 5", {"x": "added"})
-    story.undo(4, x=0)
-    assert story.stale == deleted
-    story.cell("x = 6", {"x": "added"})
-    assert story.stale == deleted
-    story.fold(records.Namespace(cell=0, fresh=True))
-    assert story.stale == deleted
-    story.fold(records.Namespace(cell=0, changes=described({"x": "restoring"})))
-    assert story.stale == deleted
+    history.cell("del x", {"x": "deleted"})
+    history.cell("x = 5", {"x": "added"})
+    history.undo(4, x=0)
+    assert history.stale == deleted
+    history.cell("x = 6", {"x": "added"})
+    assert history.stale == deleted
+    history.fold(records.Namespace(cell=0, fresh=True))
+    assert history.stale == deleted
+    history.fold(records.Namespace(cell=0, changes=described({"x": "restoring"})))
+    assert history.stale == deleted
 
 
-def test_undo_of_a_cell_that_made_an_equal_value_names_the_cell_before_it(story: Story) -> None:
-    story.cell("k = 5", {"k": "added"}, value_numbers={"k": 7})
+def test_undo_of_a_cell_that_made_an_equal_value_names_the_cell_before_it(
+    history: CellHistory,
+) -> None:
+    history.cell("k = 5", {"k": "added"}, value_numbers={"k": 7})
     for _ in range(2):
-        story.cell("k = 5", {"k": "rebound"}, value_numbers={"k": 7})
-    story.undo(5)
-    story.undo(4)
-    story.cell("print(k)")
-    story.cell("k = 6", {"k": "rebound"}, value_numbers={"k": 8})
-    assert story.stale == {6: "uses `k` from In 3, changed by In 7"}
+        history.cell("k = 5", {"k": "rebound"}, value_numbers={"k": 7})
+    history.undo(5)
+    history.undo(4)
+    history.cell("print(k)")
+    history.cell("k = 6", {"k": "rebound"}, value_numbers={"k": 8})
+    assert history.stale == {6: "uses `k` from In 3, changed by In 7"}
 
 
-def test_value_that_an_undo_has_brought_back_is_known(story: Story) -> None:
-    story.cell("x = 5", {"x": "rebound"})
-    story.fold(records.Undo("undone", cells=(3,), undone=True))
+def test_value_that_an_undo_has_brought_back_is_known(history: CellHistory) -> None:
+    history.cell("x = 5", {"x": "rebound"})
+    history.fold(records.Undo("undone", cells=(3,), undone=True))
     restored = described({"x": "rebound"}, {"x": 7})
-    story.fold(records.Namespace(cell=1, changes=restored, restored=True))
-    assert story.stale == {}
-    story.cell("x = x", {"x": "rebound"}, value_numbers={"x": 7})
-    assert story.stale == {}
+    history.fold(records.Namespace(cell=1, changes=restored, restored=True))
+    assert history.stale == {}
+    history.cell("x = x", {"x": "rebound"}, value_numbers={"x": 7})
+    assert history.stale == {}
 
 
-def test_redo_names_the_cell_that_deletes_again(story: Story) -> None:
-    story.cell("del x", {"x": "deleted"})
-    story.undo(3, x=1)
-    assert story.stale == {}
-    story.fold(records.Undo("redone", cells=(3,), undone=False))
-    story.fold(records.Namespace(cell=0, changes=described({"x": "deleted"}), restored=True))
-    assert story.stale == {2: "uses `x` from In 1, deleted by In 3"}
+def test_redo_names_the_cell_that_deletes_again(history: CellHistory) -> None:
+    history.cell("del x", {"x": "deleted"})
+    history.undo(3, x=1)
+    assert history.stale == {}
+    history.fold(records.Undo("redone", cells=(3,), undone=False))
+    history.fold(records.Namespace(cell=0, changes=described({"x": "deleted"}), restored=True))
+    assert history.stale == {2: "uses `x` from In 1, deleted by In 3"}
 
 
 @pytest.mark.parametrize(
@@ -593,156 +595,163 @@ def test_redo_names_the_cell_that_deletes_again(story: Story) -> None:
     ],
 )
 def test_variable_that_was_made_again_after_its_deletion_is_not_lost_by_that(
-    story: Story, loss: Record
+    history: CellHistory, loss: Record
 ) -> None:
-    story.cell("y = 1", {"y": "added"}, value_numbers={"y": 7})
-    story.cell("print(y)")
-    story.cell("del y", {"y": "deleted"})
-    story.cell("y = 1", {"y": "added"}, value_numbers={"y": 7})
-    assert story.stale == {}
-    story.fold(loss)
-    assert story.stale[4] == "uses `y` from In 3, which is gone"
+    history.cell("y = 1", {"y": "added"}, value_numbers={"y": 7})
+    history.cell("print(y)")
+    history.cell("del y", {"y": "deleted"})
+    history.cell("y = 1", {"y": "added"}, value_numbers={"y": 7})
+    assert history.stale == {}
+    history.fold(loss)
+    assert history.stale[4] == "uses `y` from In 3, which is gone"
 
 
 def test_variable_that_a_kernel_does_not_have_was_not_deleted_by_a_cell_of_an_earlier_one(
-    story: Story,
+    history: CellHistory,
 ) -> None:
-    story.cell("del x", {"x": "deleted"})
-    story.fold(records.Namespace(cell=0, fresh=True, changes=described({"x": "added"})))
-    story.fold(records.Namespace(cell=0, fresh=True))
-    assert story.stale == {2: "uses `x` from In 1, which is gone"}
+    history.cell("del x", {"x": "deleted"})
+    history.fold(records.Namespace(cell=0, fresh=True, changes=described({"x": "added"})))
+    history.fold(records.Namespace(cell=0, fresh=True))
+    assert history.stale == {2: "uses `x` from In 1, which is gone"}
 
 
-def test_undo_names_the_deletion_before_the_cell_that_made_an_equal_value(story: Story) -> None:
-    story.cell("y = 1", {"y": "added"}, value_numbers={"y": 7})
-    story.cell("print(y)")
-    story.cell("del y", {"y": "deleted"})
-    story.cell("y = 1", {"y": "added"}, value_numbers={"y": 7})
-    story.undo(6, y=0)
-    assert story.stale == {4: "uses `y` from In 3, deleted by In 5"}
+def test_undo_names_the_deletion_before_the_cell_that_made_an_equal_value(
+    history: CellHistory,
+) -> None:
+    history.cell("y = 1", {"y": "added"}, value_numbers={"y": 7})
+    history.cell("print(y)")
+    history.cell("del y", {"y": "deleted"})
+    history.cell("y = 1", {"y": "added"}, value_numbers={"y": 7})
+    history.undo(6, y=0)
+    assert history.stale == {4: "uses `y` from In 3, deleted by In 5"}
 
 
-def test_redo_names_the_cell_that_made_an_equal_value_again(story: Story) -> None:
-    story.cell("k = 5", {"k": "added"}, value_numbers={"k": 7})
-    story.cell("k = 5", {"k": "rebound"}, value_numbers={"k": 7})
-    story.undo(4)
-    story.fold(records.Undo("redone", cells=(4,), undone=False))
-    story.cell("print(k)")
-    story.cell("k = 6", {"k": "rebound"}, value_numbers={"k": 8})
-    assert story.stale == {5: "uses `k` from In 4, changed by In 6"}
+def test_redo_names_the_cell_that_made_an_equal_value_again(history: CellHistory) -> None:
+    history.cell("k = 5", {"k": "added"}, value_numbers={"k": 7})
+    history.cell("k = 5", {"k": "rebound"}, value_numbers={"k": 7})
+    history.undo(4)
+    history.fold(records.Undo("redone", cells=(4,), undone=False))
+    history.cell("print(k)")
+    history.cell("k = 6", {"k": "rebound"}, value_numbers={"k": 8})
+    assert history.stale == {5: "uses `k` from In 4, changed by In 6"}
 
 
-def test_undo_does_not_leave_a_first_change_that_it_has_undone(story: Story) -> None:
-    story.cell("x = 5", {"x": "rebound"})
-    story.cell("x = 6", {"x": "rebound"})
-    story.undo(3)
-    story.undo(4, x=0)
-    assert story.stale == {2: "uses `x` from In 1, which is gone"}
+def test_undo_does_not_leave_a_first_change_that_it_has_undone(history: CellHistory) -> None:
+    history.cell("x = 5", {"x": "rebound"})
+    history.cell("x = 6", {"x": "rebound"})
+    history.undo(3)
+    history.undo(4, x=0)
+    assert history.stale == {2: "uses `x` from In 1, which is gone"}
 
 
-def test_undo_names_no_cell_that_it_has_undone(story: Story) -> None:
-    story.cell("x = 5", {"x": "rebound"}, value_numbers={"x": 2})
-    story.cell("print(x)")
-    story.cell("x = 6", {"x": "rebound"}, value_numbers={"x": 3})
-    story.cell("x = 5", {"x": "rebound"}, value_numbers={"x": 2})
-    story.cell("x = 7", {"x": "rebound"}, value_numbers={"x": 4})
-    assert story.stale[4] == "uses `x` from In 3, changed by In 7"
-    story.undo(7)
-    story.undo(6, x=5)
-    assert story.stale[4] == "uses `x` from In 3, changed by In 5"
+def test_undo_names_no_cell_that_it_has_undone(history: CellHistory) -> None:
+    history.cell("x = 5", {"x": "rebound"}, value_numbers={"x": 2})
+    history.cell("print(x)")
+    history.cell("x = 6", {"x": "rebound"}, value_numbers={"x": 3})
+    history.cell("x = 5", {"x": "rebound"}, value_numbers={"x": 2})
+    history.cell("x = 7", {"x": "rebound"}, value_numbers={"x": 4})
+    assert history.stale[4] == "uses `x` from In 3, changed by In 7"
+    history.undo(7)
+    history.undo(6, x=5)
+    assert history.stale[4] == "uses `x` from In 3, changed by In 5"
 
 
-def test_unknown_changes_mark_nothing(story: Story) -> None:
-    story.cell("g()", {"x": "perhaps"})
-    assert story.stale == {}
+def test_unknown_changes_mark_nothing(history: CellHistory) -> None:
+    history.cell("g()", {"x": "perhaps"})
+    assert history.stale == {}
 
 
-def test_cell_that_changes_its_input_is_stale_only_if_that_was_made_anew(story: Story) -> None:
-    story.cell("x = x + 1", {"x": "rebound"})
-    story.cell("x += 2", {"x": "rebound"})
-    assert list(story.stale) == [2], "cells that build on each other hold"
-    story.cell("x = 1", {"x": "rebound"})
-    assert story.stale == {
+def test_cell_that_changes_its_input_is_stale_only_if_that_was_made_anew(
+    history: CellHistory,
+) -> None:
+    history.cell("x = x + 1", {"x": "rebound"})
+    history.cell("x += 2", {"x": "rebound"})
+    assert list(history.stale) == [2], "cells that build on each other hold"
+    history.cell("x = 1", {"x": "rebound"})
+    assert history.stale == {
         2: "uses `x` from In 1, changed by In 3",
         3: "uses `x` from In 1, changed by In 5",
         4: "uses `x` from In 3, changed by In 5",
     }
 
 
-def test_what_a_called_function_reads_counts(story: Story) -> None:
-    story.cell("def f(): return g()", {"f": "added"})
-    story.cell("def g(): return x", {"g": "added"})
-    story.cell("f()")
-    story.cell("x = 2", {"x": "rebound"})
-    assert list(story.stale) == [2, 5]
-    story.cell("def g(): return 0", {"g": "rebound"})
-    assert story.stale[5] == "uses `x` from In 1, changed by In 6; `g` from In 4, changed by In 7"
+def test_what_a_called_function_reads_counts(history: CellHistory) -> None:
+    history.cell("def f(): return g()", {"f": "added"})
+    history.cell("def g(): return x", {"g": "added"})
+    history.cell("f()")
+    history.cell("x = 2", {"x": "rebound"})
+    assert list(history.stale) == [2, 5]
+    history.cell("def g(): return 0", {"g": "rebound"})
+    assert history.stale[5] == "uses `x` from In 1, changed by In 6; `g` from In 4, changed by In 7"
 
 
-def test_names_that_begin_with_an_underscore_count(story: Story) -> None:
-    story.cell("def _load(): return x", {"_load": "added"})
-    story.cell("_load()")
-    story.cell("x = 2", {"x": "rebound"})
-    story.cell("def _load(): return 0", {"_load": "rebound"})
+def test_names_that_begin_with_an_underscore_count(history: CellHistory) -> None:
+    history.cell("def _load(): return x", {"_load": "added"})
+    history.cell("_load()")
+    history.cell("x = 2", {"x": "rebound"})
+    history.cell("def _load(): return 0", {"_load": "rebound"})
     assert (
-        story.stale[4] == "uses `x` from In 1, changed by In 5; `_load` from In 3, changed by In 6"
+        history.stale[4]
+        == "uses `x` from In 1, changed by In 5; `_load` from In 3, changed by In 6"
     )
 
 
-def test_function_under_another_name_is_followed(story: Story) -> None:
-    story.cell("def f(): return x", {"f": "added"})
-    story.cell("h = f", {"h": "added"})
-    story.cell("h()")
-    story.cell("def f(): return 0", {"f": "rebound"})
-    assert 5 not in story.stale, "`h` is the function from before"
-    story.cell("x = 2", {"x": "rebound"})
-    assert story.stale[5] == "uses `x` from In 1, changed by In 7"
+def test_function_under_another_name_is_followed(history: CellHistory) -> None:
+    history.cell("def f(): return x", {"f": "added"})
+    history.cell("h = f", {"h": "added"})
+    history.cell("h()")
+    history.cell("def f(): return 0", {"f": "rebound"})
+    assert 5 not in history.stale, "`h` is the function from before"
+    history.cell("x = 2", {"x": "rebound"})
+    assert history.stale[5] == "uses `x` from In 1, changed by In 7"
 
 
-def test_methods_of_an_instance_are_followed(story: Story) -> None:
-    story.cell("class A:\n    def m(self): return x", {"A": "added"})
-    story.cell("def make(): return x", {"make": "added"})
-    story.cell("a = A(); b = a; value = make()", {"a": "added", "b": "added", "value": "added"})
-    story.cell("a.m()")
-    story.cell("b.m()")
-    story.cell("value")
-    story.cell("x = 2", {"x": "rebound"})
-    assert story.stale[6] == story.stale[7] == "uses `x` from In 1, changed by In 9"
-    assert 8 not in story.stale, "`value` is a value, and not a function"
-    story.cell("class B(A): pass", {"B": "added"})
-    story.cell("B().m()")
-    story.cell("x = 3", {"x": "rebound"})
-    assert story.stale[11] == "uses `x` from In 9, changed by In 12"
-    story.cell("A.size = 1", {"A": "changed"})
-    assert "`A` from In 3, changed by In 13" in story.stale[6]
+def test_methods_of_an_instance_are_followed(history: CellHistory) -> None:
+    history.cell("class A:\n    def m(self): return x", {"A": "added"})
+    history.cell("def make(): return x", {"make": "added"})
+    history.cell("a = A(); b = a; value = make()", {"a": "added", "b": "added", "value": "added"})
+    history.cell("a.m()")
+    history.cell("b.m()")
+    history.cell("value")
+    history.cell("x = 2", {"x": "rebound"})
+    assert history.stale[6] == history.stale[7] == "uses `x` from In 1, changed by In 9"
+    assert 8 not in history.stale, "`value` is a value, and not a function"
+    history.cell("class B(A): pass", {"B": "added"})
+    history.cell("B().m()")
+    history.cell("x = 3", {"x": "rebound"})
+    assert history.stale[11] == "uses `x` from In 9, changed by In 12"
+    history.cell("A.size = 1", {"A": "changed"})
+    assert "`A` from In 3, changed by In 13" in history.stale[6]
 
 
-def test_class_that_is_changed_in_place_still_reads_what_it_did(story: Story) -> None:
-    story.cell("class A:\n    def m(self): return x", {"A": "added"})
-    story.cell("A.size = 1", {"A": "changed"})
-    story.cell("A().m()")
-    story.cell("x = 2", {"x": "rebound"})
-    assert story.stale[5] == "uses `x` from In 1, changed by In 6"
+def test_class_that_is_changed_in_place_still_reads_what_it_did(history: CellHistory) -> None:
+    history.cell("class A:\n    def m(self): return x", {"A": "added"})
+    history.cell("A.size = 1", {"A": "changed"})
+    history.cell("A().m()")
+    history.cell("x = 2", {"x": "rebound"})
+    assert history.stale[5] == "uses `x` from In 1, changed by In 6"
 
 
-def test_cell_that_deletes_what_it_used_is_stale_once_that_was_made_anew(story: Story) -> None:
-    story.cell("print(x); del x", {"x": "deleted"})
-    assert list(story.stale) == [2]
-    story.cell("x = 2", {"x": "added"})
-    assert story.stale[3] == "uses `x` from In 1, changed by In 4"
+def test_cell_that_deletes_what_it_used_is_stale_once_that_was_made_anew(
+    history: CellHistory,
+) -> None:
+    history.cell("print(x); del x", {"x": "deleted"})
+    assert list(history.stale) == [2]
+    history.cell("x = 2", {"x": "added"})
+    assert history.stale[3] == "uses `x` from In 1, changed by In 4"
 
 
-def test_damaged_session_may_have_a_number_twice(story: Story) -> None:
-    story.cell("print(x)")
-    story.count = 1
-    story.cell("print(2)")
-    story.count = 3
-    story.cell("x = 5", {"x": "rebound"})
-    story.cell("print(x)")
-    assert story.stale == {3: "uses `x` from In 1, changed by In 4"}
-    assert story.rerun_of(3) == 5
-    story.undo(5)
-    assert story.outdated == [3]
+def test_damaged_session_may_have_a_number_twice(history: CellHistory) -> None:
+    history.cell("print(x)")
+    history.count = 1
+    history.cell("print(2)")
+    history.count = 3
+    history.cell("x = 5", {"x": "rebound"})
+    history.cell("print(x)")
+    assert history.stale == {3: "uses `x` from In 1, changed by In 4"}
+    assert history.rerun_of(3) == 5
+    history.undo(5)
+    assert history.outdated == [3]
 
 
 @pytest.mark.slow
@@ -758,97 +767,99 @@ def test_cells_that_change_a_variable_in_turn_are_followed_in_linear_time() -> N
 
 
 def test_many_inputs_are_counted() -> None:
-    story = Story()
-    story.cell("a = b = c = d = e = 1", dict.fromkeys("abcde", "added"))
-    story.cell("a + b + c + d + e")
-    story.cell("a = b = c = d = e = 2", dict.fromkeys("abcde", "rebound"))
-    assert story.stale[2].endswith("; and 2 more")
-    assert story.stale[2].count("`") == 6
+    history = CellHistory()
+    history.cell("a = b = c = d = e = 1", dict.fromkeys("abcde", "added"))
+    history.cell("a + b + c + d + e")
+    history.cell("a = b = c = d = e = 2", dict.fromkeys("abcde", "rebound"))
+    assert history.stale[2].endswith("; and 2 more")
+    assert history.stale[2].count("`") == 6
 
 
-def test_new_kernel_leaves_stale_what_did_not_come_back(story: Story) -> None:
-    story.cell("y = 1", {"y": "added"})
-    story.cell("print(y)")
-    story.fold(records.Namespace(cell=0, fresh=True))
+def test_new_kernel_leaves_stale_what_did_not_come_back(history: CellHistory) -> None:
+    history.cell("y = 1", {"y": "added"})
+    history.cell("print(y)")
+    history.fold(records.Namespace(cell=0, fresh=True))
     changes = described({"x": "added"})
-    story.fold(records.Namespace(cell=1, changes=changes, restored=True))
-    assert story.stale == {4: "uses `y` from In 3, which is gone"}
+    history.fold(records.Namespace(cell=1, changes=changes, restored=True))
+    assert history.stale == {4: "uses `y` from In 3, which is gone"}
 
 
 def test_variables_that_are_being_restored_leave_nothing_stale_until_one_is_lost(
-    story: Story,
+    history: CellHistory,
 ) -> None:
-    story.cell("y = x", {"y": "added"})
-    story.cell("print(x, y)")
-    story.fold(records.Namespace(cell=0, fresh=True))
-    assert set(story.stale) == {2, 3, 4}
-    story.fold(records.Namespace(cell=0, changes=described({"x": "restoring", "y": "restoring"})))
-    assert story.stale == {}
-    story.fold(records.Namespace(cell=0, changes=described({"y": "absent"})))
-    assert story.stale == {4: "uses `y` from In 3, which is gone"}
+    history.cell("y = x", {"y": "added"})
+    history.cell("print(x, y)")
+    history.fold(records.Namespace(cell=0, fresh=True))
+    assert set(history.stale) == {2, 3, 4}
+    history.fold(records.Namespace(cell=0, changes=described({"x": "restoring", "y": "restoring"})))
+    assert history.stale == {}
+    history.fold(records.Namespace(cell=0, changes=described({"y": "absent"})))
+    assert history.stale == {4: "uses `y` from In 3, which is gone"}
 
 
-def test_answer_under_a_number_that_is_used_again_rests_on_its_own_cells(story: Story) -> None:
+def test_answer_under_a_number_that_is_used_again_rests_on_its_own_cells(
+    history: CellHistory,
+) -> None:
     for _ in range(2):
-        story.fold(records.UserChat("What is x?", turn=1))
-        story.cell("x", turn=1)
-        story.fold(records.AssistantChat("It is 1.", turn=1, step=1, party="demo"))
-    story.undo(3)
-    answer = story.conversation.entries[-2]
+        history.fold(records.UserChat("What is x?", turn=1))
+        history.cell("x", turn=1)
+        history.fold(records.AssistantChat("It is 1.", turn=1, step=1, party="demo"))
+    history.undo(3)
+    answer = history.conversation.entries[-2]
     assert isinstance(answer, AnswerText)
-    assert story.doubt_of(answer) == ""
+    assert history.doubt_of(answer) == ""
 
 
-def test_answer_names_cells_below_it_that_no_longer_hold(story: Story) -> None:
-    story.fold(records.UserChat("What is x?", turn=1))
-    story.fold(records.AssistantChat("```python\nx\n```", turn=1, step=0, party="demo"))
-    story.cell("x", turn=1)
-    story.fold(records.AssistantChat("It is 1.", turn=1, step=1, party="demo"))
-    answer = story.conversation.entries[-1]
+def test_answer_names_cells_below_it_that_no_longer_hold(history: CellHistory) -> None:
+    history.fold(records.UserChat("What is x?", turn=1))
+    history.fold(records.AssistantChat("```python\nx\n```", turn=1, step=0, party="demo"))
+    history.cell("x", turn=1)
+    history.fold(records.AssistantChat("It is 1.", turn=1, step=1, party="demo"))
+    answer = history.conversation.entries[-1]
     assert isinstance(answer, AnswerText)
-    assert story.doubt_of(answer) == ""
-    story.cell("x = 5", {"x": "rebound"})
-    assert story.doubt_of(answer) == "rests on In 3 (stale)"
-    story.undo(4, x=1)
-    assert story.doubt_of(answer) == ""
-    story.undo(3)
-    assert story.doubt_of(answer) == "rests on In 3 (undone)"
+    assert history.doubt_of(answer) == ""
+    history.cell("x = 5", {"x": "rebound"})
+    assert history.doubt_of(answer) == "rests on In 3 (stale)"
+    history.undo(4, x=1)
+    assert history.doubt_of(answer) == ""
+    history.undo(3)
+    assert history.doubt_of(answer) == "rests on In 3 (undone)"
 
 
-def test_reused_number_of_a_question_leaves_earlier_cells_alone(story: Story) -> None:
+def test_reused_number_of_a_question_leaves_earlier_cells_alone(history: CellHistory) -> None:
     for _ in range(2):
-        story.fold(records.UserChat("What is x?", turn=1))
-        story.fold(records.AssistantChat("```python\nx\n```", turn=1, step=0, party="demo"))
-        story.cell("x", turn=1)
-        story.fold(records.AssistantChat("It is 1.", turn=1, step=1, party="demo"))
-    story.cell("x = 5", {"x": "rebound"})
-    answer = story.conversation.entries[-2]
+        history.fold(records.UserChat("What is x?", turn=1))
+        history.fold(records.AssistantChat("```python\nx\n```", turn=1, step=0, party="demo"))
+        history.cell("x", turn=1)
+        history.fold(records.AssistantChat("It is 1.", turn=1, step=1, party="demo"))
+    history.cell("x = 5", {"x": "rebound"})
+    answer = history.conversation.entries[-2]
     assert isinstance(answer, AnswerText)
-    assert story.doubt_of(answer) == "rests on In 4 (stale)"
+    assert history.doubt_of(answer) == "rests on In 4 (stale)"
 
 
-def test_answer_names_cells_that_were_stale_when_it_arrived(story: Story) -> None:
-    story.fold(records.UserChat("What is x?", turn=1))
-    story.fold(records.AssistantChat("```python\nx\n```", turn=1, step=0, party="demo"))
-    story.cell("x", turn=1)
-    story.cell("x = 5", {"x": "rebound"})
-    story.fold(records.AssistantChat("It is 1.", turn=1, step=1, party="demo"))
-    answer = story.conversation.entries[-1]
+def test_answer_names_cells_that_were_stale_when_it_arrived(history: CellHistory) -> None:
+    history.fold(records.UserChat("What is x?", turn=1))
+    history.fold(records.AssistantChat("```python\nx\n```", turn=1, step=0, party="demo"))
+    history.cell("x", turn=1)
+    history.cell("x = 5", {"x": "rebound"})
+    history.fold(records.AssistantChat("It is 1.", turn=1, step=1, party="demo"))
+    answer = history.conversation.entries[-1]
     assert isinstance(answer, AnswerText)
-    assert story.doubt_of(answer) == "rests on In 3 (stale)"
+    assert history.doubt_of(answer) == "rests on In 3 (stale)"
 
 
-def test_answer_names_no_cell_that_a_later_step_for_it_made_stale(story: Story) -> None:
-    story.fold(records.UserChat("Clean x.", turn=1))
-    story.cell("print(x)", turn=1)
-    story.cell("x = 5", {"x": "rebound"}, turn=1)
-    story.cell("print(x + 1)", turn=1)
-    story.fold(records.AssistantChat("It is 5 now.", turn=1, step=3, party="demo"))
-    answer = story.conversation.entries[-1]
+def test_answer_names_no_cell_that_a_later_step_for_it_made_stale(history: CellHistory) -> None:
+    history.fold(records.UserChat("Clean x.", turn=1))
+    history.cell("print(x)", turn=1)
+    history.cell("x = 5", {"x": "rebound"}, turn=1)
+    history.cell("print(x + 1)", turn=1)
+    history.fold(records.AssistantChat("It is 5 now.", turn=1, step=3, party="demo"))
+    answer = history.conversation.entries[-1]
     assert isinstance(answer, AnswerText)
-    assert story.doubt_of(answer) == ""
-    story.cell("x = 6", {"x": "rebound"})
-    assert story.doubt_of(answer) == "rests on In 5 (stale)"
+    assert history.doubt_of(answer) == ""
+    history.cell("x = 6", {"x": "rebound"})
+    assert history.doubt_of(answer) == "rests on In 5 (stale)"
 
 
 def told_lines(*past: Record, question: str = "") -> list[str]:
@@ -1396,11 +1407,11 @@ def long_transcript(monkeypatch: pytest.MonkeyPatch) -> Transcript:
     monkeypatch.setattr("mahtab_tui.tui.transcript.fold.MAX_FOLDED_CHANGES", 100)
     transcript = Transcript(since=0.0)
     many: dict[str, ChangeKind] = dict.fromkeys((f"x{number}" for number in range(350)), "added")
-    story = Story(transcript)
-    story.cell("make()", many)
-    story.cell("print(x349)")
-    story.cell("x349 = 0", {"x349": "rebound"})
-    transcript.fold(story.records)
+    history = CellHistory(transcript)
+    history.cell("make()", many)
+    history.cell("print(x349)")
+    history.cell("x349 = 0", {"x349": "rebound"})
+    transcript.fold(history.records)
     return transcript
 
 

@@ -26,7 +26,7 @@ from mahtab_tui.llm.answer_metadata import RESTARTED
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.tools import Tool, ToolContext
 from tests import tags
-from tests.agents import Desk, FakeModel, code, read, words
+from tests.agents import FakeModel, RecordedSession, code, read, words
 from tests.tool_calling import Answer, Caller, calling_agent, calls
 from tests.waiting import wait_for
 
@@ -73,7 +73,7 @@ leaving = Tool(leave, Nothing)
 
 @pytest.fixture
 def own_tools(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Add the tools above; must be requested before `desk`."""
+    """Add the tools above; must be requested before `recorded_session`."""
     names = ("waiting", "heeding", "leaving")
     entry_points = EntryPoints(
         EntryPoint(name, f"{__name__}:{name}", "mahtab_tui.tools") for name in names
@@ -82,17 +82,19 @@ def own_tools(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run(
-    desk: Desk, *answers: Answer, max_turns: int = 5, **options: Any
+    recorded_session: RecordedSession, *answers: Answer, max_turns: int = 5, **options: Any
 ) -> tuple[AgentState, Caller]:
     model = Caller(answers=list(answers), **options)
-    tools = desk.session.tools()
-    return desk.run(llm=model, max_turns=max_turns, tools=tools, reflection="never"), model
+    tools = recorded_session.session.tools()
+    return recorded_session.run(
+        llm=model, max_turns=max_turns, tools=tools, reflection="never"
+    ), model
 
 
-def tool_events(desk: Desk) -> list[tuple[str, str, str]]:
+def tool_events(recorded_session: RecordedSession) -> list[tuple[str, str, str]]:
     return [
         (record.attrs["call"], record.attrs["name"], record.attrs["state"])
-        for record in desk.of(tags.ASSISTANT_TOOL)
+        for record in recorded_session.of(tags.ASSISTANT_TOOL)
     ]
 
 
@@ -100,17 +102,25 @@ def results(messages: list[BaseMessage]) -> list[str]:
     return [str(message.text) for message in messages if isinstance(message, ToolMessage)]
 
 
-def test_call_result_reaches_the_model_the_user_and_the_state(desk: Desk) -> None:
+def test_call_result_reaches_the_model_the_user_and_the_state(
+    recorded_session: RecordedSession,
+) -> None:
     arguments = {"path": "app.py", "end": 1}
     call = calls(("read_file", arguments), words="Let me see.")
-    state, model = run(desk, call, "x is 1.")
+    state, model = run(recorded_session, call, "x is 1.")
     assert state["current_response"] == "x is 1."
-    assert desk.agent_states() == ["thinking", "thinking", "done"]
-    assert tool_events(desk) == [("1.0.0", "read_file", "running"), ("1.0.0", "read_file", "ok")]
-    record = desk.of(tags.ASSISTANT_TOOL)[-1]
+    assert recorded_session.agent_states() == ["thinking", "thinking", "done"]
+    assert tool_events(recorded_session) == [
+        ("1.0.0", "read_file", "running"),
+        ("1.0.0", "read_file", "ok"),
+    ]
+    record = recorded_session.of(tags.ASSISTANT_TOOL)[-1]
     assert record.text == "     1  x = 1"
     assert {"turn": 1, "step": 0, "party": "replay"}.items() <= record.attrs.items()
-    assert [record.text for record in desk.of(tags.ASSISTANT_CHAT)] == ["Let me see.", "x is 1."]
+    assert [record.text for record in recorded_session.of(tags.ASSISTANT_CHAT)] == [
+        "Let me see.",
+        "x is 1.",
+    ]
     _, (question, message, result) = model.asked
     assert question.type == "human"
     assert isinstance(message, AIMessage)
@@ -122,25 +132,33 @@ def test_call_result_reaches_the_model_the_user_and_the_state(desk: Desk) -> Non
     assert model.tools[0] == ["search_skills", "load_skill", "search_code", "read_file"]
 
 
-def test_several_calls_of_one_answer_run_in_order_with_a_result_each(desk: Desk) -> None:
+def test_several_calls_of_one_answer_run_in_order_with_a_result_each(
+    recorded_session: RecordedSession,
+) -> None:
     code = ("search_code", {"pattern": "y"})
     skill = ("load_skill", {"name": "tidy"})
-    state, model = run(desk, calls(code, skill, ("search_skills", {"query": "tidy"})), "Done.")
-    completed_calls = [call for call, _, outcome in tool_events(desk) if outcome == "ok"]
+    state, model = run(
+        recorded_session, calls(code, skill, ("search_skills", {"query": "tidy"})), "Done."
+    )
+    completed_calls = [
+        call for call, _, outcome in tool_events(recorded_session) if outcome == "ok"
+    ]
     assert completed_calls == ["1.0.0", "1.0.1", "1.0.2"]
     sent = [message.tool_call_id for message in model.asked[1] if isinstance(message, ToolMessage)]
     assert sent == ["id-0", "id-1", "id-2"]
     assert state["tool_count"] == 3
 
 
-def test_shown_arguments_are_the_ones_that_run(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shown_arguments_are_the_ones_that_run(
+    recorded_session: RecordedSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
     shown_arguments: list[str] = []
-    desk.when(
+    recorded_session.when(
         tags.ASSISTANT_TOOL,
         lambda record: shown_arguments.append(record.attrs["arguments"]),
         state="running",
     )
-    tools = desk.session.tools()
+    tools = recorded_session.session.tools()
     ran: list[Any] = []
     run_tool = tools.run
 
@@ -154,7 +172,11 @@ def test_shown_arguments_are_the_ones_that_run(desk: Desk, monkeypatch: pytest.M
         {"pattern": 'a"b\\n\u202e', "limit": 3},
         {"pattern": "\ud800"},
     ]
-    run(desk, calls(*(("search_code", arguments) for arguments in requested_arguments)), "Done.")
+    run(
+        recorded_session,
+        calls(*(("search_code", arguments) for arguments in requested_arguments)),
+        "Done.",
+    )
     assert (
         [json.loads(text) for text in shown_arguments]
         == ran
@@ -177,30 +199,34 @@ def test_shown_arguments_are_the_ones_that_run(desk: Desk, monkeypatch: pytest.M
     ],
 )
 def test_impossible_call_gives_one_sentence_and_the_model_continues(
-    desk: Desk, arguments: str, sentence: str
+    recorded_session: RecordedSession, arguments: str, sentence: str
 ) -> None:
-    state, model = run(desk, calls(("read_file", arguments)), "I see.")
+    state, model = run(recorded_session, calls(("read_file", arguments)), "I see.")
     assert state["current_response"] == "I see."
-    assert desk.of(tags.ASSISTANT_TOOL)[-1].attrs["state"] == "error"
-    assert sentence in desk.of(tags.ASSISTANT_TOOL)[-1].text
+    assert recorded_session.of(tags.ASSISTANT_TOOL)[-1].attrs["state"] == "error"
+    assert sentence in recorded_session.of(tags.ASSISTANT_TOOL)[-1].text
     assert sentence in results(model.asked[1])[0]
 
 
-def test_unknown_tool_error_lists_the_tools(desk: Desk) -> None:
-    _, model = run(desk, calls(("read_fiel", {})), "I see.")
+def test_unknown_tool_error_lists_the_tools(recorded_session: RecordedSession) -> None:
+    _, model = run(recorded_session, calls(("read_fiel", {})), "I see.")
     names = "search_skills, load_skill, search_code, read_file"
     assert f"There is no tool 'read_fiel'. Tools: {names}." in results(model.asked[1])[0]
 
 
-def test_raising_tool_gives_one_sentence(own_tools: None, desk: Desk) -> None:
-    _, model = run(desk, calls(("leave", {})), "I see.")
+def test_raising_tool_gives_one_sentence(
+    own_tools: None, recorded_session: RecordedSession
+) -> None:
+    _, model = run(recorded_session, calls(("leave", {})), "I see.")
     assert ">leave failed: KeyboardInterrupt.</" in results(model.asked[1])[0]
 
 
-def test_call_limit_ends_calls_but_tools_stay_in_the_prompt(desk: Desk) -> None:
+def test_call_limit_ends_calls_but_tools_stay_in_the_prompt(
+    recorded_session: RecordedSession,
+) -> None:
     read_calls = [("read_file", {"path": "app.py", "end": end}) for end in range(1, MAX_CALLS + 3)]
-    state, model = run(desk, calls(*read_calls), "That is enough.")
-    outcomes = Counter(outcome for _, _, outcome in tool_events(desk))
+    state, model = run(recorded_session, calls(*read_calls), "That is enough.")
+    outcomes = Counter(outcome for _, _, outcome in tool_events(recorded_session))
     assert outcomes == {"ok": MAX_CALLS, "refused": 2, "running": MAX_CALLS}
     assert state["tool_count"] == MAX_CALLS, "refused calls do not count"
     assert (model.tools[1], model.forbidden) == (model.tools[0], [False, True])
@@ -211,11 +237,11 @@ def test_call_limit_ends_calls_but_tools_stay_in_the_prompt(desk: Desk) -> None:
 
 @pytest.mark.parametrize("max_turns", [5, 1])
 def test_calls_and_code_of_one_answer_run_and_the_closing_answer_may_not_call(
-    desk: Desk, max_turns: int
+    recorded_session: RecordedSession, max_turns: int
 ) -> None:
     both = calls(("read_file", {"path": "app.py"}), words="Both.\n\n```python\nz = 3\n```\n")
-    state, model = run(desk, both, "So it is.", max_turns=max_turns)
-    assert (desk.namespace["z"], state["current_response"]) == (3, "So it is.")
+    state, model = run(recorded_session, both, "So it is.", max_turns=max_turns)
+    assert (recorded_session.namespace["z"], state["current_response"]) == (3, "So it is.")
     assert (model.tools[1], model.forbidden) == (model.tools[0], [False, max_turns == 1])
     assert [message.type for message in model.asked[1]] == ["human", "ai", "tool", "human"]
     assert (state["step_count"], state["tool_count"]) == (1, 1)
@@ -238,9 +264,9 @@ def stopped_while_it_waits(agent: ReplAgent) -> None:
 
 
 def test_stopped_tool_is_cancelled_even_after_the_next_question_begins(
-    own_tools: None, desk: Desk
+    own_tools: None, recorded_session: RecordedSession
 ) -> None:
-    agent, _ = calling_agent(desk, calls(("heed", {})), "I see.")
+    agent, _ = calling_agent(recorded_session, calls(("heed", {})), "I see.")
     try:
         stopped_while_it_waits(agent)
         assert agent.ask_sync("and now?") == "I see."
@@ -249,22 +275,29 @@ def test_stopped_tool_is_cancelled_even_after_the_next_question_begins(
     assert seen.get(timeout=60)
 
 
-def test_stop_during_a_call_abandons_it_and_ends_the_turn(own_tools: None, desk: Desk) -> None:
-    agent, model = calling_agent(desk, calls(("wait", {}), ("read_file", {"path": "app.py"})))
+def test_stop_during_a_call_abandons_it_and_ends_the_turn(
+    own_tools: None, recorded_session: RecordedSession
+) -> None:
+    agent, model = calling_agent(
+        recorded_session, calls(("wait", {}), ("read_file", {"path": "app.py"}))
+    )
     try:
         stopped_while_it_waits(agent)
     finally:
         released.set()
-    assert tool_events(desk) == [("1.0.0", "wait", "running"), ("1.0.0", "wait", "stopped")]
-    assert desk.agent_states()[-1] == "stopped"
+    assert tool_events(recorded_session) == [
+        ("1.0.0", "wait", "running"),
+        ("1.0.0", "wait", "stopped"),
+    ]
+    assert recorded_session.agent_states()[-1] == "stopped"
     assert len(model.asked) == 1
     assert "The user stopped the turn before this had ended." in agent.messages[-1].text
 
 
 def test_cancelling_a_question_that_waits_leaves_the_running_one(
-    own_tools: None, desk: Desk
+    own_tools: None, recorded_session: RecordedSession
 ) -> None:
-    agent, model = calling_agent(desk, calls(("wait", {})), "I see.")
+    agent, model = calling_agent(recorded_session, calls(("wait", {})), "I see.")
     waits.clear()
     released.clear()
     running: Future[str] = Future()
@@ -291,9 +324,9 @@ def test_cancelling_a_question_that_waits_leaves_the_running_one(
 
 
 def test_a_question_that_ends_while_it_is_cancelled_leaves_the_next_one(
-    own_tools: None, desk: Desk, monkeypatch: pytest.MonkeyPatch
+    own_tools: None, recorded_session: RecordedSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    agent, model = calling_agent(desk, calls(("wait", {})), "I see.", "So it is.")
+    agent, model = calling_agent(recorded_session, calls(("wait", {})), "I see.", "So it is.")
     waits.clear()
     released.clear()
     cancellation = Cancellation()
@@ -331,13 +364,15 @@ def test_a_question_that_ends_while_it_is_cancelled_leaves_the_next_one(
     assert answers[1].result(60) == "So it is."
 
 
-def test_stopped_answer_calls_nothing(desk: Desk) -> None:
+def test_stopped_answer_calls_nothing(recorded_session: RecordedSession) -> None:
     def stop(number: int) -> None:
-        desk.host.cancelled.set()
+        recorded_session.host.cancelled.set()
 
-    state, _ = run(desk, calls(("read_file", {"path": "app.py"}), words="Let me"), before=stop)
+    state, _ = run(
+        recorded_session, calls(("read_file", {"path": "app.py"}), words="Let me"), before=stop
+    )
     assert state["stopped"]
-    assert tool_events(desk) == []
+    assert tool_events(recorded_session) == []
 
 
 @pytest.mark.parametrize("ends", ["stopped", "failed"])
@@ -418,31 +453,35 @@ def test_any_text_is_accepted(text: str) -> None:
     parse_written_calls(text, TOOLS)
 
 
-def test_a_written_call_runs_the_tool_and_not_the_code(desk: Desk) -> None:
+def test_a_written_call_runs_the_tool_and_not_the_code(recorded_session: RecordedSession) -> None:
     written = "```python\n{'name': 'read_file', 'arguments': {'path': 'app.py'}}\n```"
-    agent, model = calling_agent(desk, written, "x is one.")
+    agent, model = calling_agent(recorded_session, written, "x is one.")
     assert agent.ask_sync("what is x?") == "x is one."
-    assert desk.of(tags.ASSISTANT_REPL_IN) == []
-    assert desk.of(tags.ASSISTANT_TOOL)[-1].text.startswith("     1  x = 1\n")
+    assert recorded_session.of(tags.ASSISTANT_REPL_IN) == []
+    assert recorded_session.of(tags.ASSISTANT_TOOL)[-1].text.startswith("     1  x = 1\n")
     call, result = model.asked[1][-2:]
     assert isinstance(call, AIMessage)
     assert call.tool_calls[0]["name"] == "read_file"
     assert "x = 1" in result.text
 
 
-def test_a_written_call_of_an_unknown_tool_is_refused_with_a_sentence(desk: Desk) -> None:
+def test_a_written_call_of_an_unknown_tool_is_refused_with_a_sentence(
+    recorded_session: RecordedSession,
+) -> None:
     text = words("```python\n{'name': 'run_sql', 'arguments': {'q': 'drop'}}\n```")
     answer = words("I see.", match="There is no tool 'run_sql'")
-    agent = desk.agent(text, answer, tools=desk.session.tools())
+    agent = recorded_session.agent(text, answer, tools=recorded_session.session.tools())
     assert agent.ask_sync("what is x?") == "I see."
-    assert desk.of(tags.ASSISTANT_REPL_IN) == []
+    assert recorded_session.of(tags.ASSISTANT_REPL_IN) == []
 
 
-def test_copied_tags_are_removed_before_code_runs(desk: Desk) -> None:
+def test_copied_tags_are_removed_before_code_runs(recorded_session: RecordedSession) -> None:
     copied = code("print(6 * 7)</assistant-repl-out>")
-    agent = desk.agent(copied, words('<assistant-repl-out cell="1">42</assistant-repl-out>'))
+    agent = recorded_session.agent(
+        copied, words('<assistant-repl-out cell="1">42</assistant-repl-out>')
+    )
     assert agent.ask_sync("what is it?") == "42"
-    assert desk.of(tags.ASSISTANT_REPL_OUT)[0].attrs["status"] == "ok"
+    assert recorded_session.of(tags.ASSISTANT_REPL_OUT)[0].attrs["status"] == "ok"
 
 
 @pytest.mark.parametrize(

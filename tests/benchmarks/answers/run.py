@@ -174,7 +174,7 @@ def _row_for_manual(options: argparse.Namespace, model: str, rows: Sequence[Scor
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Run the bench."""
+    """Run the benchmark."""
     options = _parser().parse_args(arguments)
     options.url = options.url.rstrip("/")
     for name in ("dabench", "json", "compare"):
@@ -194,7 +194,7 @@ def main(arguments: Sequence[str]) -> None:
     except KeyboardInterrupt:
         problem = "Interrupted."
     except (OSError, ValueError) as error:
-        problem = f"The bench cannot run: {error}"
+        problem = f"The benchmark cannot run: {error}"
     finally:
         os.chdir(starting_folder)
     if rows:

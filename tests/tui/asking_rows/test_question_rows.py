@@ -32,8 +32,8 @@ from tests.tui.editor_app import (
     wait_a_second,
     write,
 )
+from tests.tui.scripted_session import MakeApp, change, drawn, sales_records, showing
 from tests.tui.search_app import RecordingControl
-from tests.tui.story import MakeApp, change, drawn, showing, story
 
 CHANGES = [
     change("df", "DataFrame", "98 × 5", "changed") | {"was_type": "DataFrame", "was": "100 × 4"},
@@ -261,7 +261,7 @@ async def test_screen_passes_the_answer_on_and_the_cell_is_marked_as_waiting(
     make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(prompt_row, "TYPING_GAP_S", 0.001)
-    records = itertools.takewhile(lambda record: record.tag != tags.USAGE, story())
+    records = itertools.takewhile(lambda record: record.tag != tags.USAGE, sales_records())
     app = make_app(*records, made(tags.REVIEW, "", review(CHANGES, LEFT), 1.0))
     async with showing(app, (120, 35)) as pilot:
         session = app.session

@@ -22,7 +22,7 @@ from tests.notebooks import write
 from tests.unit.test_export import cell as ran
 
 
-class NotebookBench:
+class OpenedNotebook:
     def __init__(
         self,
         path: Path,
@@ -60,7 +60,7 @@ class NotebookBench:
         close_logging(self.log)
 
 
-OpenBench = Callable[..., NotebookBench]
+OpenNotebook = Callable[..., OpenedNotebook]
 
 
 def again(
@@ -72,11 +72,11 @@ def again(
     ]
 
 
-def notices(it: NotebookBench) -> list[str]:
+def notices(it: OpenedNotebook) -> list[str]:
     return [record.text for record in it.records() if isinstance(record, records.Notice)]
 
 
-def story(tmp_path: Path) -> Path:
+def write_notebook_file(tmp_path: Path) -> Path:
     """Write a small notebook."""
     cells = [new_markdown_cell("# Title"), new_code_cell("x = 1"), new_code_cell("x + 1")]
     return write(new_notebook(cells=cells), tmp_path / "it.ipynb")

@@ -53,7 +53,7 @@ def change(
     }
 
 
-def story() -> Iterator[Record]:
+def sales_records() -> Iterator[Record]:
     """A question, half answered: the last block of code waits."""
 
     def record(tag: str, text: str = "", /, **attrs: Any) -> Record:
