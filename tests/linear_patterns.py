@@ -181,5 +181,5 @@ def give_up(number: int, frame: object) -> None:
 
 if __name__ == "__main__":
     signal.signal(signal.SIGVTALRM, give_up)
-    tried = [found for part in sys.argv[1:] for found in patterns(part)]
+    tried = [pattern for part in sys.argv[1:] for pattern in patterns(part)]
     print("\n".join(filter(None, map(stuck, tried))) or f"{len(tried)} patterns, none is stuck")

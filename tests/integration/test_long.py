@@ -11,7 +11,11 @@ from tests.benchmarks.long.questions import Conversation
 from tests.benchmarks.long.run import play
 
 RECORDINGS = Path(__file__).parents[1] / "recordings" / "long"
-RECORDED = [each for each in CONVERSATIONS if (RECORDINGS / f"{each.name}.jsonl").exists()]
+RECORDED = [
+    conversation
+    for conversation in CONVERSATIONS
+    if (RECORDINGS / f"{conversation.name}.jsonl").exists()
+]
 
 
 @pytest.mark.sample(1)

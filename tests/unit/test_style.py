@@ -40,18 +40,29 @@ def test_a_line_assigns_one_value(folder: str) -> None:
 
 
 def bound_names(tree: ast.Module) -> Iterator[tuple[str, int]]:
-    """Yield the variables and parameters of functions, with their lines.
+    """Yield the variables and parameters of a module and its functions, with their lines.
 
     Fields of classes are left out: those of records keep the names that saved sessions use.
     """
-    for function in ast.walk(tree):
-        if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
-            continue
-        for node in ast.walk(function):
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-                yield node.id, node.lineno
-            elif isinstance(node, ast.arg):
-                yield node.arg, node.lineno
+    fields = {
+        id(node)
+        for class_definition in ast.walk(tree)
+        if isinstance(class_definition, ast.ClassDef)
+        for statement in class_definition.body
+        if isinstance(statement, ast.Assign | ast.AnnAssign)
+        for node in ast.walk(statement)
+    }
+    for node in ast.walk(tree):
+        if (
+            isinstance(node, ast.Name)
+            and isinstance(node.ctx, ast.Store)
+            and id(node) not in fields
+        ):
+            yield node.id, node.lineno
+        elif isinstance(node, ast.arg):
+            yield node.arg, node.lineno
+        elif isinstance(node, ast.ExceptHandler | ast.MatchAs | ast.MatchStar) and node.name:
+            yield node.name, node.lineno
 
 
 def is_parallel(assignment: ast.Assign) -> bool:

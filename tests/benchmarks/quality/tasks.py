@@ -219,7 +219,7 @@ def _hostile(random: Random) -> _Lines:
 
 
 _KINDS = {
-    each.__name__[1:]: each
-    for each in (_needle, _meaning, _count, _timeline, _pairs, _contradiction, _hostile)
+    make_task.__name__[1:]: make_task
+    for make_task in (_needle, _meaning, _count, _timeline, _pairs, _contradiction, _hostile)
 }
 KINDS = tuple(_KINDS)
