@@ -108,7 +108,7 @@ def unpickle_variables(
 
     data = io.BytesIO(stream)
     cell_sources, buffer_blocks = pickle.load(data)
-    unpickler = _Unpickler(data, buffers=map(load_buffer, buffer_blocks))
+    unpickler = _VariableUnpickler(data, buffers=map(load_buffer, buffer_blocks))
     unpickler.objects_by_id = {
         _NAMESPACE_ID: namespace,
         _MEMORY_ID: read_block,
@@ -185,7 +185,7 @@ class _VariableRules:
         return super().reducer_override(value)  # type: ignore[misc]
 
 
-class _Unpickler(pickle.Unpickler):
+class _VariableUnpickler(pickle.Unpickler):
     """Loads pickles, also those of earlier versions of this program."""
 
     objects_by_id: dict[str, object]
