@@ -76,6 +76,6 @@ def _output_element(result: ExecutionResult, max_chars: int) -> str:
     element = to_xml(AssistantReplOut(output, cell=cell, status=result["status"]))
     picture_ids = result.get("pictures")
     if picture_ids:
-        names = format_attributes({"pictures": " ".join(picture_ids)})
-        element = element.replace(">", f"{names}>", 1)
+        attributes = format_attributes({"pictures": " ".join(picture_ids)})
+        element = element.replace(">", f"{attributes}>", 1)
     return element
