@@ -51,14 +51,14 @@ class CellOutput:
         """The lines that the cell can still change, each with the text that was written."""
         self._echo = ""
         """The text that the cell prints next, and that the terminal shows already."""
-        self._has_pieces = False
+        self.has_pieces = False
         """Whether output has come in pieces. If so, the record of the cell's end repeats it."""
         self._last_kind = ""
         """The kind of the last piece; empty before the first."""
 
     def feed(self, piece: ReplOutStream) -> None:
         """Take a piece of output, and write the lines that it ends."""
-        self._has_pieces = True
+        self.has_pieces = True
         if piece.kind == "traceback" and self._last_kind != "traceback":
             # Below the traceback, changed lines would seem to be part of it.
             self.flush()
@@ -111,7 +111,7 @@ class CellOutput:
 
     def end(self, record: ReplOut) -> None:
         """Write the lines that were not written yet, and the lines that have changed."""
-        if not self._has_pieces:
+        if not self.has_pieces:
             self._cell.end(record)
         self.flush()
         self._write_changed_lines()

@@ -213,7 +213,15 @@ class DrawnPrompt(Prompt):
             store_typeahead(self._keyboard, keys + self._keyboard.flush_keys())
 
     def read_answer(self, label: str, *, is_hidden: bool = False) -> str:
-        line: PromptSession[str] = PromptSession(input=self._keyboard, output=self._output)
+        bindings = KeyBindings()
+
+        @bindings.add(Keys.ControlG)
+        def go_to_full_screen(event: KeyPressEvent) -> None:
+            event.app.exit(exception=FullScreenWanted())
+
+        line: PromptSession[str] = PromptSession(
+            input=self._keyboard, output=self._output, key_bindings=bindings
+        )
         return line.prompt(one_line(label), is_password=is_hidden)
 
     def _ask_terminal(self, _: Application[str]) -> None:

@@ -292,6 +292,8 @@ class LinearInterface:
         """Write what happens, and ask what the session asks, until nothing runs."""
         self._interrupt_count = 0
         handled_count = 0
+        # The time without a message begins here.
+        self._writer.show_progress("")
         # Counted, because an exception could be raised anywhere.
         with _interrupts_handled_by(self._count_interrupt):
             while not self._is_idle() or self._printer.requests:

@@ -40,7 +40,7 @@ DEFAULT_COLUMNS = 80
 LINK_KEY = "link"
 """The key, in the `meta` of a style, of the address of a link, which the console must not write itself."""
 ERASE_LINE = "\r\x1b[K"
-_BAR = re.compile(r"[\u2500-\u259f|]+|[#=>.\-]{3,}")
+_BAR = re.compile(r"\[[\u2500-\u259f#=>.\s\-]*\]|[\u2500-\u259f|]+|[#=>.\-]{3,}")
 """The characters of drawn bars, which say nothing if they are read out."""
 
 

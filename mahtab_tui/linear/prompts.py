@@ -76,6 +76,7 @@ class Prompt(ABC):
         Raises:
             EOFError: The user does not answer.
             KeyboardInterrupt: The user gives up the line.
+            FullScreenWanted: The user wants to go on in the full screen.
         """
 
     @abstractmethod

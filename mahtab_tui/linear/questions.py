@@ -117,7 +117,7 @@ class Questions:
             self._writer.write_line(request.text)
         elif not stands_above:
             self._writer.write_code(request.text)
-            self._printer.note_code(request)
+            self._printer.note_code(request, request.text)
         self._write_warnings(request)
 
         code_choices = [
@@ -128,16 +128,16 @@ class Questions:
             reason = self._read("Why not? ")
             return Decision("skip", reason=(reason or "").strip())
         if action == "edit":
-            return self._edit(request.text)
+            return self._edit(request)
         return _DECISIONS.get(action, Decision("skip"))
 
-    def _edit(self, code: str) -> Decision:
+    def _edit(self, request: records.Approval) -> Decision:
         """Let the user change code; it runs as it is entered. A question instead of code is the reason
         not to run it. Afterwards, mode and draft are as they were before."""
         mode = self._prompt.mode
         draft = self._prompt.draft
         self._prompt.mode = "python"
-        self._prompt.draft = clean(code)
+        self._prompt.draft = clean(request.text)
         try:
             typed = self._prompt.read_input(self._session.cells.last + 1)
         except EOFError:
@@ -152,6 +152,7 @@ class Questions:
             self._prompt.draft = draft
         if typed.mode == "ask":
             return Decision("skip", reason=typed.text.strip())
+        self._printer.note_code(request, typed.text)
         return Decision("run", typed.text) if typed.text.strip() else Decision("skip")
 
     def _write_warnings(self, request: records.Approval) -> None:

@@ -68,6 +68,8 @@ class RecordPrinter:
         """Answers, by turn and step, of which pieces were written, and the keys of thoughts."""
         self._written_code: dict[tuple[object, ...], str] = {}
         """Code that was written, by turn, step and block."""
+        self._last_note = ""
+        """The last note that was written, such as why the kernel has ended."""
 
     def fold(self, new_records: Iterable[Record]) -> None:
         """Write records."""
@@ -97,9 +99,14 @@ class RecordPrinter:
     @property
     def progress(self) -> str:
         """What is not complete yet: the line of a cell that has not ended, such as a progress bar, or
-        how much of the prompt was read."""
+        how much of the prompt was read. In the plain form also that a cell runs and writes nothing."""
         open_lines = [output.open_line for output in self._cells.values()]
-        return open_lines[-1] if open_lines else self._reading
+        if any(open_lines):
+            return open_lines[-1]
+        silent_cells = [cell for cell, output in self._cells.items() if not output.has_pieces]
+        if silent_cells and self._writer.is_plain:
+            return f"In {silent_cells[-1]}: running."
+        return self._reading
 
     def has_written(self, record: records.Approval) -> bool:
         """Return whether the code of a request stands right above, as it was streamed."""
@@ -110,9 +117,9 @@ class RecordPrinter:
         is_last = self._piece_key == key and self._piece_count == self._writer.write_count
         return is_last and self._written_code.get(key, "").strip() == record.text.strip()
 
-    def note_code(self, record: records.Approval) -> None:
-        """Note that the code of a request was written."""
-        self._written_code[_block_key(record)] = record.text
+    def note_code(self, record: records.Approval, code: str) -> None:
+        """Note that the user has seen the code that a request is about."""
+        self._written_code[_block_key(record)] = code
 
     def _fold_record(self, record: Record) -> None:
         self._reading = ""
@@ -178,6 +185,7 @@ class RecordPrinter:
     def _write_note(self, record: Record) -> None:
         note = NOTE_MAKERS[type(record)](record)
         if note.text:
+            self._last_note = note.text
             word = _NOTE_WORDS.get(note.level, "")
             self._writer.write_line(f"{word}{note.text}", _NOTE_ROLES.get(note.level, ""))
 
@@ -323,7 +331,8 @@ class RecordPrinter:
         if is_ok and duration_s < MIN_SHOWN_DURATION_S:
             return
         state = "done" if is_ok else record.status
-        detail = f" {record.detail}" if record.detail else ""
+        is_known = record.detail == self._last_note
+        detail = f" {record.detail}" if record.detail and not is_known else ""
         role = "muted" if is_ok else "bad"
         self._writer.write_line(f"In {record.cell}: {state}, {duration_s:.1f} s.{detail}", role)
 

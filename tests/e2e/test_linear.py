@@ -244,6 +244,8 @@ def test_code_of_the_model_is_edited_before_it_runs(
         terminal.send("\x1b[B\x1b[F\r")
     terminal.wait("Done.")
     assert "total is 5" in lines(terminal)
+    # The user has just seen the code.
+    assert "total = 5" not in terminal.text.rpartition("running:")[2]
     at_prompt(terminal, "Ask:")
 
 
@@ -256,6 +258,15 @@ def test_edited_code_goes_along_to_the_full_screen(start: Start, replay: Replay)
     terminal.send("\x07")
     terminal.wait("y run")
     terminal.wait(r"total = 1 \+ 41")
+
+
+def test_question_goes_along_to_the_full_screen(start: Start, replay: Replay) -> None:
+    terminal = start("--linear", "--model", replay("```python\ntotal = 1\n```", "Done."))
+    at_prompt(terminal, "In 1:")
+    terminal.send("`add\r", CHOICES)
+    terminal.send("\x07")
+    terminal.wait("waits for you")
+    terminal.wait("y run")
 
 
 @in_both_forms

@@ -131,6 +131,29 @@ def test_states_are_words(paper: Paper) -> None:
     assert text.endswith("oops\nIn 3: error, 0.1 s.\n")
 
 
+def test_reason_why_a_cell_has_died_is_written_once(paper: Paper) -> None:
+    reason = "The kernel died."
+    end = {"cell": 3, "status": "died", "duration": 0.1, "detail": reason}
+    text = paper.print(
+        made("user-repl-in", "crash()", {"cell": 3, "party": "you"}),
+        made("notice", reason, {"level": "error"}),
+        made("user-repl-out", "", end),
+    )
+    assert text.endswith("Error: The kernel died.\nIn 3: died, 0.1 s.\n")
+    text = paper.print(
+        made("user-repl-in", "crash()", {"cell": 4, "party": "you"}),
+        made("user-repl-out", "", {**end, "cell": 4, "detail": "It was killed."}),
+    )
+    assert text.endswith("In 4: died, 0.1 s. It was killed.\n")
+
+
+def test_cell_that_writes_nothing_is_progress_in_the_plain_form(paper: Paper) -> None:
+    paper.print(made("user-repl-in", "sleep(99)", {"cell": 1, "party": "you"}))
+    assert paper.printer.progress == "In 1: running."
+    paper.print(made("user-repl-out-stream", "a line\n", STDOUT))
+    assert paper.printer.progress == ""
+
+
 def test_line_that_grows_is_written_when_it_ends(paper: Paper) -> None:
     paper.print(made("user-repl-in", "bar()", {"cell": 1, "party": "you"}))
     attrs = {"cell": 1, "kind": "stdout"}
@@ -196,7 +219,8 @@ def test_answer_that_comes_whole_is_told_from_the_thoughts_before_it(paper: Pape
     [
         (["read one", "read one two", "read one two"], ["read one", "two"]),
         (["step 1", "step 12 of 20"], ["step 1", "12 of 20"]),
-        (["76% ##### 19/25", "80% [====>---] 20/25"], ["76% 19/25", "80% [ ] 20/25"]),
+        (["76% ##### 19/25", "80% [====>---] 20/25"], ["76% 19/25", "80% 20/25"]),
+        (["[#    ] 20%", "[##   ] 40%", "[██   ] 50%"], ["20%", "40%", "50%"]),
     ],
 )
 def test_plain_form_writes_what_is_new_of_a_line_that_grows(
