@@ -60,7 +60,7 @@ async def test_commands_do_what_they_do_in_vim(home: Path, part: int) -> None:
 
 @pytest.mark.parametrize(
     "keys",
-    ["di(", "cfz<esc>", "d/sum<cr>", "mad'a", "d`a", "m"],
+    ["di<", "cfz<esc>", "d/sum<cr>", "mad'a", "d`a", "m"],
 )
 async def test_command_whose_motion_fails_or_is_unknown_changes_nothing(
     home: Path, keys: str

@@ -29,17 +29,31 @@ MAX_REPEATS = 1000
 """An insertion, a paste, an undo or a redo with a count is repeated at most this often."""
 _INDENT_CHARS = 4
 _QUOTES = "'\"`"
-_EMPTY_PAIRS = frozenset(("()", "[]", "{}", "<>", *(quote * 2 for quote in _QUOTES)))
+_BRACKET_PAIRS = {"()": "()b", "[]": "[]", "{}": "{}B", "<>": "<>"}
+"""By a pair of brackets, the keys that name it in a text object."""
+_EMPTY_PAIRS = {
+    **{key: pair for pair, keys in _BRACKET_PAIRS.items() for key in keys},
+    **{quote: quote * 2 for quote in _QUOTES},
+}
+"""Brackets or quotes with nothing between them, by the key that names them in a text object."""
 _FAILING_MOTIONS = frozenset("fFtT;,%bBia")
 """The first keys of motions and text objects that fail if they are empty. Others may be empty: `c0` at
 the start of a line goes to insert mode."""
 _ROW_MOTIONS = frozenset("jk")
 """Motions that fail if there is no other line in their direction."""
 _BRACKET = re.compile(r"[()\[\]{}]")
+
+
+def _swap_case(text: str) -> str:
+    """Swap the case of a text, but not of a letter such as ß that would become two."""
+    pairs = ((character, character.swapcase()) for character in text)
+    return "".join(swapped if len(swapped) == 1 else character for character, swapped in pairs)
+
+
 _CASE_CHANGES: dict[str, Callable[[str], str]] = {
     "u": str.lower,
     "U": str.upper,
-    "~": str.swapcase,
+    "~": _swap_case,
 }
 """What changes the case of a text, by the key that follows `g`, or that is pressed alone in visual
 mode."""
@@ -64,6 +78,7 @@ def _add_operators(bindings: KeyBindings) -> None:
         if not _has_failed(event, text_object):
             _cut(event, text_object)
 
+    @operator("s", filter=vi_selection_mode)
     @operator("c")
     def change(event: KeyPressEvent, text_object: TextObject) -> None:
         if _has_failed(event, text_object):
@@ -79,7 +94,7 @@ def _add_operators(bindings: KeyBindings) -> None:
         if not _has_failed(event, text_object) and not _is_empty(text_object):
             _, data = text_object.cut(event.current_buffer)
             event.app.clipboard.set_data(data)
-            event.current_buffer.cursor_position += min(text_object.sorted()[0], 0)
+            event.current_buffer.cursor_position += text_object.sorted()[0]
 
     for key, change_case in _CASE_CHANGES.items():
         operator("g", key)(_case_operator(change_case))
@@ -104,7 +119,7 @@ def _case_operator(
         cursor = buffer.cursor_position
         if start < end and not _has_failed(event, text_object):
             buffer.transform_region(cursor + start, cursor + end, change_case)
-            buffer.cursor_position = cursor + min(start, 0)
+            buffer.cursor_position = cursor + text_object.sorted()[0]
 
     return change_range
 
@@ -153,9 +168,12 @@ def _has_failed(event: KeyPressEvent, text_object: TextObject) -> bool:
         return text_object.start == 0
     if key not in _FAILING_MOTIONS or text_object.start or not _is_empty(text_object):
         return False
+    if key != "i":
+        return True
     document = event.current_buffer.document
+    pair = document.char_before_cursor + document.current_char
     # Between the brackets of an empty pair, `ci(` does not fail.
-    return key != "i" or document.char_before_cursor + document.current_char not in _EMPTY_PAIRS
+    return pair != _EMPTY_PAIRS.get(event.key_sequence[1].data)
 
 
 def _cut(event: KeyPressEvent, text_object: TextObject) -> None:
@@ -218,6 +236,16 @@ def _add_text_objects(bindings: KeyBindings) -> None:
         distance = at_bracket.find_matching_bracket_position()
         return TextObject(bracket.start() + distance, type=TextObjectType.INCLUSIVE)
 
+    @text_object("G")
+    def line_by_number_or_last(event: KeyPressEvent) -> TextObject:
+        # After an operator, no count is 1, too.
+        has_number = event.arg > 1 or (event.arg_present and not event.app.vi_state.operator_func)
+        return _line(event, event.arg if has_number else None)
+
+    @text_object("g", "g")
+    def line_by_number(event: KeyPressEvent) -> TextObject:
+        return _line(event, event.arg)
+
     # After an operator, some motions end elsewhere than alone.
     operator_range = functools.partial(text_object, no_move_handler=True, no_selection_handler=True)
 
@@ -247,6 +275,21 @@ def _add_text_objects(bindings: KeyBindings) -> None:
 
     for quote in _QUOTES:
         _add_quoted_text(bindings, quote)
+    for pair, keys in _BRACKET_PAIRS.items():
+        for key in keys:
+            _add_bracketed_text(bindings, pair, key)
+
+
+def _line(event: KeyPressEvent, number: int | None) -> TextObject:
+    """Return the lines from the cursor to a line, which counts from 1; None for the last one."""
+    document = event.current_buffer.document
+    line_count = document.line_count
+    row = line_count - 1 if number is None else min(max(number, 1), line_count) - 1
+    start = document.translate_row_col_to_index(row, 0)
+    line = document.lines[row]
+    indent_chars = len(line) - len(line.lstrip())
+    distance = start + indent_chars - document.cursor_position
+    return TextObject(distance, type=TextObjectType.LINEWISE)
 
 
 def _end_of_line(event: KeyPressEvent) -> int:
@@ -303,6 +346,38 @@ def _add_quoted_text(bindings: KeyBindings, quote: str) -> None:
         if start == end:
             return TextObject(0)
         return TextObject(*_range_with_blanks(document, start, end))
+
+
+def _add_bracketed_text(bindings: KeyBindings, pair: str, key: str) -> None:
+    """Add the text objects of a text between brackets."""
+    text_object = create_text_object_decorator(bindings)
+
+    @text_object("i", key, no_move_handler=True)
+    def bracketed_text(event: KeyPressEvent) -> TextObject:
+        start, end = _bracketed_range(event.current_buffer.document, pair)
+        return TextObject(start + 1, end) if start < end else TextObject(0)
+
+    @text_object("a", key, no_move_handler=True)
+    def text_with_brackets(event: KeyPressEvent) -> TextObject:
+        start, end = _bracketed_range(event.current_buffer.document, pair)
+        return TextObject(start, end + 1) if start < end else TextObject(0)
+
+
+def _bracketed_range(document: Document, pair: str) -> tuple[int, int]:
+    """Return where the brackets around the cursor are; outside of brackets, where the next ones are.
+
+    Both are 0 if there are none.
+    """
+    start = document.find_enclosing_bracket_left(*pair)
+    end = document.find_enclosing_bracket_right(*pair)
+    if start is not None and end is not None:
+        return start, end
+    next_start = document.text.find(pair[0], document.cursor_position)
+    if next_start < 0:
+        return 0, 0
+    distance = next_start - document.cursor_position
+    length = Document(document.text, next_start).find_matching_bracket_position()
+    return (distance, distance + length) if length else (0, 0)
 
 
 def _quoted_range(document: Document, quote: str) -> tuple[int, int]:
@@ -377,7 +452,7 @@ def _add_commands(bindings: KeyBindings) -> None:
     def swap_case(event: KeyPressEvent) -> None:
         buffer = event.current_buffer
         text = buffer.document.current_line_after_cursor[: event.arg]
-        _overwrite(buffer, text.swapcase())
+        _overwrite(buffer, _swap_case(text))
         buffer.cursor_position += 1
 
     @bindings.add("c", "c", filter=vi_navigation_mode)
@@ -432,6 +507,8 @@ def _line_changer(change: Callable[[str], str]) -> Callable[[KeyPressEvent], Non
         end = buffer.cursor_position + _end_of_line(event)
         if start < end:
             buffer.transform_region(start, end, change)
+        if event.arg == 1:
+            _go_to_first_character(buffer)
 
     return change_line_range
 
@@ -440,6 +517,12 @@ def _paste(event: KeyPressEvent, mode: PasteMode) -> None:
     """Insert what is in the clipboard as often as the count says."""
     buffer = event.current_buffer
     data = event.app.clipboard.get_data()
+    is_part_of_line = data.type == SelectionType.CHARACTERS
+    if is_part_of_line and not data.text:
+        return
+    if is_part_of_line and not buffer.document.current_line:
+        # Behind the cursor, the next line begins.
+        mode = PasteMode.VI_BEFORE
     buffer.paste_clipboard_data(data, mode, min(event.arg, MAX_REPEATS))
     if data.type == SelectionType.LINES:
         _go_to_first_character(buffer)

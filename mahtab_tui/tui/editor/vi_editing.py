@@ -190,6 +190,8 @@ class ViEditing:
         end = 0
         while end < max_length - start and old_text[-1 - end] == new_text[-1 - end]:
             end += 1
+        # Else the text area would undo quick commands together.
+        self._area.history.checkpoint()
         replacement = new_text[start : len(new_text) - end]
         start_location = location(old_text, start)
         end_location = location(old_text, len(old_text) - end)
