@@ -82,6 +82,9 @@ arr = np.arange(100.0)
 view = arr[1:]
 df = pd.DataFrame({'a': [3, 1, 2], 'b': [0.5, None, 1.0], 'c': list('xyx')})
 def change(table): table.loc[0, 'b'] = 7.5
+texts = {name: [f'{name} {n % 97}' if n % 10 else None for n in range(20_000)] for name in 'abcd'}
+cities = pd.DataFrame(texts, dtype=object)
+prices = pd.DataFrame({name: ['none', 0.0, *column] for name, column in texts.items()}, dtype=object)
 """
 TABLES = {
     "dropped in place": ("df.drop(columns='a', inplace=True)", "~df"),
@@ -89,6 +92,11 @@ TABLES = {
     "an array changed through a view": ("view[3] = 5", "~arr ~view"),
     "an array filled with what it has": ("arr[:] = arr.copy()", ""),
     "an array changed and changed back": ("arr[2] += 1\narr[2] -= 1", ""),
+    "80,000 texts that are only read": ("cities.head(), cities['a'].value_counts()", ""),
+    "one of 80,000 texts": ("cities.iloc[19_999, 3] = 'Oslo'", "~cities"),
+    "a missing text": ("cities.iloc[19_999, 3] = float('nan')", "~cities"),
+    "a text that comes where one is missing": ("cities.iloc[10, 0] = 'a 10'", "~cities"),
+    "a number among texts whose sign alone changes": ("prices.iloc[1, 0] = -0.0", "~prices"),
     "an array that is only read": ("arr.sum(), view.mean()", ""),
 }
 

@@ -20,6 +20,12 @@ _MANAGER_FIELDS = ("axes", "blocks")
 _MANAGER_CACHES = ("_blknos", "_blklocs", "_interleaved_dtype", "_dtypes_cache")
 _BLOCK_FIELDS = ("values", "refs", "_mgr_locs")
 
+_MAX_TEXTS = 100_000
+"""An array of more objects is not looked through for whether all are texts."""
+_TEXTS_PER_VALUE = 10
+"""Python keeps the hash of a text, so that many cost as much time as another value."""
+_TEXT_TYPES = frozenset({str, type(None), float})
+"""What pandas has in a column of texts; a missing one is None or NaN."""
 _FOREIGN_TENSOR_VALUES = 2
 """Values that are read of a tensor outside the kernel's own memory."""
 _PICKLE_PROTOCOL = 4
@@ -63,11 +69,15 @@ def is_mapped(base: object) -> bool:
 
 
 def _count_objects(array: object) -> int:
-    """Return how many objects are read of an array; its plain data are compared as memory."""
+    """Return how many objects are read of an array, where many texts count as one; its plain data
+    are compared as memory."""
     plain = plain_array(array)
-    if plain.dtype.hasobject:
-        return int(plain.size)
-    return 0
+    if not plain.dtype.hasobject:
+        return 0
+    count = int(plain.size)
+    if count <= _MAX_TEXTS and _TEXT_TYPES.issuperset(map(type, plain.ravel().tolist())):
+        return count // _TEXTS_PER_VALUE
+    return count
 
 
 def _write_array(array: object, values: Values) -> None:
