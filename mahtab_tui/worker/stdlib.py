@@ -17,7 +17,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import BuiltinFunctionType, ModuleType
-from typing import Any
+from typing import Any, ClassVar
 
 _PATH = [entry for entry in sys.path if entry]
 """Folders of modules, without the working directory and PYTHONPATH."""
@@ -47,6 +47,8 @@ class _ThreadFinder(threading.local):
     """Used to remove the finder from a Jupyter kernel."""
     path: list[str] | None = None
     """The folders for this thread; None for `sys.path`."""
+    package_folders: ClassVar[dict[str, str]] = {}
+    """By the names of packages, for all threads: folders that need not be on any path."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         """Find a module of ours, or a top-level one. Raises `ModuleNotFoundError`, so that
@@ -56,6 +58,8 @@ class _ThreadFinder(threading.local):
             if spec is not None:
                 spec.loader = _OwnLoader(name, str(spec.origin))
             return spec
+        if name in self.package_folders:
+            return _find_package(name, self.package_folders[name])
         if self.path is None or path is not None:
             return None
         for finder in list(sys.meta_path):
@@ -67,6 +71,15 @@ class _ThreadFinder(threading.local):
                 if spec is not None:
                     return spec
         raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+
+def _find_package(name: str, folder: str) -> importlib.machinery.ModuleSpec:
+    file = os.path.join(folder, "__init__.py")
+    loader = importlib.machinery.SourceFileLoader(name, file)
+    spec = importlib.machinery.ModuleSpec(name, loader, origin=file, is_package=True)
+    spec.submodule_search_locations = [folder]
+    spec.has_location = True
+    return spec
 
 
 _FINDER = _ThreadFinder()
@@ -199,23 +212,14 @@ def belongs_to_worker(module_name: object) -> bool:
 
 
 def load_package(name: str, folder: str) -> ModuleType:
-    """Return a package whose folder need not be on any path. folder: that of its `__init__.py`."""
-    loaded_module = sys.modules.get(name)
-    if loaded_module is not None:
-        return loaded_module
-    util = late_import("importlib.util")
-    with importing_from(_PATH):
-        spec: Any = util.spec_from_file_location(
-            name, os.path.join(folder, "__init__.py"), submodule_search_locations=[folder]
-        )
-        package: ModuleType = util.module_from_spec(spec)
-        sys.modules[name] = package
-        try:
-            spec.loader.exec_module(package)
-        except BaseException:
-            del sys.modules[name]
-            raise
-    return package
+    """Return a package whose folder need not be on any path, once it is loaded completely.
+
+    Args:
+        name: Under which it is loaded, whatever the folder's own name.
+        folder: The folder of its `__init__.py`.
+    """
+    _FINDER.package_folders[name] = folder
+    return late_import(name)
 
 
 @contextmanager

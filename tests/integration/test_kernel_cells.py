@@ -168,6 +168,24 @@ def locks(value): return lock.locked()"""
         cells.expect(code.format(method, calls), "True 12\n")
 
 
+def test_threads_can_spawn_processes_at_the_same_time(cells: Cells) -> None:
+    cells.run(
+        """
+import multiprocessing, threading
+def double(number): return 2 * number
+context = multiprocessing.get_context("spawn")
+processes = [context.Process(target=double, args=(number,)) for number in range(4)]
+threads = [threading.Thread(target=process.start) for process in processes]"""
+    )
+    cells.expect(
+        "for thread in threads: thread.start()\n"
+        "for thread in threads: thread.join()\n"
+        "for process in processes: process.join()\n"
+        "print([process.exitcode for process in processes])",
+        "[0, 0, 0, 0]\n",
+    )
+
+
 def test_traceback_shows_only_cell_frames(cells: Cells) -> None:
     cells.run("def half(x):\n    return x / 0")
     result = cells.run("print('before')\nhalf(3)")

@@ -51,6 +51,9 @@ def install(namespace: dict[str, object], folder: str) -> None:
     """
     spawn: Any = late_import("multiprocessing.spawn")
     original_function = spawn.get_preparation_data
+    # Several imports lead here, and an undo may bring another copy of the module.
+    if original_function.__module__ == __name__:
+        return
 
     def get_preparation_data(name: str) -> dict[str, Any]:
         data: dict[str, Any] = original_function(name)
