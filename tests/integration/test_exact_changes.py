@@ -33,6 +33,11 @@ CASES = {
     "the 1,000th object": ("many = [[n] for n in range(1000)]", "many[999].append(1)", "~many"),
     "the 20,000th record": (RECORDS, "records[19_999]['tags'][1] = 5", "~records"),
     "a record of other values with the same hash": (RECORDS, "records[0]['n'] = -2", "~records"),
+    "an empty text and a zero that change places": (
+        "price = {'name': '', 'price': 0.0}",
+        "price['name'], price['price'] = 0.0, ''",
+        "~price",
+    ),
     "reading records": (RECORDS, "len(records), records[-1], sum(x['n'] for x in records)", ""),
     "records whose keys move": (RECORDS, "records[7]['n'] = records[7].pop('n')", "~records"),
     "a list beside a larger object": (
@@ -82,9 +87,10 @@ arr = np.arange(100.0)
 view = arr[1:]
 df = pd.DataFrame({'a': [3, 1, 2], 'b': [0.5, None, 1.0], 'c': list('xyx')})
 def change(table): table.loc[0, 'b'] = 7.5
-texts = {name: [f'{name} {n % 97}' if n % 10 else None for n in range(20_000)] for name in 'abcd'}
+texts = {name: [f'{name} {n % 97}' if n % 10 else None for n in range(12_000)] for name in 'abcd'}
 cities = pd.DataFrame(texts, dtype=object)
-prices = pd.DataFrame({name: ['none', 0.0, *column] for name, column in texts.items()}, dtype=object)
+prices = pd.DataFrame({'a': ['none', 0.0, *texts['a']]}, dtype=object)
+letters = pd.DataFrame({'a': ['x' * 4_000] * 20_000}, dtype=object)
 """
 TABLES = {
     "dropped in place": ("df.drop(columns='a', inplace=True)", "~df"),
@@ -92,11 +98,12 @@ TABLES = {
     "an array changed through a view": ("view[3] = 5", "~arr ~view"),
     "an array filled with what it has": ("arr[:] = arr.copy()", ""),
     "an array changed and changed back": ("arr[2] += 1\narr[2] -= 1", ""),
-    "80,000 texts that are only read": ("cities.head(), cities['a'].value_counts()", ""),
-    "one of 80,000 texts": ("cities.iloc[19_999, 3] = 'Oslo'", "~cities"),
-    "a missing text": ("cities.iloc[19_999, 3] = float('nan')", "~cities"),
+    "48,000 texts that are only read": ("cities.head(), cities['a'].value_counts()", ""),
+    "one of 48,000 texts": ("cities.iloc[11_999, 3] = 'Oslo'", "~cities"),
+    "a missing text": ("cities.iloc[11_999, 3] = float('nan')", "~cities"),
     "a text that comes where one is missing": ("cities.iloc[10, 0] = 'a 10'", "~cities"),
     "a number among texts whose sign alone changes": ("prices.iloc[1, 0] = -0.0", "~prices"),
+    "texts of 80 million characters": ("letters.head(1)", "?letters"),
     "an array that is only read": ("arr.sum(), view.mean()", ""),
 }
 

@@ -20,8 +20,6 @@ _CLOCK_INTERVAL_OBJECTS = 128
 """The clock is read once for so many objects."""
 VALUES_PER_OBJECT = 16
 """So many values inside an object cost as much time as one more object."""
-_TEXT_TYPES = frozenset(map(address_of, (str, type(None), float)))
-"""The types of values in a column of texts, of which some may be missing."""
 _FOREVER = float("inf")
 
 
@@ -250,14 +248,6 @@ def _encode_values(part: ObjectPart, values: Values, types: set[int]) -> bytes:
         values = [
             value if address_of(type(value)) in ATOMS else (address_of(value),) for value in values
         ]
-
-    # Python keeps the hashes of texts, so this is many times faster than to copy them. Floats of
-    # the same hash may differ (0.0 and -0.0).
-    if part.ordered and address_of(str) in types and types <= _TEXT_TYPES:
-        numbers: list[object] = []
-        if address_of(float) in types:
-            numbers = [value for value in values if type(value) is float]
-        return b"texts" + marshal.dumps([hash(tuple(values)), numbers])
 
     # From version 1 on, marshal records whether a string is interned, which may change.
     version = 0 if address_of(str) in types else 2

@@ -20,10 +20,12 @@ _MANAGER_FIELDS = ("axes", "blocks")
 _MANAGER_CACHES = ("_blknos", "_blklocs", "_interleaved_dtype", "_dtypes_cache")
 _BLOCK_FIELDS = ("values", "refs", "_mgr_locs")
 
-_MAX_TEXTS = 100_000
-"""An array of more objects is not looked through for whether all are texts."""
+_MAX_TEXTS = 50_000
+"""An array of more objects is not looked through for whether all are short texts."""
+_MAX_TEXT_CHARS = 1_000_000
+"""Characters of texts in an array that are compared quickly."""
 _TEXTS_PER_VALUE = 10
-"""Python keeps the hash of a text, so that many cost as much time as another value."""
+"""So many short texts cost as much time as a value of another kind, which may hold more values."""
 _TEXT_TYPES = frozenset({str, type(None), float})
 """What pandas has in a column of texts; a missing one is None or NaN."""
 _FOREIGN_TENSOR_VALUES = 2
@@ -69,15 +71,19 @@ def is_mapped(base: object) -> bool:
 
 
 def _count_objects(array: object) -> int:
-    """Return how many objects are read of an array, where many texts count as one; its plain data
-    are compared as memory."""
+    """Return how many objects are read of an array, where several short texts count as one; its
+    plain data are compared as memory."""
     plain = plain_array(array)
     if not plain.dtype.hasobject:
         return 0
     count = int(plain.size)
-    if count <= _MAX_TEXTS and _TEXT_TYPES.issuperset(map(type, plain.ravel().tolist())):
-        return count // _TEXTS_PER_VALUE
-    return count
+    if count > _MAX_TEXTS:
+        return count
+    items = plain.ravel().tolist()
+    if not _TEXT_TYPES.issuperset(map(type, items)):
+        return count
+    char_count = sum(len(item) for item in items if type(item) is str)
+    return count // _TEXTS_PER_VALUE if char_count <= _MAX_TEXT_CHARS else count
 
 
 def _write_array(array: object, values: Values) -> None:
