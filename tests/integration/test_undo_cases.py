@@ -71,6 +71,7 @@ PROCESS_SETUP = """
 import multiprocessing, os, pty, signal, subprocess, threading
 first, second = [subprocess.Popen(['sleep', '1000']) for _ in range(2)]
 forking = multiprocessing.get_context('fork')
+spawning = multiprocessing.get_context('spawn')
 def stop(): second.terminate()
 """
 PROCESSES = """
@@ -83,6 +84,7 @@ signal.raise_signal: a signal that was sent cannot be taken back | signal.raise_
 os.fork: a process was started; what it has done stays | os.fork() or os._exit(0); None
 os.fork: a process was started; what it has done stays | forking.Process(target=len, args=('',)).start()
 os.forkpty: a process was started; what it has done stays | pty.spawn(['true']) and None
+spawned: a process was started; what it has done stays | spawning.Process(name='spawned', target=len, args=('',)).start()
 """
 
 DESCRIPTORS = r"""

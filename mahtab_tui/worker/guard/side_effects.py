@@ -171,6 +171,7 @@ _EFFECTS: dict[str, _EffectKind] = {
     "os.killpg": _EffectKind(_signalled_process, "signal the processes", _SENT_SIGNAL),
     "os.fork": _EffectKind(_first_argument, "make a process", _STARTED_PROCESS),
     "os.forkpty": _EffectKind(_first_argument, "make a process", _STARTED_PROCESS),
+    "mahtab_tui.process": _EffectKind(_first_argument, "make a process", _STARTED_PROCESS),
 }
 """How audit events are read, by their names. After some, an undo has nothing to say: the working folder is
 restored, after `os.exec` there is no kernel left, and what follows the look-up of an address is a connection,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import types
 from typing import Any
 
@@ -23,9 +22,9 @@ def load_cloudpickle(folder: str, kernel: str = "") -> object:
     Returns:
         Its package.
     """
-    is_new = _CLOUDPICKLE not in sys.modules
     package = load_package(_CLOUDPICKLE, folder)
-    if is_new:
+    # If two threads do it at the same time, it is done twice, which changes nothing.
+    if package.cloudpickle._class_getstate.__module__ != __name__:
         _keep_slots(package.cloudpickle)
     if kernel:
         tracked_classes = package.cloudpickle._DYNAMIC_CLASS_TRACKER_BY_CLASS

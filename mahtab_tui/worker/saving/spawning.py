@@ -43,7 +43,7 @@ class _Definitions:
 
 
 def install(namespace: dict[str, object], folder: str) -> None:
-    """Send definitions of `__main__` with each process from now on.
+    """Send definitions of `__main__` with each process from now on, and raise an audit event for it.
 
     Args:
         namespace: The user's namespace.
@@ -56,6 +56,8 @@ def install(namespace: dict[str, object], folder: str) -> None:
         return
 
     def get_preparation_data(name: str) -> dict[str, Any]:
+        # Python raises no event for a process that multiprocessing spawns.
+        sys.audit("mahtab_tui.process", name)
         data: dict[str, Any] = original_function(name)
         package = _find_cloudpickle(folder)
         if package is None:
