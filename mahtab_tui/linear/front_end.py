@@ -192,7 +192,7 @@ class LinearInterface:
             if session.past:
                 text = "The session goes on; /points lists what was before."
                 self._writer.write_line(text, "muted")
-            session.log.addHandler(self._handler)
+            self._printer.fold_running_cells(session.follow(self._handler))
             for step in self._opened.take_late_work():
                 step()
             session.start()

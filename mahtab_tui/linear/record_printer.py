@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from rich.text import Text
 
@@ -76,12 +76,9 @@ class RecordPrinter:
         for record in new_records:
             self._fold_record(record)
 
-    def fold_unfinished(self, recent_records: Iterable[Record]) -> None:
+    def fold_unfinished(self, recent_records: Sequence[Record]) -> None:
         """Write of the recent records only what has not ended: the user has seen the others."""
-        ended_cells = set()
-        for record in recent_records:
-            if isinstance(record, records.ReplOut) and not record.late:
-                ended_cells.add(record.cell)
+        ended_cells = _find_ended_cells(recent_records)
         for record in recent_records:
             match record:
                 case records.ReplIn() | records.ReplOutStream() | records.DisplayRecord():
@@ -95,6 +92,15 @@ class RecordPrinter:
                     self._fold_record(record)
                 case records.AssistantChat():
                     self.last_answer = record.text
+
+    def fold_running_cells(self, earlier_records: Sequence[Record]) -> None:
+        """Write the cells of a resumed session that have not ended."""
+        ended_cells = _find_ended_cells(earlier_records)
+        for record in earlier_records:
+            match record:
+                case records.ReplIn() | records.ReplOutStream() | records.DisplayRecord():
+                    if record.cell not in ended_cells:
+                        self._fold_record(record)
 
     @property
     def progress(self) -> str:
@@ -345,6 +351,14 @@ def author_name(party: str | None) -> str:
 
 def _thought_key(record: ModelRecord) -> tuple[object, ...]:
     return record.turn, record.step, "thought"
+
+
+def _find_ended_cells(earlier_records: Iterable[Record]) -> set[int | None]:
+    return {
+        record.cell
+        for record in earlier_records
+        if isinstance(record, records.ReplOut) and not record.late
+    }
 
 
 def _block_key(

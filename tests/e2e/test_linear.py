@@ -539,6 +539,20 @@ def test_signal_saves_and_gives_the_terminal_back(cold_start: Start) -> None:
     assert "2" in lines(again)
 
 
+def test_cell_that_ran_on_without_a_terminal_is_shown_with_its_output(
+    cold_start: Start, project: Path
+) -> None:
+    terminal = cold_start(PLAIN)
+    at_prompt(terminal, "In 1:")
+    terminal.paste(WAITING_CELL)
+    terminal.send("\r", r"(?m)^before")
+    terminal.kill()
+    (project / "go").touch()
+    again = cold_start(PLAIN, "--continue")
+    at_prompt(again, "In 2:")
+    assert [line for line in lines(again) if line in ("before", "after")] == ["before", "after"]
+
+
 @in_both_forms
 def test_tab_completes_names_of_the_namespace(start: Start, form: str) -> None:
     terminal = start(form)

@@ -121,6 +121,21 @@ def test_of_a_running_session_only_what_has_not_ended_is_written(paper: Paper) -
     assert paper.stream.getvalue() == "In 2 (you), running:\n    sleep(9)\nbegun\n"
 
 
+def test_of_a_resumed_session_only_cells_that_have_not_ended_are_written(paper: Paper) -> None:
+    request = waiting("1 + 1")
+    paper.printer.fold_running_cells(
+        [
+            made("user-repl-in", "1 + 1", {"cell": 1, "party": "you"}),
+            made("user-repl-out", "2\n", {"cell": 1, "status": "ok"}),
+            made("user-repl-in", "sleep(9)", {"cell": 2, "party": "you"}),
+            made("user-repl-out-stream", "begun\n", {"cell": 2, "kind": "stdout"}),
+            request,
+        ]
+    )
+    assert paper.stream.getvalue() == "In 2 (you), running:\n    sleep(9)\nbegun\n"
+    assert not paper.printer.requests
+
+
 def test_states_are_words(paper: Paper) -> None:
     text = paper.print(
         made("notice", "The disk is full.", {"level": "error"}),
