@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from langchain_core.messages import AnyMessage
 
+from mahtab_tui.agent.code_blocks import find_code
 from mahtab_tui.agent.state import AgentState
 from mahtab_tui.bus.answers import parse_response
 from mahtab_tui.bus.figure_sources import FigureSource
@@ -43,6 +44,7 @@ def look_up_figures(
     answer: str,
     messages: Sequence[AnyMessage],
     *,
+    has_ended: bool = True,
     reads_descriptions: bool = True,
 ) -> tuple[AnswerFigure, ...]:
     """Look up an answer's figures in all that was printed, attached, run and said.
@@ -51,9 +53,11 @@ def look_up_figures(
         state: The state of the turn.
         answer: The answer, as the model wrote it.
         messages: The conversation before it.
-        reads_descriptions: Whether figures of an answer without code may also come from the
-            descriptions of variables, from code and from earlier answers. A small model takes the smallest value of a column, which
-            it reads there, for the mean that was asked.
+        has_ended: Whether the model completed the answer.
+        reads_descriptions: Whether figures of an answer whose code does not run may also come from the
+            descriptions of variables, from code and from earlier answers. They may not for a small
+            model, which takes the smallest value of a column, which it reads there, for the mean that
+            was asked.
 
     Returns:
         The figures in the order of the answer. There are none for a plan, because its figures are
@@ -61,11 +65,11 @@ def look_up_figures(
     """
     if _is_plan(messages, state["original_prompt"]):
         return ()
-    parsed = parse_response(answer)
+    parsed = parse_response(answer, has_ended=has_ended)
     # Words before code tell what the code does.
-    reads_descriptions = reads_descriptions or bool(parsed.code_blocks)
-    # The code that has run, or was proposed.
-    code_blocks = list(parsed.code_blocks)
+    reads_descriptions = reads_descriptions or bool(find_code(parsed))
+    # The code that has run, or was proposed. Comments without code are words, and no source.
+    code_blocks = list(find_code(parse_response(answer)))
     sources: list[FigureSource] = []
     for message in messages:
         text = str(message.text)
@@ -75,7 +79,7 @@ def look_up_figures(
             ]
             continue
         earlier_answer = parse_response(text)
-        code_blocks += earlier_answer.code_blocks
+        code_blocks += find_code(earlier_answer)
         # An earlier answer of this turn may have the same wrong figure.
         is_of_this_turn = (message.id or "").startswith(f"{state['turn']}.")
         if reads_descriptions and not is_of_this_turn:
@@ -85,8 +89,8 @@ def look_up_figures(
     code_blocks += [result["code"] for result in state["execution_results"]]
     code = "\n".join(code_blocks)
     users_words = [*state["earlier_questions"], *state["added_words"]]
-    said = [code] if reads_descriptions else users_words
-    sources += [FigureSource(None, text, printed=False) for text in said]
+    other_texts = [code] if reads_descriptions else users_words
+    sources += [FigureSource(None, text, printed=False) for text in other_texts]
     # The user reads only the words of the new answer (`prose`), so its thoughts are not looked up.
     question = state["original_prompt"]
     figures = find_figures(parsed.prose, sources, question, code=code)

@@ -433,7 +433,13 @@ class Nodes:
         figures: tuple[AnswerFigure, ...] = ()
         if not calls and not answer.failure:
             reads_descriptions = not self._must_compute(state)
-            figures = look_up_figures(state, text, messages, reads_descriptions=reads_descriptions)
+            figures = look_up_figures(
+                state,
+                text,
+                messages,
+                has_ended=answer.is_complete,
+                reads_descriptions=reads_descriptions,
+            )
         return {
             # `PromptMessages.add` reads the step from the id.
             "messages": [*messages, message.model_copy(update={"id": f"{state['turn']}.{step}"})],

@@ -685,6 +685,43 @@ def test_a_small_model_computes_what_it_guesses(
     assert not figure["found"], "the user sees that it was not computed"
 
 
+@pytest.mark.parametrize("comment", ["# The description says it.", "# It is 99.5."])
+def test_a_small_model_computes_what_it_guesses_above_comments(
+    recorded_session: RecordedSession, comment: str
+) -> None:
+    recorded_session.namespace["prices"] = pandas.DataFrame(
+        {"price": [n + 0.5 for n in range(100)]}
+    )
+    guess = code(comment, words="It is 99.5.") | {"match": "0.5 to 99.5"}
+    agent = recorded_session.agent(guess, code("print(57)"), loop="single")
+    assert agent.ask_sync("What is the mean of prices?") == "57"
+    (figure,) = recorded_session.of(tags.ASSISTANT_CHAT)[0].attrs["figures"]
+    assert not figure["found"]
+
+
+def test_a_small_models_guess_before_code_that_was_cut_off_is_not_computed(
+    recorded_session: RecordedSession,
+) -> None:
+    last_piece = {"content": "", "response_metadata": {"finish_reason": "length"}}
+    llm = FakeModel(script=["It is 99.5:\n```python\nprint(", last_piece])
+    nodes = Nodes(llm, recorded_session.host, 5, loop="single")
+    described = HumanMessage("price: float64, 0.5 to 99.5")
+    state = create_initial_state("What is the mean?", messages=[described], about_data=True)
+    (figure,) = nodes.generate(state, [].append)["figures"]
+    assert not figure.found
+
+
+def test_comments_without_code_are_no_source_of_figures(recorded_session: RecordedSession) -> None:
+    agent = recorded_session.agent(
+        code("# There are 5791.", words="I know how many there are."),
+        code("# There are 5791.", words="There are 5791."),
+    )
+    recorded_session.host.continue_from(agent)
+    recorded_session.host.ask("Do you know how many cars there are?")
+    recorded_session.host.ask("How many cars are there?")
+    assert uncomputed(recorded_session) == ["5791"]
+
+
 def test_figures_of_code_that_a_small_model_announces_are_not_marked(
     recorded_session: RecordedSession,
 ) -> None:
