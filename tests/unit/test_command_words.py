@@ -594,7 +594,13 @@ def test_a_reading_command_is_refused_if_code_has_set_what_runs_with_it(
             files.check("os.system", (command,))
 
 
-@pytest.mark.parametrize("variable", ["LESS", "LESSCLOSE", "LESSOPEN", "RIPGREP_CONFIG_PATH"])
+@pytest.mark.parametrize(
+    "variable",
+    [
+        *("LESS", "LESSCLOSE", "LESSOPEN", "RIPGREP_CONFIG_PATH", "XDG_CONFIG_HOME"),
+        *("LESSKEY", "LESSKEYIN", "LESSKEYIN_SYSTEM", "LESSKEY_CONTENT", "LESSKEY_SYSTEM"),
+    ],
+)
 @pytest.mark.parametrize("command", ["rg notes", "less notes.md"])
 def test_a_reading_command_is_refused_if_code_has_set_what_it_starts(
     files: ProtectedFiles, monkeypatch: pytest.MonkeyPatch, variable: str, command: str

@@ -37,12 +37,15 @@ _WRITING_WITH_OPTIONS = frozenset("file less more rg".split())
 _INTEGER = re.compile(r"[-+]?\d{0,100}")
 _VARIABLES_OF_READING_COMMANDS = frozenset(
     "BASHOPTS BASH_ENV LD_AUDIT LD_PRELOAD SHELLOPTS ZDOTDIR"
-    " LESS LESSCLOSE LESSOPEN RIPGREP_CONFIG_PATH".split()
+    " LESS LESSCLOSE LESSOPEN RIPGREP_CONFIG_PATH"
+    " LESSKEY LESSKEYIN LESSKEYIN_SYSTEM LESSKEY_CONTENT LESSKEY_SYSTEM XDG_CONFIG_HOME".split()
 )
 """Those that make even a command which only reads do more: by them, a shell runs something before each
-command, a program loads code by its path, or `less` and `rg` start a program for each file. Where programs and libraries are looked for
-(`LD_LIBRARY_PATH`, as `PATH`) does not count: many packages set it, and code can start its own files
-directly."""
+command, a program loads code by its path, or `less` and `rg` start a program for each file. The files
+of keys that `less` reads may set its other variables.
+
+Where programs and libraries are looked for (`LD_LIBRARY_PATH`, as `PATH`) does not count: many packages
+set it, and code can start its own files directly."""
 _EXPORTED_FUNCTION = "BASH_FUNC_"
 """Beginning of the variables in which Bash hands functions to other shells."""
 _FIRST_VARIABLES = dict(os.environ)

@@ -18,7 +18,7 @@ _VARIABLES_OF_PROGRAMS = re.compile(
     r"GIT_(?:CONFIG\w*|DIR|COMMON_DIR|WORK_TREE|EXEC_PATH|TEMPLATE_DIR|OBJECT_DIRECTORY)"
     r"|GIT_(?:SSH\w*|ALLOW_PROTOCOL|PROXY_COMMAND|EXTERNAL_DIFF|ASKPASS)"
     r"|\w*(?:EDITOR|PAGER|VISUAL|BROWSER|COMMAND)"
-    r"|LESS|LESSOPEN|LESSCLOSE|RIPGREP_CONFIG_PATH"
+    r"|LESS|LESSOPEN|LESSCLOSE|LESSKEY\w*|RIPGREP_CONFIG_PATH|XDG_CONFIG_HOME"
 )
 """Variables whose values programs run as commands, or that name a file with such commands."""
 _PLAIN_PROGRAMS = frozenset(("", ":", "true", "false", "cat", "less", "more"))
