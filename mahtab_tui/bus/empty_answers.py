@@ -12,8 +12,10 @@ _WORD_STEM_CHARS = 5
 """Characters by which words are compared, so that "cheapest" and "cheaper" are one."""
 _REPRESENTATION = re.compile(r"<[^<>\n]{1,200}>|Figure\(\d+x\d+\)")
 """The representation of an object, which is no value that an answer could name."""
-_WARNING_MARK = "Warning: "
-"""Stands in the first line of a warning, after its category."""
+_WARNING = re.compile(r"\S.*:\d+: \w*Warning: ")
+"""How the first line of one of Python's warnings begins: the file, the line and the category."""
+_WARNING_CODE = re.compile(r"  \S")
+"""How the line of code begins that may follow it."""
 _VALUE_WORD = re.compile(r"\d+(?:\.\d+)?|[^\W\d_][^\W_]{2,40}")
 _LABEL_WORDS = frozenset(
     "name dtype count mean median std min max int32 int64 float32 float64 object str bool length"
@@ -31,12 +33,13 @@ _NEGATIVE_ANSWER = re.compile(
 def says_nothing(output: str) -> bool:
     """Return whether an output has nothing but representations of objects, warnings and ``None``."""
     remaining_words: list[str] = []
-    is_warning = False
-    for line in _REPRESENTATION.sub("", output[:MAX_SOURCE_END_CHARS]).splitlines():
-        # The line of code that gave the warning follows it.
-        is_warning = _WARNING_MARK in line or (is_warning and line.startswith(" "))
-        if not is_warning:
-            remaining_words += line.split()
+    follows_warning = False
+    for line in output[:MAX_SOURCE_END_CHARS].splitlines():
+        is_warning = _WARNING.match(line) is not None
+        is_warning_code = follows_warning and _WARNING_CODE.match(line) is not None
+        if not is_warning and not is_warning_code:
+            remaining_words += _REPRESENTATION.sub("", line).split()
+        follows_warning = is_warning
     return all(word == "None" for word in remaining_words)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mahtab_tui.bus.empty_answers import names_no_value
+from mahtab_tui.bus.empty_answers import names_no_value, says_nothing
 from mahtab_tui.bus.figure_context import FigureContext
 from mahtab_tui.bus.figure_sources import MAX_SOURCE_END_CHARS, FigureSource
 from mahtab_tui.bus.figure_tokens import figure_spans, scan_figures
@@ -320,6 +320,25 @@ def test_answer_that_names_no_value_of_the_output(
     answer: str, output: str, question: str, named: bool
 ) -> None:
     assert names_no_value(answer, [output], question) is not named
+
+
+@pytest.mark.parametrize(
+    ("output", "is_empty"),
+    [
+        ("a.py:1: FutureWarning: old\n  old()", True),
+        ("<cell 2>:1: UserWarning: old\n  old()\nNone", True),
+        ("C:\\my files\\a.py:12: Warning: old", True),
+        ("a.py:1: UserWarning: old\n  old()\nb.py:2: UserWarning: new\n  new()", True),
+        ("Stock Warning: item 7 is low", False),
+        ("Warning: 3 rows dropped", False),
+        ("a.py:1: UserWarning: old\n   price\n0   3.23", False),
+        ("a.py:1: UserWarning: old\n  old()\n  3.23", False),
+        ("a.py:1: UserWarning: old\n  old()\n   price\n   3.23", False),
+    ],
+)
+def test_only_warnings_of_python_say_nothing(output: str, *, is_empty: bool) -> None:
+    assert says_nothing(output) is is_empty
+    assert names_no_value("There is a problem.", [output], "which?") is not is_empty
 
 
 def test_words_of_the_code_are_labels_and_no_values() -> None:
