@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Sequence
+from typing import TypeGuard
 
 from mahtab_tui.agent.host import ExecutionResult
 from mahtab_tui.bus.empty_answers import says_nothing
@@ -52,15 +53,83 @@ def _only_looks(code: str) -> bool:
     except (SyntaxError, ValueError, MemoryError, RecursionError):  # of IPython, or too deep
         return False
     nodes = list(ast.walk(tree))
-    computed_names = {
-        target.id
-        for node in nodes
-        if isinstance(node, ast.Assign) and not _reads_file(node.value)
-        for target in node.targets
-        if isinstance(target, ast.Name)
-    }
+    computed_names = _computed_names(nodes)
     values = list(_shown_values(tree.body, nodes))
     return bool(values) and all(_is_look(value, computed_names) for value in values)
+
+
+def _computed_names(nodes: Sequence[ast.AST]) -> set[str]:
+    """Return the names of what code computes or changes. Those of tables that it only reads from files,
+    or loops over, are not among them.
+
+    Args:
+        nodes: All nodes of its syntax tree.
+    """
+    other_names: list[tuple[ast.Name, ast.expr]] = []
+    """The names to which values are assigned without computing anything, and the values."""
+    for node in nodes:
+        other_names += [
+            (name, value)
+            for target, value in _assignments(node)
+            if not _computes(value)
+            for name in ast.walk(target)
+            if isinstance(name, ast.Name) and _is_stored(name)
+        ]
+    not_computed = {name for name, _ in other_names}
+    names = {_base_name(node) for node in nodes if _is_stored(node) and node not in not_computed}
+    names |= {_base_name(node.func) for node in nodes if _works_in_place(node)}
+    # What was computed may get another name.
+    for name, value in other_names:
+        if any(isinstance(item, ast.Name) and item.id in names for item in _items(value)):
+            names.add(name.id)
+    return names
+
+
+def _assignments(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """Yield the targets to which a node assigns, each with the value, or what is looped over."""
+    if isinstance(node, ast.Assign):
+        for target in node.targets:
+            yield target, node.value
+    elif isinstance(node, (ast.AnnAssign, ast.NamedExpr)) and node.value is not None:
+        yield node.target, node.value
+    elif isinstance(node, (ast.For, ast.AsyncFor, ast.comprehension)):
+        yield node.target, node.iter
+
+
+def _computes(value: ast.expr) -> bool:
+    """Return whether an expression does more than name tables and read them from files."""
+    return not all(isinstance(item, ast.Name) or _reads_file(item) for item in _items(value))
+
+
+def _items(value: ast.expr) -> Iterator[ast.expr]:
+    """Yield the items of a list or tuple, as it is written, or else the expression itself."""
+    if isinstance(value, (ast.List, ast.Tuple)):
+        for item in value.elts:
+            yield from _items(item)
+    else:
+        yield value
+
+
+def _is_stored(node: ast.AST) -> bool:
+    return isinstance(getattr(node, "ctx", None), ast.Store)
+
+
+def _works_in_place(node: ast.AST) -> TypeGuard[ast.Call]:
+    """Return whether a node is a call such as ``table.sort_values(column, inplace=True)``."""
+    return isinstance(node, ast.Call) and any(
+        keyword.arg == "inplace"
+        and isinstance(keyword.value, ast.Constant)
+        and keyword.value.value is True
+        for keyword in node.keywords
+    )
+
+
+def _base_name(node: ast.AST) -> str:
+    """Return the name at the start of an expression such as ``table.loc[row]``; empty if another
+    expression stands there."""
+    while isinstance(node, (ast.Attribute, ast.Subscript, ast.Starred)):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
 
 
 def _shown_values(statements: Sequence[ast.stmt], nodes: Sequence[ast.AST]) -> Iterator[ast.expr]:

@@ -783,11 +783,28 @@ def test_a_small_model_whose_code_was_declined_is_not_asked_for_code(
         ("Why are the prices so low?", "print(3.23)"),
         ("What is the mean of prices?", "print('Columns:', prices.columns.tolist())"),
         ("What is the mean of prices?", "prices.head(2)"),
+        ("What is the mean of prices?", "for table in (prices, prices):\n    print(table.head())"),
+        ("What is the mean of prices?", "table = prices\nprint(table.head())"),
+        (
+            "What is the mean of prices?",
+            "import io, pandas\nfiles = [io.StringIO('x\\n1'), io.StringIO('x\\n2')]\n"
+            "a, b = pandas.read_csv(files[0]), pandas.read_csv(files[1])\nprint(a.head())",
+        ),
         ("What is the mean of prices?", "print('a.py:1: FutureWarning: old\\n  old()')"),
         ("Double the prices.", "print(prices.update(2 * prices))"),
         ("What is the mean of prices?", "print('<Figure size 8x5 with 1 Axes>')"),
     ],
-    ids=["a reason", "names of columns", "first rows", "a warning", "None", "a figure"],
+    ids=[
+        *(
+            "a reason",
+            "names of columns",
+            "first rows",
+            "rows of several",
+            "rows by another name",
+            "rows of files",
+        ),
+        *("a warning", "None", "a figure"),
+    ],
 )
 def test_an_output_that_answers_nothing_is_told_in_words(
     recorded_session: RecordedSession, question: str, block: str
@@ -797,6 +814,7 @@ def test_an_output_that_answers_nothing_is_told_in_words(
     assert agent.ask_sync(question) == "I do not know."
 
 
+@pytest.mark.filterwarnings("ignore:The inplace keyword")
 @pytest.mark.parametrize(
     "block",
     [
@@ -804,6 +822,18 @@ def test_an_output_that_answers_nothing_is_told_in_words(
         "print(prices.describe())",
         "print(f'{prices.shape[0]} rows')",
         "prices.price.value_counts().head(1)",
+        "prices.sort_values('price', inplace=True)\nprices.head(1)",
+        "prices['double'] = 2 * prices['price']\nprint(prices.head(1))",
+        "prices.loc[0, 'price'] = 5\nprint(prices.head(1))",
+        "prices['other'] = prices\nprint(prices.head(1))",
+        "prices.price = prices.price.round()\nprint(prices.head(1))",
+        "prices *= 2\nprint(prices.head(1))",
+        "low, high = prices.min(), prices.max()\nprint(high.head())",
+        "first, *rest = prices.min(), prices.max()\nprint(first.head())",
+        "top: object = prices.nlargest(1, 'price')\nprint(top.head())",
+        "if (top := prices.nlargest(1, 'price')) is not None:\n    print(top.head())",
+        "for price, group in prices.groupby('price'):\n    print(group.head(1))",
+        "top = prices.nlargest(1, 'price')\nfor table in [top, prices]:\n    print(table.head(1))",
     ],
 )
 def test_parts_of_what_was_computed_answer_a_small_models_question(
