@@ -44,8 +44,8 @@ class PrivateNames:
         """Other names of the private objects."""
         self._codes = history.codes
         self._refreshing = threading.Lock()
-        """Held while the kernel is asked and its answer is noted, so that no answer about fewer names
-        replaces a later one."""
+        """Held while the kernel is asked and its answer is noted. An older answer, which knows fewer
+        names, must not replace a newer one."""
 
     @property
     def names(self) -> list[str]:

@@ -93,9 +93,11 @@ _DICTS = Classes(dict, types.MappingProxyType)
 
 
 class OwnReference(weakref.ref):  # type: ignore[type-arg]
-    """A weak reference of the kernel's own, without an effect when its object ends. Code gets it from
-    `weakref.getweakrefs` only; where code makes a plain one, Python may give it one of the kernel's that
-    is plain, too."""
+    """A weak reference of the kernel's own, without an effect when its object ends.
+
+    Code gets it from `weakref.getweakrefs` only. A plain `weakref.ref` of the kernel's would be shared
+    with code, because Python makes only one for each object.
+    """
 
     __slots__ = ()
 
