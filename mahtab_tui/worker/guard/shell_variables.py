@@ -56,7 +56,7 @@ _NAME = re.compile(r"[A-Za-z_]\w*")
 _EXPANSION = re.compile(r"[$`{]")
 _OPTION_START = re.compile(r"(?:-[A-Za-z]*)?[$`{]")
 """How a word begins that may be an option because of what a shell puts in it."""
-_OPTION_END = re.compile(r"(?:\$\w*|\$[@*#?!$-]|[})`])\w*\Z|\]\Z")
+_OPTION_END = re.compile(r"(?:\$[@*#?!$-]?|[})`])\w*\Z|\]\Z")
 """How such a word ends if the name of a variable, or of an item, may be in it."""
 _WRITTEN_OPTION = re.compile(r"-[A-Za-z]*\$|\$-|\$\\(?:x2d|0?55|u0*2d)", re.IGNORECASE)
 """How a word may begin that has the sign of an option itself: ``-$x``, ``$'-v'``, ``$'\\x2dv'``."""
