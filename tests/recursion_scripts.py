@@ -18,7 +18,7 @@ from mahtab_tui.llm.search_prompt_words import LAST_CALL, PLAIN, QUERY
 from mahtab_tui.sandbox.base import Sandbox, SandboxHost, TurnResult
 from mahtab_tui.sandbox.searched_text import SearchedText
 from mahtab_tui.search.limits import SearchLimits
-from mahtab_tui.search.search import Asking, Search
+from mahtab_tui.search.search import FanOutPolicy, Search
 from mahtab_tui.search.search_answers import SearchAnswer
 from mahtab_tui.search.tree import SearchTree
 from mahtab_tui.worker.rlm.answers import FORM
@@ -266,7 +266,7 @@ class ScriptedSearches:
         *turns: Turn,
         text: Any = TEXT,
         sub_model: ScriptedModel | None = None,
-        asking: Asking = "run",
+        asking: FanOutPolicy = "run",
         **limits: Any,
     ) -> SearchAnswer:
         return self.search(*turns).run(
@@ -275,7 +275,7 @@ class ScriptedSearches:
             model=reply if isinstance(reply, ScriptedModel) else ScriptedModel(reply=reply),
             sub_model=sub_model,
             limits=SearchLimits(**{"small": 0, "max_depth": 3, **limits}),
-            asking=asking,
+            fan_out_policy=asking,
         )
 
     def start(self, reply: Reply, *turns: Turn, **options: Any) -> Future[SearchAnswer]:

@@ -140,7 +140,7 @@ def search_once(
             model=model,
             sub_model=settings.sub_model,
             limits=limits,
-            asking="run" if yes else "refuse",
+            fan_out_policy="run" if yes else "refuse",
             by_code=needs_code(query, None, ()),
         )
     except KeyboardInterrupt:

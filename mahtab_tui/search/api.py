@@ -208,7 +208,7 @@ def rlm(
         for notice in contents.notices:
             _warn(emit, notice)
         tree = uuid.uuid4().hex[:8]
-        caller = _CALLER.get()
+        cancel_token = _CALLER.get()
         by_code = needs_code(str(query), returns, tools)
         has_run = False
 
@@ -216,7 +216,7 @@ def rlm(
             """Search, the second time over the same text and within the limits of the first."""
             nonlocal has_run
             if has_run:
-                search_answer = search.run_again(tree, query, caller=caller)
+                search_answer = search.run_again(tree, query, cancel_token=cancel_token)
             else:
                 has_run = True
                 search_answer = search.run(
@@ -225,14 +225,14 @@ def rlm(
                     model=model or used_searcher.model or default_model(),
                     sub_model=sub_model or used_searcher.sub_model,
                     limits=limits,
-                    asking="run" if yes else "refuse",
+                    fan_out_policy="run" if yes else "refuse",
                     tree=tree,
                     sampling=sampling,
                     access=access,
                     tools=runner,
                     by_code=by_code,
                     emit=emit,
-                    caller=caller,
+                    cancel_token=cancel_token,
                 )
             return _as_result(search_answer, contents, emit, raw=raw)
 

@@ -126,7 +126,8 @@ class ChosenModels:
 
     def close(self) -> None:
         """End the models' processes. Blocks until stopped answers have ended."""
-        for made in self._models.values():
+        # Another thread may get or forget models meanwhile.
+        for made in list(self._models.values()):
             made.model.close()
 
     def _create(self, spec: ModelSpec, sampling: Sampling, access: Mapping[str, str]) -> Model:

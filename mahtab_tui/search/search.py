@@ -33,7 +33,7 @@ from mahtab_tui.search.search_tools import SearchTools, ToolRunner
 from mahtab_tui.system import wait_for_result
 from mahtab_tui.worker.rlm.contexts import read_context
 
-Asking = Literal["ask", "run", "refuse"]
+FanOutPolicy = Literal["ask", "run", "refuse"]
 """What happens before a large fan-out: the user is asked (see `Search.answer`), it runs, or it is
 refused."""
 
@@ -80,10 +80,10 @@ class Search:
         self.closed = False
         self._process_id = os.getpid()
         """A fork of this process has a copy of this object, but not its thread."""
-        self._entering = threading.Lock()
+        self._registering = threading.Lock()
         """Held while a caller registers, so that `close` sees every caller."""
-        self._callers: set[Future[SearchAnswer]] = set()
-        """The searches that callers wait for."""
+        self._awaited_answers: set[Future[SearchAnswer]] = set()
+        """The answers for which callers wait."""
         self._background: set[asyncio.Task[None]] = set()
         """Trees that are being closed. A loop keeps no tasks alive by itself."""
         self._loop = asyncio.new_event_loop()
@@ -98,15 +98,15 @@ class Search:
         model: ModelSpec,
         sub_model: ModelSpec | None = None,
         limits: SearchLimits | None = None,
-        asking: Asking = "ask",
-        about: Mapping[str, Any] | None = None,
+        fan_out_policy: FanOutPolicy = "ask",
+        begin_attributes: Mapping[str, Any] | None = None,
         tree: str | None = None,
         sampling: Sampling | None = None,
         access: Mapping[str, str] | None = None,
         tools: ToolRunner | None = None,
         by_code: bool = False,
         emit: Emit | None = None,
-        caller: CancelToken | None = None,
+        cancel_token: CancelToken | None = None,
     ) -> SearchAnswer:
         """Answer a query over a `SearchedText` or any context.
 
@@ -116,21 +116,21 @@ class Search:
             model: the model of the whole search.
             sub_model: the model of its sub-calls; by default the same.
             limits: limits of the search.
-            asking: what happens before a large fan-out.
-            about: attributes for the search's first event.
-            tree: id of the search; by default a new one.
+            fan_out_policy: what happens before a large fan-out.
+            begin_attributes: further attributes of the search's first event.
+            tree: id of the search, which no other search in memory has; by default a new one.
             sampling: `temperature`, `top_p` and `seed`, as far as they are set.
             access: `address` and `api_key` of the model's service.
             tools: functions that the model's code may call.
             by_code: whether even a short text is searched by code.
             emit: called with each event instead of the function given to the constructor.
-            caller: lets another thread cancel the wait.
+            cancel_token: lets another thread cancel the wait.
 
         Raises:
             ContextError: The context is not supported.
             ModelError: A model is not available or does not take an option.
             SandboxError: There is no sandbox.
-            ValueError: The query is empty.
+            ValueError: The query is empty, or the id is in use.
         """
         if not query.strip():
             raise ValueError("The query is empty.")
@@ -145,6 +145,9 @@ class Search:
         log = SearchLog()
 
         async def run_search() -> SearchAnswer:
+            if tree_id in self._trees:
+                # Nobody could stop or close the other search any more.
+                raise ValueError(f"There is already a search with the id {tree_id}.")
             models = self._models.get_both(
                 model, sub_model or model, search_limits, sampling or {}, access or {}
             )
@@ -157,24 +160,30 @@ class Search:
                 sub_model=models.parts,
                 session_ledger=self._ledger,
                 sandboxes=self._sandboxes,
-                consent=partial(self._get_consent, asking),
+                consent=partial(self._get_consent, fan_out_policy),
                 tools=None if tools is None else SearchTools(tools),
                 by_code=by_code,
                 log=log,
             )
             self._trees[tree_id] = engine
-            return await self._run(engine, engine.run(query, context, about or {}))
+            return await self._run(engine, engine.run(query, context, begin_attributes or {}))
 
-        return self._wait(run_search(), caller)
+        return self._wait(run_search(), cancel_token)
 
     def run_again(
         self,
         tree: str,
         query: str,
-        about: Mapping[str, Any] | None = None,
-        caller: CancelToken | None = None,
+        begin_attributes: Mapping[str, Any] | None = None,
+        cancel_token: CancelToken | None = None,
     ) -> SearchAnswer:
         """Answer another query over a tree's text, with its models and within its limits.
+
+        Args:
+            tree: id of the search.
+            query: the question.
+            begin_attributes: further attributes of the root's first event.
+            cancel_token: lets another thread cancel the wait.
 
         Raises:
             ValueError: The tree is no longer in memory.
@@ -184,59 +193,9 @@ class Search:
             engine = self._trees.get(tree)
             if engine is None:
                 raise ValueError("The search is no longer in memory.")
-            return await self._run(engine, engine.run_again(query, about or {}))
+            return await self._run(engine, engine.run_again(query, begin_attributes or {}))
 
-        return self._wait(run_search(), caller)
-
-    def _wait(
-        self, searching: Coroutine[Any, Any, SearchAnswer], caller: CancelToken | None
-    ) -> SearchAnswer:
-        """Run a search on the search's thread, and wait for its answer.
-
-        Args:
-            searching: the coroutine of the search.
-            caller: lets another thread cancel the wait.
-
-        Raises:
-            RuntimeError: This process is a fork of the one that made the `Search`.
-            Exception: The search's error.
-        """
-        if self._process_id != os.getpid():
-            searching.close()
-            raise RuntimeError(
-                "A search cannot be run by a fork of the process that made its Searcher. Make a Searcher after the fork."
-            )
-        has_ended = threading.Event()
-
-        async def run() -> SearchAnswer:
-            try:
-                return await searching
-            finally:
-                has_ended.set()
-
-        stopped = SearchAnswer("The search was stopped.", "stopped", "", UsageStats(), 0.0)
-        # A caller that registers before `close` is cancelled by it; a later one is not admitted.
-        with self._entering:
-            if self.closed:
-                searching.close()
-                return stopped
-            future = asyncio.run_coroutine_threadsafe(run(), self._loop)
-            self._callers.add(future)
-        if caller is not None:
-            caller.attach(future)
-        try:
-            return wait_for_result(future)
-        except CancelledError:  # by `CancelToken.stop` or `close`
-            if not self.closed:
-                has_ended.wait(_STOP_TIMEOUT_S)
-            return stopped
-        except BaseException:
-            if not future.done():
-                future.cancel()
-                has_ended.wait(_STOP_TIMEOUT_S)
-            raise
-        finally:
-            self._callers.discard(future)
+        return self._wait(run_search(), cancel_token)
 
     def stop(self, tree: str, node: str) -> None:
         """Stop a node and its sub-calls; nothing if it has ended."""
@@ -267,6 +226,30 @@ class Search:
 
         self._call_later(answer)
 
+    def forget(self, tree: str) -> None:
+        """Close a tree without waiting, and the models that no other tree uses."""
+
+        async def close(engine: Engine, unused_models: Set[Model]) -> None:
+            await engine.close()
+            for model in unused_models:
+                with contextlib.suppress(RuntimeError):  # the interpreter is ending
+                    await asyncio.to_thread(model.close)
+
+        def forget() -> None:
+            if self.closed:  # `close` closes everything itself
+                return
+            engine = self._trees.pop(tree, None)
+            if engine is None:
+                return
+            used_models = {model for other in self._trees.values() for model in other.models}
+            unused_models = engine.models - used_models
+            self._models.forget(unused_models)
+            closing = self._loop.create_task(close(engine, unused_models))
+            self._background.add(closing)
+            closing.add_done_callback(self._background.discard)
+
+        self._call_later(forget)
+
     def close(self) -> None:
         """Stop all trees, and end the sandboxes and the processes of models.
 
@@ -274,34 +257,87 @@ class Search:
         """
         if self._process_id != os.getpid():
             return
-        with self._entering:
+        with self._registering:
             if self.closed:
                 return
             self.closed = True
-        # A task whose code cannot be stopped keeps the thread and its loop: a task that is
-        # destroyed before its end would raise errors wherever its memory is collected.
         have_tasks_ended = asyncio.run_coroutine_threadsafe(self._close(), self._loop).result()
+        # If a task cannot be stopped, the thread goes on running the loop. Without its loop, the task
+        # would be destroyed before its end, and raise errors wherever its memory is collected.
         if have_tasks_ended:
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join(_CLOSE_TIMEOUT_S)
             if not self._thread.is_alive():
                 self._loop.close()
-        for caller in list(self._callers):
-            caller.cancel()
+        # Of tasks that have not ended, nobody waits for the answer any more.
+        for answer in list(self._awaited_answers):
+            answer.cancel()
+
+    def _wait(
+        self, search: Coroutine[Any, Any, SearchAnswer], cancel_token: CancelToken | None
+    ) -> SearchAnswer:
+        """Run a search on the search's thread, and wait for its answer.
+
+        Args:
+            search: the search, which has not begun.
+            cancel_token: lets another thread cancel the wait.
+
+        Raises:
+            RuntimeError: This process is a fork of the one that made the `Search`.
+            Exception: The search's error.
+        """
+        if self._process_id != os.getpid():
+            search.close()
+            raise RuntimeError(
+                "A Searcher does not work in a fork of the process that made it. Make another one after the fork."
+            )
+        has_ended = threading.Event()
+
+        async def run() -> SearchAnswer:
+            try:
+                return await search
+            finally:
+                has_ended.set()
+
+        stopped = SearchAnswer("The search was stopped.", "stopped", "", UsageStats(), 0.0)
+        # A caller that registers before `close` is cancelled by it; a later one is not admitted.
+        with self._registering:
+            if self.closed:
+                search.close()
+                return stopped
+            future = asyncio.run_coroutine_threadsafe(run(), self._loop)
+            self._awaited_answers.add(future)
+        if cancel_token is not None:
+            cancel_token.attach(future)
+        try:
+            return wait_for_result(future)
+        except CancelledError:  # by `CancelToken.stop` or `close`
+            if not self.closed:
+                has_ended.wait(_STOP_TIMEOUT_S)
+            return stopped
+        except BaseException:
+            if not future.done():
+                future.cancel()
+                has_ended.wait(_STOP_TIMEOUT_S)
+            raise
+        finally:
+            self._awaited_answers.discard(future)
 
     def _notice(self, level: str, text: str) -> None:
         self._emit(Notice(text, level=level, time=time.time()))
 
-    async def _run(self, engine: Engine, running: Coroutine[Any, Any, NodeOutcome]) -> SearchAnswer:
-        """Wait for a root's outcome, and return it as an answer.
+    async def _run(
+        self, engine: Engine, root_run: Coroutine[Any, Any, NodeOutcome]
+    ) -> SearchAnswer:
+        """Run a root, and return its outcome as an answer.
 
         Args:
             engine: the tree of the root.
-            running: `Engine.run` or `Engine.run_again`.
+            root_run: a call of `Engine.run` or `Engine.run_again`.
         """
         start_time = time.monotonic()
         try:
-            outcome = await running
+            outcome = await root_run
         finally:
             await self._close_old_trees()
         return SearchAnswer(
@@ -327,32 +363,10 @@ class Search:
                 return
             await self._trees.pop(oldest).close()
 
-    def forget(self, tree: str) -> None:
-        """Close a tree without waiting, and the models that no other tree uses."""
-
-        async def close(engine: Engine, unused_models: Set[Model]) -> None:
-            await engine.close()
-            for model in unused_models:
-                with contextlib.suppress(RuntimeError):  # the interpreter is ending
-                    await asyncio.to_thread(model.close)
-
-        def forget() -> None:
-            engine = self._trees.pop(tree, None)
-            if engine is None:
-                return
-            used_models = {model for other in self._trees.values() for model in other.models}
-            unused_models = engine.models - used_models
-            self._models.forget(unused_models)
-            closing = self._loop.create_task(close(engine, unused_models))
-            self._background.add(closing)
-            closing.add_done_callback(self._background.discard)
-
-        self._call_later(forget)
-
-    async def _get_consent(self, asking: Asking, request: str) -> bool:
+    async def _get_consent(self, fan_out_policy: FanOutPolicy, request: str) -> bool:
         """Return whether a large fan-out may run; the user's answer comes by `answer`."""
-        if asking != "ask":
-            return asking == "run"
+        if fan_out_policy != "ask":
+            return fan_out_policy == "run"
         question: asyncio.Future[bool] = self._loop.create_future()
         self._questions[request] = question
         try:
@@ -365,7 +379,8 @@ class Search:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_CLOSE_TIMEOUT_S):
                 await asyncio.gather(*self._background, return_exceptions=True)
-                for engine in self._trees.values():
+                # A tree that ends meanwhile may remove others.
+                for engine in list(self._trees.values()):
                     await engine.close()
                 if self._sandboxes is not None:
                     await self._sandboxes.close()

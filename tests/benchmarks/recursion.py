@@ -63,7 +63,7 @@ def _running(search: Search, reply: Reply, text: Any = TEXT, **limits: Any) -> C
     within = SearchLimits(**{"small": 0, "max_turns": 200, "max_depth": 3, **limits})
 
     def run() -> None:
-        answer = search.run("what?", text, model=model, limits=within, asking="run")
+        answer = search.run("what?", text, model=model, limits=within, fan_out_policy="run")
         assert answer.state == "done", answer
 
     return run

@@ -344,7 +344,7 @@ with Searcher(model=model) as searcher:
     os.waitpid(child, 0)
     print(searcher.rlm("how long?", "x" * 50_000))
 """
-    error = "A search cannot be run by a fork of the process that made its Searcher. Make a Searcher after the fork."
+    error = "A Searcher does not work in a fork of the process that made it. Make another one after the fork."
     assert run_program(program, "-W", "ignore") == f"{error} 40000\n50000\n"
 
 

@@ -149,7 +149,7 @@ def test_stopped_search_closes_its_connection(service: Service) -> None:
     service.replies = [OPENAI.sending([OPENAI.words("Well"), caller.stop, service.stall])]
     search = Search(lambda record: None)
     try:
-        assert search.run("?", LOG, model=OPENAI.spec, caller=caller).state == "stopped"
+        assert search.run("?", LOG, model=OPENAI.spec, cancel_token=caller).state == "stopped"
         assert service.left.wait(PATIENCE)
     finally:
         search.close()

@@ -10,7 +10,9 @@ from functools import partial
 
 import pytest
 
+from mahtab_tui.bus.records import Record
 from mahtab_tui.llm.base import ModelBusy
+from mahtab_tui.search.limits import SearchLimits
 from mahtab_tui.search.search import Search
 from mahtab_tui.search.search_answers import SearchAnswer
 from tests import tags
@@ -262,3 +264,42 @@ def test_user_answers_the_question_before_a_fan_out(searches: ScriptedSearches) 
     states = [record.attrs["state"] for record in searches.events.calls("fan-out")]
     assert states == ["waiting", "refused", "waiting", "run"]
     assert len(searches.events.begun()) == 21
+
+
+def test_a_search_is_closed_while_its_trees_are_forgotten() -> None:
+    trees = [f"{number:08}" for number in range(3)]
+    sandboxes = ScriptedSandboxes(TURNS)
+    working = threading.Semaphore(0)
+
+    def on_event(record: Record) -> None:
+        if record.tag == tags.RLM_REPL_IN:
+            working.release()
+        elif record.tag == tags.RLM_FINAL:
+            for name in trees:
+                search.forget(name)
+
+    search = Search(on_event, lambda: sandboxes)
+    model = ScriptedModel(reply=lambda messages: code("work"))
+    limits = SearchLimits(small=0)
+    with ThreadPoolExecutor(len(trees)) as pool:
+        callers = [
+            pool.submit(search.run, "what?", TEXT, model=model, limits=limits, tree=name)
+            for name in trees
+        ]
+        for _ in trees:
+            assert working.acquire(timeout=20)
+        search.close()
+        assert [caller.result(20).state for caller in callers] == ["stopped"] * len(trees)
+    assert sandboxes.open == 0
+    assert sandboxes.closed
+
+
+def test_a_search_whose_id_is_in_use_is_refused(searches: ScriptedSearches) -> None:
+    running = searches.start(tree(code("work")), *TURNS)
+    wait_for(lambda: len(searches.events.of(tags.RLM_REPL_IN)) == 3)
+    name = searches.events[0].attrs["tree"]
+    model = ScriptedModel(reply=lambda messages: "an answer")
+    with pytest.raises(ValueError, match=r"^There is already a search with the id \w+\.$"):
+        searches.running.run("again?", TEXT, model=model, tree=name)
+    searches.stop("1")
+    assert running.result(20).state == "stopped", "it cannot be stopped any more"
