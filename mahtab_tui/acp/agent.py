@@ -39,7 +39,7 @@ class EditorAgent:
         self._sessions: dict[str, LiveSession] = {}
         self._folder = Path.cwd()
         self._opening = asyncio.Lock()
-        """Held while a session is opened."""
+        """Held while a session is opened: one after the other, because the process has one folder."""
         self._attachments = tempfile.TemporaryDirectory(
             prefix="mahtab-acp-", ignore_cleanup_errors=True
         )
@@ -74,9 +74,10 @@ class EditorAgent:
         self, cwd: str, mcp_servers: Sequence[EditorServer] | None = None, **meta: Any
     ) -> protocol.NewSessionResponse:
         """Begin a session in a folder."""
-        live_session = await self._start_session(
-            cwd, mcp_servers, lambda settings: EditorSession.begin(settings, self._folder)
-        )
+        async with self._opening:
+            live_session = await self._start_session(
+                cwd, mcp_servers, lambda settings: EditorSession.begin(settings, self._folder)
+            )
         live_session.announce_commands()
         options = config_options(live_session.session)
         return protocol.NewSessionResponse(session_id=live_session.id, config_options=options)
@@ -119,7 +120,8 @@ class EditorAgent:
         """Copy an open session, with its variables."""
         original = self._idle_session(session_id)
         with original.busy():
-            live_session = await self._start_session(cwd, mcp_servers, original.opened.copy)
+            async with self._opening:
+                live_session = await self._start_session(cwd, mcp_servers, original.opened.copy)
         live_session.announce_commands()
         options = config_options(live_session.session)
         return protocol.ForkSessionResponse(session_id=live_session.id, config_options=options)
@@ -185,6 +187,7 @@ class EditorAgent:
     async def ext_method(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         """Go back to an earlier cell or question, with `_mahtab/rewind`: `sessionId`, `point` and
         `dryRun`, which is true by default."""
+        # The protocol's library has removed the underscore with which methods beside the protocol begin.
         if method != "mahtab/rewind":
             raise protocol.unknown_method(method)
         live_session = self._idle_session(str(params.get("sessionId")))
@@ -203,11 +206,11 @@ class EditorAgent:
         if command is None:
             await asyncio.to_thread(live_session.session.agent.ask, question, attach=True)
             return
-        name, words = command
+        name, argument = command
         if name == "rewind":
-            await self._rewind(live_session, words)
+            await self._rewind(live_session, point=argument)
             return
-        sentences = await asyncio.to_thread(COMMANDS[name].run, live_session.session, words)
+        sentences = await asyncio.to_thread(COMMANDS[name].run, live_session.session, argument)
         if sentences:
             await live_session.send_text(sentences)
 
@@ -273,12 +276,14 @@ class EditorAgent:
     async def _reopen(
         self, cwd: str, session_id: str, servers: Sequence[EditorServer] | None
     ) -> LiveSession:
-        """Open a saved session. Raises `SessionUnavailable`."""
-        if session_id in self._sessions:
-            return self._idle_session(session_id)
-        return await self._start_session(
-            cwd, servers, lambda settings: EditorSession.reopen(settings, session_id)
-        )
+        """Return a saved session, and open it if it is not open. Raises `SessionUnavailable`."""
+        async with self._opening:
+            # Only now, because another request may have been opening it.
+            if session_id in self._sessions:
+                return self._idle_session(session_id)
+            return await self._start_session(
+                cwd, servers, lambda settings: EditorSession.reopen(settings, session_id)
+            )
 
     async def _start_session(
         self,
@@ -286,7 +291,7 @@ class EditorAgent:
         mcp_servers: Sequence[EditorServer] | None,
         open_session: Callable[[Settings], EditorSession],
     ) -> LiveSession:
-        """Open and start a session. Raises `SessionUnavailable`.
+        """Open and start a session. Hold `_opening` meanwhile. Raises `SessionUnavailable`.
 
         Args:
             cwd: Its folder.
@@ -294,20 +299,18 @@ class EditorAgent:
             open_session: Called with the session's settings, on a thread.
         """
         servers = protocol.as_settings(mcp_servers)
-        # One after the other, because the process has one folder.
-        async with self._opening:
-            settings = self._enter_folder(cwd, servers)
-            opened = await asyncio.to_thread(open_session, settings)
-            live_session = LiveSession(opened, self._editor)
-            try:
-                await asyncio.to_thread(opened.start)
-            except BaseException:
-                await live_session.close()
-                raise
-            # Only one session of a process can be found by its process id.
-            if not self._sessions and opened.session.settings.share:
-                await asyncio.to_thread(opened.share, self._folder)
-            self._sessions[live_session.id] = live_session
+        settings = self._enter_folder(cwd, servers)
+        opened = await asyncio.to_thread(open_session, settings)
+        live_session = LiveSession(opened, self._editor)
+        try:
+            await asyncio.to_thread(opened.start)
+        except BaseException:
+            await live_session.close()
+            raise
+        # Only one session of a process can be found by its process id.
+        if not self._sessions and opened.session.settings.share:
+            await asyncio.to_thread(opened.share, self._folder)
+        self._sessions[live_session.id] = live_session
         if servers:
             live_session.start_servers(servers)
         return live_session

@@ -47,7 +47,7 @@ def command_rows() -> list[tuple[str, str, str]]:
 
 
 def parse_command(question: str) -> tuple[str, str] | None:
-    """Return the name of a command and the words after it; None if the question is not one."""
+    """Return the name of a command and the text after it; None if the question is not one."""
     match = re.fullmatch(r"/(\S+)(.*)", question, re.DOTALL)
     if match is None or (match[1] not in COMMANDS and match[1] != "rewind"):
         return None

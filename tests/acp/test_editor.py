@@ -248,6 +248,19 @@ async def test_sessions_go_on_in_another_process_with_variables_and_conversation
         assert list(user.calls) == ["cell-4"]
 
 
+async def test_a_session_that_is_loaded_twice_at_once_is_opened_once(project: Path) -> None:
+    async with editor() as user:
+        await user.begin()
+        await user.ask("/run items = [1, 2, 3]")
+        session = user.session
+    async with editor() as user:
+        loads = [user.agent.resume_session(session_id=session, cwd=os.getcwd()) for _ in range(2)]
+        await asyncio.gather(*loads)
+        user.session = session
+        await user.ask("/run items")
+        assert "[1, 2, 3]" in text_of(user.cell)
+
+
 async def test_a_session_is_known_by_its_whole_id(project: Path) -> None:
     async with editor() as user:
         await user.begin()
