@@ -17,6 +17,7 @@ from mahtab_tui.session.runtime import Runtime
 from mahtab_tui.session.user_requests import ask_approval
 from mahtab_tui.settings.approval_rules import Call, Rule, texts_to_resolve
 
+# The modules of `servers` are imported only when a server is used, because they slow down the start.
 if TYPE_CHECKING:
     from mahtab_tui.servers.servers import Servers
     from mahtab_tui.servers.tool_signature import ToolSignature
@@ -61,6 +62,7 @@ class ServerCalls:
         cells.interrupt_listeners.append(self.cancel)
 
     def servers(self) -> Sequence[HostServer]:
+        """Return the MCP servers for the namespace."""
         servers = self._knowledge.servers
         if servers is None:
             return []
@@ -103,7 +105,9 @@ class ServerCalls:
             server = str(args.get("server"))
             if name == "mcp_tools":
                 return self._tools(servers, server)
-            return self._call(servers, server, args)
+            if name == "mcp_call":
+                return self._call(servers, server, args)
+            raise RuntimeError(f"MCP servers have no function {name!r}.")
         except ServerError as error:
             return {"failed": str(error)}
         except CancelledError:
@@ -132,8 +136,14 @@ class ServerCalls:
         key = str(args.get("call"))
         if not isinstance(arguments, dict):
             raise RuntimeError("The arguments of a tool must be a dict.")
+        # Only the kernel knows which thread calls. `Cells.foreign_party` believes this number only while
+        # no cell of a model or an agent runs; code that goes on after such a cell can forge it.
+        cell = args.get("cell")
+        caller_cell = cell if type(cell) is int else None
         cancellation = Cancellation()
-        self._open_calls[key] = OpenCall(cancellation, self._cells.last)
+        open_call = OpenCall(cancellation, self._cells.last)
+        if self._open_calls.setdefault(key, open_call) is not open_call:
+            raise RuntimeError(f"There is already an open call with the key {key!r}.")
 
         def wait_for(future: Future[T]) -> T:
             cancellation.on_cancel(future.cancel)
@@ -142,7 +152,7 @@ class ServerCalls:
         try:
             tool = wait_for(servers.prepare(server, tool_name, arguments))
             if not tool.read_only:
-                self._permit(cancellation, server, tool, arguments, args.get("cell"))
+                self._permit(cancellation, server, tool, arguments, caller_cell)
             parts = wait_for(servers.call(server, tool_name, arguments))
             return {"parts": parts, "revision": servers.states[server].revision}
         finally:
@@ -156,8 +166,16 @@ class ServerCalls:
         arguments: Mapping[str, Any],
         cell: int | None,
     ) -> None:
-        """Return if the user's own cell makes the call, if a rule or the approval mode allows it,
-        or if the user does when asked. Raises `ServerError` and `CancelledError`."""
+        """Ask the user about a call, unless their own cell makes it, or a rule or the approval mode
+        decides.
+
+        Args:
+            cell: The number of the cell that makes the call, as the kernel says; None if it is not known.
+
+        Raises:
+            ServerError: The call is not allowed.
+            CancelledError: The call was cancelled while the user was asked.
+        """
         from mahtab_tui.servers.state import ServerError
 
         party = self._cells.foreign_party(cell)

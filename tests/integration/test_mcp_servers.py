@@ -16,6 +16,8 @@ import pytest
 from mahtab_tui.bus.records import Approval, Decision
 from mahtab_tui.cli.doctor import report
 from mahtab_tui.kernel.base import Kernel
+from mahtab_tui.kernel.cancellation import Cancellation
+from mahtab_tui.kernel.host import HostCall
 from mahtab_tui.kernel.inprocess import InProcessKernel
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.values import CellResult
@@ -25,6 +27,7 @@ from mahtab_tui.session.frontend import HeadlessFrontend
 from mahtab_tui.session.info import SessionInfo
 from mahtab_tui.settings.approval_rules import parse_rules
 from mahtab_tui.settings.model import load_settings
+from mahtab_tui.system import start_thread
 from tests import tags
 from tests.integration.kernels import interpreters
 from tests.integration.saving import SavedSession
@@ -316,6 +319,40 @@ def test_call_with_unreadable_arguments_is_not_asked_about(it: Opened) -> None:
     done = by_the_model(it, "echo.write('x' * 1_000_000)").result(60)
     assert "too long for the user to read" in done.output
     assert not was_asked(it)
+
+
+def call_from_kernel(it: Opened, **args: Any) -> Future[Any]:
+    """Call `echo.write` as a kernel may, with any arguments of the call."""
+    result: Future[Any] = Future()
+    call_args = {"server": "echo", "tool": "write", "arguments": {"text": "x"}, **args}
+
+    def serve() -> None:
+        try:
+            result.set_result(it.session.host.call(HostCall("mcp_call", call_args, Cancellation())))
+        except BaseException as error:
+            result.set_exception(error)
+
+    start_thread("call", serve)
+    return result
+
+
+def test_two_open_calls_cannot_have_the_same_key(it: Opened) -> None:
+    first_call = call_from_kernel(it, call="key")
+    approval = asked(it)
+    with pytest.raises(RuntimeError, match=r"^There is already an open call with the key 'key'\.$"):
+        call_from_kernel(it, call="key").result(20)
+    it.session.approvals.answer(approval.request, Decision("run"))
+    assert "failed" not in first_call.result(60)
+
+
+@pytest.mark.parametrize("cell", [None, [1], {}, "1", True])
+def test_call_of_no_known_cell_is_asked_about(it: Opened, cell: object) -> None:
+    it.run("1")
+    call = call_from_kernel(it, call="key", cell=cell)
+    approval = asked(it)
+    assert (approval.why or "").startswith("code that outlives its cell calls a tool")
+    it.session.approvals.answer(approval.request, Decision("skip"))
+    assert call.result(60) == {"failed": "The user did not allow the call of echo.write."}
 
 
 def test_argument_names_cannot_forge_the_question(open_with: OpenSession) -> None:
