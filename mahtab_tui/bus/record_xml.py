@@ -25,13 +25,18 @@ _ATTRIBUTE_ESCAPES = {
     "\t": "&#9;",
 }
 _UNSEEN = re.compile(f"[{UNSEEN}]")
+# Where a pattern below could not match with fewer repetitions either, its quantifier is possessive
+# (`*+`), so that it takes linear time in any text.
 _PERHAPS_TAG = re.compile(rf"<[\s/{UNSEEN}]*+[\w{UNSEEN}-]*+")
+"""The beginning of anything that may be a tag, also with unseen characters in it (here ``·``):
+``< /us·er-chat``."""
 
 
 def _tag_remainder(names: Iterable[str]) -> str:
     """Return a pattern for the rest of a tag after its ``<``.
 
-    A model may also accept ``< /USER-CHAT``.
+    Of ``<user-chat cell="1">`` and ``</user-chat>``, it matches ``user-chat`` and ``/user-chat``. A
+    model may also accept ``< /USER-CHAT``. It does not match ``user-chats`` nor ``user-chat-2``.
     """
     longest_first = "|".join(sorted(names, key=len, reverse=True))
     return rf"\s*+(?:/\s*+)?(?:{longest_first})(?![\w-])"
@@ -39,7 +44,11 @@ def _tag_remainder(names: Iterable[str]) -> str:
 
 @lru_cache(maxsize=64)
 def _unsafe_characters(tag: str) -> re.Pattern[str]:
-    """Return the pattern of the characters to escape in a tag's content."""
+    """Return the pattern of the characters to escape in a tag's content.
+
+    These are the ``<`` of ``</user-chat``, and the ``&`` of ``&lt;/user-chat`` and
+    ``&amp;lt;/user-chat``, which would otherwise read as an escaped tag.
+    """
     tag_end = _tag_remainder({*_OUR_TAGS, tag})
     return re.compile(rf"<(?=(?i:{tag_end}))|&(?=(?i:(?:amp;)*+lt;{tag_end}))")
 
@@ -81,7 +90,11 @@ def escape_unseen_tags(text: str, *names: str) -> str:
 
 
 def format_attributes(attrs: Mapping[str, Any]) -> str:
-    """Format attributes as XML, each with a preceding space. None and collections are left out."""
+    """Format attributes as XML, each with a preceding space.
+
+    None and collections are left out, and so is every name that is not an identifier, because it could
+    forge another attribute or the end of the tag.
+    """
     parts: list[str] = []
     for name, value in attrs.items():
         if value is None or isinstance(value, list | tuple | dict) or not name.isidentifier():

@@ -34,6 +34,8 @@ MAX_UNDO_STEPS = 20
 """At most this many of the last cells can be undone."""
 CLOSE_TIMEOUT_S = 1.0
 """Seconds for the thread to end; code in C may block it."""
+_EARLIER_VALUES = frozenset(("__", "___"))
+"""Names of the last value but one and the one before it, as in IPython."""
 
 
 class CellRunner:
@@ -94,9 +96,9 @@ class CellRunner:
             name: value for name, value in builtins.__dict__.items() if name not in builtins_before
         }
         """Functions that this kernel has added to `builtins`."""
-        self._added_values = {"__", "___"}.difference(builtins_before)
+        self._added_values = _EARLIER_VALUES.difference(builtins_before)
         """Names of earlier values that cells add to `builtins`."""
-        self._executor.tracker.changes(None)
+        self._forget_changes()
 
     def run(self, code: str, running: RunningCell, nested: bool) -> CellResult:
         """Run a cell, and wait for its end.
@@ -124,7 +126,7 @@ class CellRunner:
         """Delete the names that cells have made. Call it while no cell runs."""
         for name in self._cell_names:
             self._namespace.pop(name, None)
-        self._executor.tracker.changes(None)
+        self._forget_changes()
         self._undo_history.end()
         self._cell_names.clear()
 
@@ -153,8 +155,12 @@ class CellRunner:
             try:
                 restoration = self._undo_history.answer(frame["op"], frame["cell"])
             finally:
-                self._executor.tracker.changes(None)
+                self._forget_changes()
         return {"restoration": restoration, "cwd": ""}
+
+    def _forget_changes(self) -> None:
+        """Let the next cell report only its own changes, and not those that were made until now."""
+        self._executor.tracker.changes(None)
 
     # On the thread that runs the cells
 
@@ -208,10 +214,11 @@ class CellRunner:
             # be reported with the next cell.
             pass
         finally:
+            # An interrupt may have ended `_finish` above, and another one may end it here. Once the
+            # result is set, it only takes back an interrupt that came too late.
             try:
                 self._finish(running, outcome, start)
             finally:
-                # Again, because another interrupt may have ended this attempt.
                 self._finish(running, outcome, start)
 
     def _finish(self, running: RunningCell, outcome: Outcome | None, start: float) -> None:
@@ -223,7 +230,7 @@ class CellRunner:
             start: When it began, by `time.perf_counter`.
         """
         if outcome is None:
-            outcome = interrupted_outcome([])
+            outcome = interrupted_outcome(changes=[])
         with self._lock:
             if running in self._cells:
                 self._cells.remove(running)

@@ -47,15 +47,19 @@ MAX_STALE_CELLS = 10
 
 @dataclass(frozen=True, slots=True)
 class SessionContents:
-    """What an agent gets to know about a session. The fields are those of the answer."""
+    """What an agent gets to know about a session.
+
+    The names of the fields are those of the answer, which agents of other versions read.
+    """
 
     kernel: KernelInfo
     variables: list[Variable]
     cells: int
+    """How many cells the agent has run."""
     busy: float
-    """Total seconds of these cells."""
+    """For how many seconds these cells ran, all together."""
     alive: float
-    """Seconds since the agent joined."""
+    """How many seconds ago the agent joined."""
     others: list[str]
     """Cells that others have run since the last request."""
     stale: list[str] = field(default_factory=list)
@@ -143,15 +147,18 @@ class AgentCalls:
         agents = session.joined_agents
         received_code = self._normalize_code(call.agent, code)
         used_names = session.private.uses(received_code)
-        fork_answers: list[Evaluation] = []
+        fork_answer: Evaluation | None = None
+        """The answer, if the code could do its work in a locked fork."""
 
         def run_in_fork(lock: Lock) -> str:
+            """Run the code, and return what it needs that the fork does not allow, as a clause."""
+            nonlocal fork_answer
             cell = AgentCell(
                 session, call, agents.new_call_id(), received_code, timeout, used_names, lock
             )
             answer = cell.answer()
             if not cell.needs:
-                fork_answers.append(answer)
+                fork_answer = answer
             return cell.needs
 
         permission = session.agent.rules.clear_code(
@@ -166,11 +173,12 @@ class AgentCalls:
         if permission.action == "deny":
             denial = permission.reason.rstrip(".")
             return Evaluation(declined=f"declined: {denial[0].lower()}{denial[1:]}")
-        if fork_answers:
-            return fork_answers[0]
+        if fork_answer is not None:
+            return fork_answer
 
         request = agents.new_call_id()
         code = received_code
+        # Only code that the user has allowed may change protected files.
         lock: Lock | None = "guard"
         if permission.action == "ask":
             try:
@@ -261,9 +269,14 @@ class AgentCalls:
         self._session.notice(f"{call.agent.name}: {action}")
 
     def _await_stop(self, call: AgentCall) -> None:
-        """Wait until the call is stopped: by the agent's server, when such an action has ended, or by
-        the session, when the server must end it. The server begins once progress is reported. Raises
-        `AgentCallRefused`."""
+        """Wait while the agent's server carries out an action that `_permit` has allowed.
+
+        The server begins when this reports progress, and cancels the call at the end of the action. If
+        the session stops the call first, the server must end the action.
+
+        Raises:
+            AgentCallRefused: The call was stopped, by either of them.
+        """
         stopped = threading.Event()
         with call.stoppable(stopped.set):
             call.report("can be stopped")
@@ -282,8 +295,8 @@ class AgentCalls:
         """Describe the session.
 
         Args:
-            seen: Whether the agent gets to know these cells of others, so that they are not
-                reported again.
+            seen: Whether the agent will read this answer, so that the next one leaves out the
+                cells of others that this one reports.
         """
         session = self._session
         agent = call.agent
@@ -301,14 +314,14 @@ class AgentCalls:
                 row = f"In [{started.cell}] {started.party} ({finished.status}): {first_line}"
                 cells_of_others.append(row)
         return SessionContents(
-            session.kernel.info(),
-            session.private.variables(),
-            agent.cell_count,
-            agent.busy_seconds,
-            time.monotonic() - agent.joined_at,
-            cells_of_others,
-            self._stale_lines(),
-            session.agent.stale_outputs.stale_marks(),
+            kernel=session.kernel.info(),
+            variables=session.private.variables(),
+            cells=agent.cell_count,
+            busy=agent.busy_seconds,
+            alive=time.monotonic() - agent.joined_at,
+            others=cells_of_others,
+            stale=self._stale_lines(),
+            marks=session.agent.stale_outputs.stale_marks(),
         )
 
     def _stale_lines(self) -> list[str]:

@@ -472,7 +472,7 @@ class Worker:
         """Begin or end to reload changed modules before a cell."""
         Reloading.reloader = None
         if frame["on"]:
-            Reloading.reloader = own_module("magic.reloading").Reloader()
+            Reloading.reloader = own_module("magic.reloading").Reloader(automatic=True)
 
     def _set_undo_limits(self, frame: Frame) -> None:
         """Begin an undo history with the host's limits."""

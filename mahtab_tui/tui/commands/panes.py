@@ -1,4 +1,10 @@
-"""Commands that arrange the panes, and those of the whole screen."""
+"""Commands that arrange the panes, and those of the whole screen.
+
+Each is declared by two texts, which `command` splits. In ``"help f1 /help TOPIC"`` and
+``"Help: Show every key and the manual"``, the command's id is ``help``, its key ``f1``, its slash
+command ``/help`` with the argument ``TOPIC``, its title ``Help``, and the rest is what it does. A
+command may lack a key or a slash command.
+"""
 
 from __future__ import annotations
 
@@ -44,18 +50,18 @@ def maximize(context: CommandContext) -> None:
     context.panes.maximize_focused()
 
 
-def _resize(direction: Direction, key: str, text: str, *, priority: bool = True) -> Command:
+def _declare_resize(direction: Direction, key: str, text: str, *, priority: bool = True) -> Command:
     declare = _pane(f"{direction} {key}", text, priority=priority)
     return declare(lambda context: context.panes.resize(direction))
 
 
-wider = _resize("wider", "alt+left", "Wider side: Give the side panes more room")
-narrower = _resize("narrower", "alt+right", "Narrower side: Give the side panes less room")
+wider = _declare_resize("wider", "alt+left", "Wider side: Give the side panes more room")
+narrower = _declare_resize("narrower", "alt+right", "Narrower side: Give the side panes less room")
 # Without priority, because the editor uses these keys to move lines.
-taller = _resize(
+taller = _declare_resize(
     "taller", "alt+down", "Taller namespace: Give the namespace more room", priority=False
 )
-shorter = _resize(
+shorter = _declare_resize(
     "shorter", "alt+up", "Shorter namespace: Give the namespace less room", priority=False
 )
 

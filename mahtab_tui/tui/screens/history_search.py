@@ -17,7 +17,11 @@ from mahtab_tui.tui.screens.listing import SearchScreen
 
 
 class HistorySearch(SearchScreen[HistoryEntry | None, HistoryEntry, Sequence[HistoryEntry]]):
-    """Searches the inputs of all sessions."""
+    """Searches the inputs of all sessions.
+
+    The types are those of the screen's result (None if the user leaves), of a row, and of what a
+    search returns.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [("ctrl+r", "move(-1)", "Up")]
 
@@ -53,14 +57,15 @@ class HistorySearch(SearchScreen[HistoryEntry | None, HistoryEntry, Sequence[His
         if query and match is not None:
             text = text.stylize("$highlight bold", *match.span())
 
-        glyph = ("◈", "$model") if row.mode == "ask" else ("❯", "$person")
+        styled_glyph = ("◈", "$model") if row.mode == "ask" else ("❯", "$person")
         count = ""
         if other_lines:
             plural = "s" if len(other_lines) > 1 else ""
             count = f"  +{len(other_lines):,} line{plural}"
-        return Content.assemble(glyph, " ", text, (count, "$muted"))
+        return Content.assemble(styled_glyph, " ", text, (count, "$muted"))
 
     def describe(self, row: HistoryEntry | None) -> Content:
+        """Show the whole input in the widget below the list, which is not one for the returned text."""
         self._full_text.python = row is None or row.mode == "python"
         self._full_text.load_text(clean(row.text) if row else "")
         return Content("")

@@ -14,8 +14,11 @@ _SOURCE_LINES = 5
 
 
 def set_trace(*_: object, header: str | None = None, **__: object) -> None:
-    """Stop in the caller, as `pdb.set_trace`."""
-    debugger = _debugger()
+    """Stop in the caller, as `pdb.set_trace`.
+
+    Other arguments, which `breakpoint` passes on, are ignored.
+    """
+    debugger = _make_debugger()
     if header is not None:
         debugger.message(header)
     debugger.set_trace(sys._getframe().f_back)
@@ -23,7 +26,7 @@ def set_trace(*_: object, header: str | None = None, **__: object) -> None:
 
 def post_mortem(traceback: TracebackType) -> None:
     """Inspect the frames of an error, as `pdb.post_mortem`."""
-    debugger = _debugger()
+    debugger = _make_debugger()
     debugger.reset()
     debugger.interaction(None, traceback)
 
@@ -35,7 +38,11 @@ def load_pdb() -> Any:
     return pdb
 
 
-def _debugger() -> Any:
+def _make_debugger() -> Any:
+    """Return a debugger for cells.
+
+    Its class is made here, because pdb is imported only when a cell needs it.
+    """
     pdb: Any = load_pdb()
 
     class Debugger(pdb.Pdb):  # type: ignore[misc]
@@ -55,12 +62,10 @@ def _debugger() -> Any:
         ) -> tuple[list[tuple[FrameType, int]], int]:
             stack, current = super().get_stack(frame, tb)
             chosen_entry = stack[current]
-            # The frames above our own belong to the kernel, too.
-            is_ours = [_is_ours(frame) for frame, _ in stack]
-            first_own = is_ours.index(True) if True in is_ours else 0
-            visible_entries = [
-                entry for entry, is_own in zip(stack[first_own:], is_ours[first_own:]) if not is_own
-            ]
+            # The frames that have called the first one of this program belong to the kernel, too.
+            are_ours = [_is_ours(frame) for frame, _ in stack]
+            first_of_ours = are_ours.index(True) if True in are_ours else 0
+            visible_entries = [entry for entry in stack[first_of_ours:] if not _is_ours(entry[0])]
             if chosen_entry in visible_entries:
                 return visible_entries, visible_entries.index(chosen_entry)
             return visible_entries, len(visible_entries) - 1
@@ -89,8 +94,12 @@ def _debugger() -> Any:
                 mark = "->" if number == line else "  "
                 self.message(f"{mark} {number:>4}  {text.rstrip()}")
 
-    return Debugger(nosigint=True, skip=[f"{__package__.rpartition('.')[0]}.*"])
+    # The worker's package, whatever its name is: a step must not lead from a cell into our modules.
+    our_package = __package__.rpartition(".")[0]
+    # The kernel handles interrupts itself.
+    return Debugger(nosigint=True, skip=[f"{our_package}.*"])
 
 
 def _is_ours(frame: FrameType) -> bool:
+    """Return whether a frame runs code of this program."""
     return frame.f_code.co_filename.startswith(OUR_FOLDER)

@@ -61,6 +61,7 @@ def frame_variables(place: FramePlace) -> dict[str, object]:
     last_error = getattr(sys, "last_value", None)
     if isinstance(last_error, BaseException):
         errors = _exception_chain(last_error)
+    # The last one is the error itself, after its causes.
     if not errors or _failed_file(errors[-1]) != cell_filename(place.cell):
         raise InspectionError(
             "The variables are gone: other code has failed since, or the kernel was restarted."

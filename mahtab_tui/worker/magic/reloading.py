@@ -15,6 +15,8 @@ from ..values.objects import is_module, own_dict
 from ..values.summaries import variable_kind
 from .state import MagicContext, Reloading
 
+_NO_FILE = 0
+"""Stands for the time at which a file that does not exist was modified."""
 _STANDARD_LIBRARY = os.path.join(os.path.dirname(os.__file__), "")
 
 
@@ -26,14 +28,14 @@ class Reloader:
     that imported it, or since it was reloaded.
     """
 
-    def __init__(self, *, automatic: bool = True) -> None:
+    def __init__(self, *, automatic: bool) -> None:
         """
         Args:
             automatic: Whether changed modules are reloaded before each cell.
         """
         self._modified_ns: dict[str, int] = {}
         """When the files of the remembered modules were modified, in nanoseconds, by the name of the
-        module; 0 if there was no file."""
+        module; `_NO_FILE` if there was none."""
         self.automatic = automatic
         """Whether the caller of `reload` calls it before each cell."""
         self.excluded: set[str] = set()
@@ -51,22 +53,25 @@ class Reloader:
         raises an error is not tried again until its file changes once more.
 
         Args:
-            namespace: That of the cells. Functions and classes that were imported from a reloaded module
-                are replaced in it.
+            namespace: The namespace of the cells. Functions and classes that were imported from a reloaded
+                module are replaced in it.
         """
         for name, module, path in self._modules():
             if name in self.excluded:
                 continue
+            if name not in self._modified_ns:
+                continue
             modified_ns = _modification_ns(path)
-            if name in self._modified_ns and modified_ns not in (0, self._modified_ns[name]):
-                self._modified_ns[name] = modified_ns
-                try:
-                    _reload(module, path, namespace)
-                except Exception as error:  # raised by the module's code
-                    reason = f"{type(error).__name__}: {error}"
-                    print(f"{name} has changed, but cannot be reloaded: {reason}")
-                else:
-                    print(f"{name} has changed and was reloaded")
+            if modified_ns in (_NO_FILE, self._modified_ns[name]):
+                continue
+            self._modified_ns[name] = modified_ns
+            try:
+                _reload(module, path, namespace)
+            except Exception as error:  # raised by the module's code
+                reason = f"{type(error).__name__}: {error}"
+                print(f"{name} has changed, but cannot be reloaded: {reason}")
+            else:
+                print(f"{name} has changed and was reloaded")
 
     def _modules(self) -> Iterator[tuple[str, ModuleType, str]]:
         """Yield the user's modules, each with its name and the path of its file."""
@@ -81,11 +86,11 @@ class Reloader:
 
 
 def _modification_ns(path: str) -> int:
-    """Return when a file was modified, in nanoseconds; 0 if there is no such file."""
+    """Return when a file was modified, in nanoseconds; `_NO_FILE` if there is none."""
     try:
         return os.stat(path).st_mtime_ns
     except OSError:
-        return 0
+        return _NO_FILE
 
 
 def _reload(module: ModuleType, path: str, namespace: dict[str, object]) -> None:
@@ -94,7 +99,7 @@ def _reload(module: ModuleType, path: str, namespace: dict[str, object]) -> None
 
     Args:
         path: The file of the module.
-        namespace: That of the cells.
+        namespace: The namespace of the cells.
     """
     # Python takes its compiled code for current if the file's size and the second of its change are the
     # same as before.
@@ -122,6 +127,7 @@ def set_reloading(text: str, caller: MagicContext) -> None:
     more (0). Raises ValueError for other arguments."""
     mode = text.strip()
     if Reloading.reloader is None:
+        # Without an argument, `%autoreload` reloads only this once.
         Reloading.reloader = Reloader(automatic=False)
     reloader = Reloading.reloader
     if not mode:
@@ -136,7 +142,8 @@ def import_and_reload(text: str, caller: MagicContext) -> None:
     """`%aimport NAME, …`: import modules, and reload them when their files change. A module with a minus
     sign before its name is not reloaded any more. Raises what an import raises."""
     if Reloading.reloader is None:
-        Reloading.reloader = Reloader()
+        # `%aimport` asks for reloading whenever files change, so it switches that on.
+        Reloading.reloader = Reloader(automatic=True)
     excluded = Reloading.reloader.excluded
     for name in text.replace(",", " ").split():
         if name.startswith("-"):

@@ -36,6 +36,7 @@ class Aliases:
 
 
 class Reloading:
-    """Holds the one `Reloader`, once a cell has asked for it."""
+    """Holds the one `Reloader`."""
 
     reloader: ClassVar[Any] = None
+    """None until a cell has asked for it: most sessions never do, and its module is loaded only then."""

@@ -12,7 +12,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 MAX_GAP_PAIRS = 2_500
-"""In a gap with more pairs of an old and a new line, no lines are taken for equal."""
+"""The lines of a gap are compared if the number of its old lines times that of its new lines is at most
+this. In a larger gap, all lines count as changed."""
 
 
 class _Block(NamedTuple):
@@ -45,7 +46,7 @@ def unified_diff(old: Sequence[str], new: Sequence[str], context_lines: int) -> 
         context_lines: How many equal lines are shown before and after each change.
     """
     diff: list[str] = []
-    for changes in _group(_changes(old, new), context_lines):
+    for changes in _group(_find_changes(old, new), context_lines):
         first = changes[0]
         last = changes[-1]
         before = min(context_lines, first.old_start)
@@ -83,33 +84,33 @@ def _group(changes: Iterable[_LineRanges], context_lines: int) -> Iterator[list[
         yield group
 
 
-def _changes(old: Sequence[str], new: Sequence[str]) -> Iterator[_LineRanges]:
+def _find_changes(old: Sequence[str], new: Sequence[str]) -> Iterator[_LineRanges]:
     """Yield what lies between equal lines."""
     whole = _LineRanges(0, len(old), 0, len(new))
     old_position = 0
     new_position = 0
-    for block in [*_equal_lines(old, new, whole), _Block(len(old), len(new), 0)]:
+    for block in [*_find_equal_lines(old, new, whole), _Block(len(old), len(new), 0)]:
         if block.old_start > old_position or block.new_start > new_position:
             yield _LineRanges(old_position, block.old_start, new_position, block.new_start)
         old_position = block.old_start + block.length
         new_position = block.new_start + block.length
 
 
-def _equal_lines(old: Sequence[str], new: Sequence[str], whole: _LineRanges) -> list[_Block]:
+def _find_equal_lines(old: Sequence[str], new: Sequence[str], whole: _LineRanges) -> list[_Block]:
     """Return lines that are equal, in order."""
     ends = _find_equal_ends(old, new, whole)
     middle = ends.middle
     blocks = [ends.before]
     old_position = middle.old_start
     new_position = middle.new_start
-    for line in _unique_lines(old, new, middle):
+    for line in _find_unique_lines(old, new, middle):
         gap = _LineRanges(old_position, line.old_start, new_position, line.new_start)
-        blocks += _gap_lines(old, new, gap)
+        blocks += _find_gap_lines(old, new, gap)
         blocks.append(line)
         old_position = line.old_start + 1
         new_position = line.new_start + 1
     last_gap = _LineRanges(old_position, middle.old_end, new_position, middle.new_end)
-    return [*blocks, *_gap_lines(old, new, last_gap), ends.after]
+    return [*blocks, *_find_gap_lines(old, new, last_gap), ends.after]
 
 
 class _EqualEnds(NamedTuple):
@@ -135,48 +136,52 @@ def _find_equal_ends(old: Sequence[str], new: Sequence[str], part: _LineRanges) 
     )
 
 
-def _unique_lines(old: Sequence[str], new: Sequence[str], part: _LineRanges) -> list[_Block]:
+def _find_unique_lines(old: Sequence[str], new: Sequence[str], part: _LineRanges) -> list[_Block]:
     """Return the most lines that occur once in each part and have the same order in both."""
     old_counts = Counter(old[part.old_start : part.old_end])
     new_counts = Counter(new[part.new_start : part.new_end])
     new_positions = {new[index]: index for index in range(part.new_start, part.new_end)}
-    # The longest increasing sequence of positions: for each length, the smallest position at which a
-    # sequence of that length ends.
+    unique_lines: list[_Block] = []
+    """In the order of the old text. Below, a line is named by its index in this list."""
+    # The longest sequence of them whose new positions increase. The lists are for the sequences of one
+    # line, of two lines, and so on.
     smallest_ends: list[int] = []
-    last_lines: list[int] = []
-    """For each length, the index of the line with that position."""
-    lines: list[_Block] = []
-    previous_lines: list[int] = []
+    """For each length, the smallest new position at which a sequence of that length ends."""
+    end_indexes: list[int] = []
+    """For each length, the index of the line at that position."""
+    previous_indexes: list[int] = []
     """For each line, the index of the one before it in its sequence; -1 for the first."""
     for index in range(part.old_start, part.old_end):
         line = old[index]
         if old_counts[line] != 1 or new_counts[line] != 1:
             continue
         position = new_positions[line]
-        length = bisect_left(smallest_ends, position)
-        smallest_ends[length : length + 1] = [position]
-        last_lines[length : length + 1] = [len(lines)]
-        previous_lines.append(last_lines[length - 1] if length else -1)
-        lines.append(_Block(index, position))
+        earlier_count = bisect_left(smallest_ends, position)
+        """The length of the longest sequence that this line continues."""
+        # Replaces the end of the sequences with one line more, or appends the first such end.
+        smallest_ends[earlier_count : earlier_count + 1] = [position]
+        end_indexes[earlier_count : earlier_count + 1] = [len(unique_lines)]
+        previous_indexes.append(end_indexes[earlier_count - 1] if earlier_count else -1)
+        unique_lines.append(_Block(index, position))
 
     sequence: list[_Block] = []
-    line_index = last_lines[-1] if last_lines else -1
+    line_index = end_indexes[-1] if end_indexes else -1
     while line_index >= 0:
-        sequence.append(lines[line_index])
-        line_index = previous_lines[line_index]
+        sequence.append(unique_lines[line_index])
+        line_index = previous_indexes[line_index]
     return sequence[::-1]
 
 
-def _gap_lines(old: Sequence[str], new: Sequence[str], gap: _LineRanges) -> list[_Block]:
+def _find_gap_lines(old: Sequence[str], new: Sequence[str], gap: _LineRanges) -> list[_Block]:
     """Return equal lines in a gap between equal lines, in order."""
     ends = _find_equal_ends(old, new, gap)
     common_lines: list[_Block] = []
     if 0 < ends.middle.pair_count <= MAX_GAP_PAIRS:
-        common_lines = _longest_common_lines(old, new, ends.middle)
+        common_lines = _find_longest_common_lines(old, new, ends.middle)
     return [ends.before, *common_lines, ends.after]
 
 
-def _longest_common_lines(
+def _find_longest_common_lines(
     old: Sequence[str], new: Sequence[str], part: _LineRanges
 ) -> list[_Block]:
     """Return the most lines that are equal and have the same order, by comparing all."""
@@ -191,16 +196,16 @@ def _longest_common_lines(
             else:
                 counts[row][column] = max(counts[row + 1][column], counts[row][column + 1])
 
-    lines: list[_Block] = []
+    common_lines: list[_Block] = []
     row = 0
     column = 0
     while row < len(old_lines) and column < len(new_lines):
         if old_lines[row] == new_lines[column]:
-            lines.append(_Block(part.old_start + row, part.new_start + column))
+            common_lines.append(_Block(part.old_start + row, part.new_start + column))
             row += 1
             column += 1
         elif counts[row + 1][column] >= counts[row][column + 1]:
             row += 1
         else:
             column += 1
-    return lines
+    return common_lines
