@@ -750,6 +750,20 @@ def test_a_folder_with_protected_files_in_it_is_not_moved(
         files.check("os.rename", ("sub", "other", -1, -1))
 
 
+def test_a_folder_is_moved_from_another_folder_only_without_protected_files(
+    project: Path, files: ProtectedFiles
+) -> None:
+    (project / "outer" / "sub").mkdir(parents=True)
+    fd = os.open("outer", os.O_RDONLY)
+    try:
+        files.check("os.rename", ("sub", "other", fd, -1))
+        (project / "outer" / "sub" / "AGENTS.md").touch()
+        with pytest.raises(PermissionError, match=r"outer/sub/AGENTS\.md is protected"):
+            files.check("os.rename", ("sub", "other", fd, -1))
+    finally:
+        os.close(fd)
+
+
 def test_a_folder_with_too_many_entries_to_look_at_is_not_moved_or_removed(
     project: Path, files: ProtectedFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -28,10 +28,18 @@ def find_module_names(package: str) -> list[str]:
         with suppress(OSError), os.scandir(folder) as entries:
             for entry in entries:
                 name, dot, _ = entry.name.partition(".")
-                is_package = not dot and entry.is_dir()
+                is_package = not dot and _is_folder(entry)
                 if entry.name.endswith(_SUFFIXES) or is_package:
                     names.add(name)
     return [name for name in names.difference(_SPECIAL_NAMES) if name.isidentifier()]
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    """Return whether an entry leads to a folder; a link that leads to itself does not."""
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False
 
 
 def module_members(module: object) -> dict[str, Any]:

@@ -137,30 +137,54 @@ def _changed_paths(event: str, args: tuple[Any, ...]) -> Iterator[str]:
 
     has_two_paths = event in _TWO_PATHS_EVENTS
     paths = args[:2] if has_two_paths else args[:1]
-    folder_indexes = _FOLDER_INDEXES[event]
-    for number, path in enumerate(paths):
+    meant_paths = [
+        _meant_path(path, _folder_descriptor(event, args, number))
+        for number, path in enumerate(paths)
+    ]
+    for path, meant_path in zip(paths, meant_paths):
+        yield meant_path
         if isinstance(path, int):
-            yield path_of_descriptor(path)
             continue
         text = to_text(path)
         yield text
         if event == "sqlite3.connect":
             yield _path_of_address(text)
-        index = folder_indexes[number] if number < len(folder_indexes) else len(args)
-        folder_fd = args[index] if index < len(args) else -1
-        if isinstance(folder_fd, int) and folder_fd >= 0 and not os.path.isabs(text):
-            yield os.path.join(path_of_descriptor(folder_fd), text)
         # Whoever replaces or moves a whole repository replaces its hooks, also one in `.git`.
-        if has_two_paths and may_be_repository(text) and not os.path.isfile(to_text(args[0])):
-            yield f"{text}/hooks"
-    if event == "os.rename" and os.path.isdir(to_text(args[0])):
+        if has_two_paths and may_be_repository(meant_path) and not os.path.isfile(meant_paths[0]):
+            yield f"{meant_path}/hooks"
+    if event == "os.rename" and os.path.isdir(meant_paths[0]):
         try:
-            yield protected_path_in(to_text(args[0]))
+            yield protected_path_in(meant_paths[0])
         except TooManyEntriesError:
             raise PermissionError(
-                f"{to_text(args[0])} may have protected files in it: it has too many entries to look"
+                f"{meant_paths[0]} may have protected files in it: it has too many entries to look"
                 " at. Only code that the user has approved by hand may move it"
             ) from None
+
+
+def _folder_descriptor(event: str, args: tuple[Any, ...], path_number: int) -> int:
+    """Return the descriptor of the folder in which a relative path of an event begins; -1 if this is
+    the working folder."""
+    indexes = _FOLDER_INDEXES[event]
+    if path_number >= len(indexes) or indexes[path_number] >= len(args):
+        return -1
+    folder_fd = args[indexes[path_number]]
+    return folder_fd if isinstance(folder_fd, int) else -1
+
+
+def _meant_path(path: Any, folder_fd: int) -> str:
+    """Return the path that an argument means.
+
+    Args:
+        path: A path, or the descriptor of an open file.
+        folder_fd: Where a relative path begins, as `_folder_descriptor` returns it.
+    """
+    if isinstance(path, int):
+        return path_of_descriptor(path)
+    text = to_text(path)
+    if folder_fd < 0 or os.path.isabs(text):
+        return text
+    return os.path.join(path_of_descriptor(folder_fd), text)
 
 
 def _path_of_socket(address: Any) -> Iterator[str]:
