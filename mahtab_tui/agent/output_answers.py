@@ -22,6 +22,10 @@ _LOOKS = frozenset(
 """Attributes of a table that show what it is like."""
 _CONVERSIONS = frozenset(("to_list", "to_string", "tolist"))
 """Methods that write the same in another form."""
+_ITERATING_FUNCTIONS = frozenset(("enumerate", "list", "reversed", "zip"))
+"""Functions that loops call with tables."""
+_ITERATING_METHODS = frozenset(("items", "values"))
+"""Methods of a dict of tables that loops call."""
 
 
 def may_answer(result: ExecutionResult) -> bool:
@@ -59,29 +63,36 @@ def _only_looks(code: str) -> bool:
 
 
 def _computed_names(nodes: Sequence[ast.AST]) -> set[str]:
-    """Return the names of what code computes or changes. Those of tables that it only reads from files,
-    or loops over, are not among them.
+    """Return the names of what code computes or changes. Those of tables that it names, reads from files
+    or loops over, without computing anything, are not among them.
 
     Args:
         nodes: All nodes of its syntax tree.
     """
-    other_names: list[tuple[ast.Name, ast.expr]] = []
+    plain_assignments: list[tuple[ast.Name, ast.expr]] = []
     """The names to which values are assigned without computing anything, and the values."""
     for node in nodes:
-        other_names += [
+        plain_assignments += [
             (name, value)
             for target, value in _assignments(node)
             if not _computes(value)
             for name in ast.walk(target)
             if isinstance(name, ast.Name) and _is_stored(name)
         ]
-    not_computed = {name for name, _ in other_names}
+    not_computed = {name for name, _ in plain_assignments}
     names = {_base_name(node) for node in nodes if _is_stored(node) and node not in not_computed}
     names |= {_base_name(node.func) for node in nodes if _works_in_place(node)}
-    # What was computed may get another name.
-    for name, value in other_names:
-        if any(isinstance(item, ast.Name) and item.id in names for item in _items(value)):
-            names.add(name.id)
+    # What was computed may get another name, and that one a third.
+    later_names: dict[str, list[str]] = {}
+    for name, value in plain_assignments:
+        for item in _items(value):
+            if isinstance(item, ast.Name):
+                later_names.setdefault(item.id, []).append(name.id)
+    pending = list(names)
+    while pending:
+        for later_name in later_names.pop(pending.pop(), ()):
+            names.add(later_name)
+            pending.append(later_name)
     return names
 
 
@@ -102,12 +113,31 @@ def _computes(value: ast.expr) -> bool:
 
 
 def _items(value: ast.expr) -> Iterator[ast.expr]:
-    """Yield the items of a list or tuple, as it is written, or else the expression itself."""
+    """Yield the items of a list, tuple or dict, as it is written, or of what is looped over with calls such as
+    ``enumerate(tables)`` and ``tables.values()``, or else the expression itself."""
     if isinstance(value, (ast.List, ast.Tuple)):
         for item in value.elts:
             yield from _items(item)
+    elif isinstance(value, ast.Dict):
+        for item in value.values:
+            yield from _items(item)
+    elif isinstance(value, ast.Starred):
+        yield from _items(value.value)
+    elif isinstance(value, ast.Call):
+        yield from _items_of_call(value)
     else:
         yield value
+
+
+def _items_of_call(call: ast.Call) -> Iterator[ast.expr]:
+    function = call.func
+    if isinstance(function, ast.Name) and function.id in _ITERATING_FUNCTIONS:
+        for item in call.args:
+            yield from _items(item)
+    elif isinstance(function, ast.Attribute) and function.attr in _ITERATING_METHODS:
+        yield from _items(function.value)
+    else:
+        yield call
 
 
 def _is_stored(node: ast.AST) -> bool:

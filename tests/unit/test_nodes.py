@@ -784,6 +784,15 @@ def test_a_small_model_whose_code_was_declined_is_not_asked_for_code(
         ("What is the mean of prices?", "print('Columns:', prices.columns.tolist())"),
         ("What is the mean of prices?", "prices.head(2)"),
         ("What is the mean of prices?", "for table in (prices, prices):\n    print(table.head())"),
+        (
+            "What is the mean of prices?",
+            "for number, table in enumerate([*{'p': prices}.values(), prices]):\n"
+            "    print(table.head())",
+        ),
+        (
+            "What is the mean of prices?",
+            "tables = [prices]\nfor table, other in zip(tables, tables):\n    print(table.head())",
+        ),
         ("What is the mean of prices?", "table = prices\nprint(table.head())"),
         (
             "What is the mean of prices?",
@@ -800,6 +809,8 @@ def test_a_small_model_whose_code_was_declined_is_not_asked_for_code(
             "names of columns",
             "first rows",
             "rows of several",
+            "rows of several, with their numbers",
+            "rows of pairs",
             "rows by another name",
             "rows of files",
         ),
@@ -833,6 +844,7 @@ def test_an_output_that_answers_nothing_is_told_in_words(
         "top: object = prices.nlargest(1, 'price')\nprint(top.head())",
         "if (top := prices.nlargest(1, 'price')) is not None:\n    print(top.head())",
         "for price, group in prices.groupby('price'):\n    print(group.head(1))",
+        "top = prices.nlargest(1, 'price')\nif len(top):\n    best = top\ntable = best\nprint(table.head())",
         "top = prices.nlargest(1, 'price')\nfor table in [top, prices]:\n    print(table.head(1))",
     ],
 )
