@@ -40,6 +40,8 @@ PROTECTED = [
     "/home/me/.mahtab/config.toml",
     "/home/me/.mahtab",
     "/home/me/.bashrc",
+    "/home/me/.lesskey",
+    "/home/me/.config/lesskey",
     ".git/hooks/pre-commit",
     ".git/config",
     "./.git//hooks",

@@ -42,6 +42,8 @@ _PROTECTED_FILES = frozenset(
     (
         *("agents.md", "claude.md", "skill.md", ".mcp.json", ".env", ".envrc", ".gitconfig"),
         *(".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".profile", ".inputrc"),
+        # Files in which `less` finds programs to start
+        *(".less", ".lesskey", "lesskey"),
         *(".zshrc", ".zshenv", ".zprofile", ".zlogin", ".zlogout", ".kshrc", ".cshrc", ".tcshrc"),
         *(
             ".bash_aliases",
