@@ -51,13 +51,16 @@ def install(namespace: dict[str, object], folder: str) -> None:
     """
     spawn: Any = late_import("multiprocessing.spawn")
     original_function = spawn.get_preparation_data
-    # Several imports lead here, and an undo may bring another copy of the module.
+    # Several imports lead here, so that it may be wrapped already. An undo may bring another copy of
+    # the module, in which it is not.
     if original_function.__module__ == __name__:
         return
 
     def get_preparation_data(name: str) -> dict[str, Any]:
-        # Python raises no event for a process that multiprocessing spawns.
-        sys.audit("mahtab_tui.process", name)
+        # Python raises no event for a process that multiprocessing spawns. The server from which it
+        # forks others is prepared under this name.
+        if name != "ignore":
+            sys.audit("mahtab_tui.process", name)
         data: dict[str, Any] = original_function(name)
         package = _find_cloudpickle(folder)
         if package is None:
