@@ -127,7 +127,7 @@ def set_reloading(text: str, caller: MagicContext) -> None:
     more (0). Raises ValueError for other arguments."""
     mode = text.strip()
     if Reloading.reloader is None:
-        # Without an argument, `%autoreload` reloads only this once.
+        # A new one reloads nothing yet: it knows what has changed from now on.
         Reloading.reloader = Reloader(automatic=False)
     reloader = Reloading.reloader
     if not mode:

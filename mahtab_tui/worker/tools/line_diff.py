@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 MAX_GAP_PAIRS = 2_500
-"""The lines of a gap are compared if the number of its old lines times that of its new lines is at most
-this. In a larger gap, all lines count as changed."""
+"""What is left of a gap between the equal lines at its two ends is compared if the number of its old
+lines times that of its new lines is at most this; otherwise all of it counts as changed."""
 
 
 class _Block(NamedTuple):
