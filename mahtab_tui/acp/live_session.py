@@ -54,6 +54,7 @@ class LiveSession:
         self._rewind_question: asyncio.Task[str] | None = None
         self._rewind_count = 0
         """How many rewinds the user was asked about."""
+        self._replaying = asyncio.Lock()
         self._idle = asyncio.Event()
         self._idle.set()
         self._is_known = asyncio.Event()
@@ -108,8 +109,10 @@ class LiveSession:
         for record in await asyncio.to_thread(self.opened.records):
             writer.fold(record)
         writer.end_turn()
-        for update in (*past_updates, *writer.take_progress()):
-            await self._deliver(update)
+        # An editor that loads the session twice gets the updates one load after the other.
+        async with self._replaying:
+            for update in (*past_updates, *writer.take_progress()):
+                await self._deliver(update)
 
     def announce_commands(self) -> None:
         """Tell the editor a moment later which commands there are, and what the session has said

@@ -261,6 +261,26 @@ async def test_a_session_that_is_loaded_twice_at_once_is_opened_once(project: Pa
         assert "[1, 2, 3]" in text_of(user.cell)
 
 
+async def test_two_loads_at_once_tell_the_past_one_after_the_other(project: Path) -> None:
+    async with editor() as user:
+        await user.begin()
+        for number in range(4):
+            await user.ask(f"/run {number}")
+        session = user.session
+    async with editor() as user:
+        loads = [
+            user.agent.load_session(os.getcwd(), session_id=session, mcp_servers=[])
+            for _ in range(2)
+        ]
+        await asyncio.gather(*loads)
+        cells = [
+            update.tool_call_id
+            for update in user.all_updates
+            if isinstance(update, schema.ToolCallStart)
+        ]
+        assert cells == 2 * [f"cell-{number}" for number in range(1, 5)]
+
+
 async def test_a_session_is_known_by_its_whole_id(project: Path) -> None:
     async with editor() as user:
         await user.begin()
