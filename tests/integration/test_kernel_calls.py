@@ -297,7 +297,7 @@ def find_control_thread():
     while True:
         for thread_id, frame in sys._current_frames().items():
             while frame is not None:
-                if frame.f_code.co_name == '_ready':
+                if frame.f_code.co_name == '_wait_for_input':
                     return ctypes.c_ulong(thread_id)
                 frame = frame.f_back
 called = []
