@@ -184,19 +184,6 @@ def test_private_files_are_not_described_by_any_form_of_their_paths(
     assert guarded_os.lstat(user_folder / "alias").st_size == len("notes.txt")
 
 
-def test_a_file_with_variables_of_the_environment_is_not_described(user_folder: Path) -> None:
-    project = user_folder / "project"
-    guarded_os = SimpleNamespace(**vars(os))
-    PrivateFileGuard(str, readable_paths(str(project)).private).install(guarded_os)
-    (project / ".env").touch()
-    (project / ".env.example").touch()
-    (project / "linked").symlink_to(".env")
-    for name in (".env", "linked"):
-        with pytest.raises(PermissionError, match="private"):
-            guarded_os.stat(project / name)
-    assert guarded_os.stat(project / ".env.example").st_size == 0
-
-
 def test_a_private_working_folder_is_not_described(
     user_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -215,7 +215,7 @@ class PrivateFileGuard:
         if folder_fd is not None:
             with suppress(OSError):
                 path = os.path.join(_readlink(f"/proc/self/fd/{folder_fd}"), path)
-        if _has_private_name(path):
+        if is_private_anywhere(path):
             return True
         self._resolving.is_active = True
         try:
@@ -223,15 +223,11 @@ class PrivateFileGuard:
         finally:
             self._resolving.is_active = False
         return any(
-            _has_private_name(resolved)
+            is_private_anywhere(resolved)
             or f"{resolved}{os.sep}".startswith(self._folders)
             or _is_private_in_any_home(resolved)
             for resolved in resolved_paths
         )
-
-
-def _has_private_name(path: str) -> bool:
-    return is_private_anywhere(path) or is_env_file(path)
 
 
 def _resolve_entry(path: str) -> list[str]:
