@@ -26,6 +26,8 @@ _ITERATING_FUNCTIONS = frozenset(("enumerate", "list", "reversed", "zip"))
 """Functions that loops call with tables."""
 _ITERATING_METHODS = frozenset(("items", "values"))
 """Methods of a dict of tables that loops call."""
+_FILLING_METHODS = frozenset(("add", "append", "extend", "insert", "setdefault", "update"))
+"""Methods that put what was computed into a list, set or dict."""
 
 
 def may_answer(result: ExecutionResult) -> bool:
@@ -81,7 +83,7 @@ def _computed_names(nodes: Sequence[ast.AST]) -> set[str]:
         ]
     not_computed = {name for name, _ in plain_assignments}
     names = {_base_name(node) for node in nodes if _is_stored(node) and node not in not_computed}
-    names |= {_base_name(node.func) for node in nodes if _works_in_place(node)}
+    names |= {_base_name(node.func) for node in nodes if _works_in_place(node) or _fills(node)}
     # What was computed may get another name, and that one a third.
     later_names: dict[str, list[str]] = {}
     for name, value in plain_assignments:
@@ -113,7 +115,7 @@ def _computes(value: ast.expr) -> bool:
 
 
 def _items(value: ast.expr) -> Iterator[ast.expr]:
-    """Yield the items of a list, tuple or dict, as it is written, or of what is looped over with calls such as
+    """Yield the items of a list, tuple or dict, as it is written, or of what a loop calls, such as
     ``enumerate(tables)`` and ``tables.values()``, or else the expression itself."""
     if isinstance(value, (ast.List, ast.Tuple)):
         for item in value.elts:
@@ -151,6 +153,15 @@ def _works_in_place(node: ast.AST) -> TypeGuard[ast.Call]:
         and isinstance(keyword.value, ast.Constant)
         and keyword.value.value is True
         for keyword in node.keywords
+    )
+
+
+def _fills(node: ast.AST) -> TypeGuard[ast.Call]:
+    """Return whether a node is a call such as ``tables.append(table)``."""
+    return (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in _FILLING_METHODS
     )
 
 

@@ -844,6 +844,7 @@ def test_an_output_that_answers_nothing_is_told_in_words(
         "top: object = prices.nlargest(1, 'price')\nprint(top.head())",
         "if (top := prices.nlargest(1, 'price')) is not None:\n    print(top.head())",
         "for price, group in prices.groupby('price'):\n    print(group.head(1))",
+        "tops = []\ntops.append(prices.nlargest(1, 'price'))\nfor number, top in enumerate(tops):\n    print(top.head())",
         "top = prices.nlargest(1, 'price')\nif len(top):\n    best = top\ntable = best\nprint(table.head())",
         "top = prices.nlargest(1, 'price')\nfor table in [top, prices]:\n    print(table.head(1))",
     ],

@@ -42,6 +42,7 @@ PROTECTED = [
     "/home/me/.bashrc",
     "/home/me/.lesskey",
     "/home/me/.config/lesskey",
+    "/home/me/.config/less",
     ".git/hooks/pre-commit",
     ".git/config",
     "./.git//hooks",

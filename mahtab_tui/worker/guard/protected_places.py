@@ -23,6 +23,7 @@ _PROTECTED_SUBFOLDERS = frozenset(
         *((".git", "hooks"), (".git", "config"), (".git", "config.worktree")),
         *((".git", "commondir"), (".config", "git"), (".config", "autostart")),
         *((".config", "systemd"), (".config", "environment.d"), (".config", "fish")),
+        (".config", "less"),
         *((".config", "zsh"), (".config", "nushell"), ("etc", "profile"), ("etc", "profile.d")),
         *(("etc", "bash.bashrc"), ("etc", "bashrc"), ("etc", "zsh"), ("etc", "fish")),
     )
@@ -42,7 +43,7 @@ _PROTECTED_FILES = frozenset(
     (
         *("agents.md", "claude.md", "skill.md", ".mcp.json", ".env", ".envrc", ".gitconfig"),
         *(".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".profile", ".inputrc"),
-        # Files in which `less` finds programs to start
+        # Files in which `less` finds programs to start, besides `.config/less`
         *(".less", ".lesskey", "lesskey"),
         *(".zshrc", ".zshenv", ".zprofile", ".zlogin", ".zlogout", ".kshrc", ".cshrc", ".tcshrc"),
         *(

@@ -39,5 +39,5 @@ class Reloading:
     """Holds the one `Reloader`."""
 
     reloader: ClassVar[Any] = None
-    """None until a cell or the host has asked for it: in most sessions none does, and its module is
+    """None until a cell or the host has asked for it: in most sessions neither does, and its module is
     loaded only then."""
