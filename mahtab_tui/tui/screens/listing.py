@@ -280,6 +280,8 @@ class SearchScreen(ListScreen[ScreenResultType, Row], Generic[ScreenResultType, 
             cursor: The row to go to; None lets `show_results` decide.
             pause: Seconds without another key before the search starts.
         """
+        if cursor is not None:
+            self._has_moved = False
         self._searching = True
         self._waiting_actions = []
 
