@@ -107,7 +107,7 @@ def _mark_unprinted_digits(
     digits = {digit for text in texts for digit in _ZERO_OR_ONE.findall(text)}
     return tuple(
         figure._replace(
-            found=figure.found and (figure.text not in ("0", "1") or figure.text in digits)
+            found=figure.has_source and (figure.text not in ("0", "1") or figure.text in digits)
         )
         for figure in figures
     )

@@ -532,7 +532,7 @@ def _failed_check_note(answer: ModelAnswer) -> str:
 
 def _uncomputed(figures: Sequence[AnswerFigure]) -> list[AnswerFigure]:
     """Return the figures of an answer that come from nowhere."""
-    return [figure for figure in figures if not figure.found]
+    return [figure for figure in figures if not figure.has_source]
 
 
 def _warn(writer: StreamWriter, text: str) -> None:

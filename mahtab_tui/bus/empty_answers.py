@@ -71,7 +71,7 @@ def names_no_value(
     question_words = set(_value_words(question))
     sources = [FigureSource(1, output) for output in outputs]
     for figure in find_figures(answer, sources, ""):
-        if figure.found and not question_words.issuperset(_value_words(figure.text)):
+        if figure.has_source and not question_words.issuperset(_value_words(figure.text)):
             return False
     # "Yes" names a printed True or False.
     if _YES.search(answer[:MAX_SOURCE_END_CHARS]) and not output_words.isdisjoint(_TRUTH_VALUES):

@@ -104,7 +104,7 @@ class _FigureLookup:
     def figures(self) -> tuple[AnswerFigure, ...]:
         """Return the figures in order; of several with the same text, one that was found."""
         occurrences = self._look_up()
-        missing = [token for token, figure in occurrences if not figure.found]
+        missing = [token for token, figure in occurrences if not figure.has_source]
         # By position. None: the figure claims nothing about the data, and is left out.
         explained: dict[int, AnswerFigure | None] = {}
         for token in missing[:_MAX_DERIVED]:
@@ -116,7 +116,7 @@ class _FigureLookup:
             if final_figure is None:
                 continue
             earlier = by_text.get(token.text)
-            if earlier is None or (final_figure.found and not earlier.found):
+            if earlier is None or (final_figure.has_source and not earlier.has_source):
                 by_text[token.text] = final_figure
         return tuple(by_text.values())
 
@@ -134,9 +134,9 @@ class _FigureLookup:
                     break
                 looked_up[key] = AnswerFigure(token.text, *find_token(token, self._sources))
             figure = looked_up[key]
-            if figure.found:
+            if figure.has_source:
                 self._add_operand(token)
-            if figure.found or not self._is_name(token):
+            if figure.has_source or not self._is_name(token):
                 occurrences.append((token, figure))
         return occurrences
 

@@ -64,7 +64,9 @@ class AnswerCollector(logging.Handler):
                 self.failures.append(notice.text)
             case records.AssistantChat() as answer:
                 figures = answer.figures or ()
-                self.uncomputed_figures = [figure.doubt for figure in figures if not figure.found]
+                self.uncomputed_figures = [
+                    figure.doubt for figure in figures if not figure.has_source
+                ]
             case records.AssistantReplIn() as cell:
                 self._running_code[cell.cell] = cell.text
             case records.AssistantReplOut(late=False) as output:

@@ -281,7 +281,7 @@ class RecordPrinter:
                 self._writer.write_line("Answer:", "model")
             if words:
                 self._writer.write_line(words)
-        doubts = [figure.doubt for figure in record.figures or () if not figure.found]
+        doubts = [figure.doubt for figure in record.figures or () if not figure.has_source]
         if doubts:
             self._writer.write_line(f"not computed: {', '.join(doubts)}", "muted")
         if record.stopped or record.cut:

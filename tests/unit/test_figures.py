@@ -114,8 +114,8 @@ def test_figures_of_an_answer(
     answer: str, output: str, question: str, printed_figures: list[str], missing: list[str]
 ) -> None:
     figures = find_figures(answer, [FigureSource(3, output)], question)
-    assert [figure.text for figure in figures if figure.found] == printed_figures
-    assert [figure.text for figure in figures if not figure.found] == missing
+    assert [figure.text for figure in figures if figure.has_source] == printed_figures
+    assert [figure.text for figure in figures if not figure.has_source] == missing
     assert {answer[start:end] for start, end in figure_spans(answer)} >= {
         *printed_figures,
         *missing,
@@ -129,12 +129,14 @@ def test_a_figure_comes_from_the_newest_cell_that_prints_exactly_it() -> None:
     assert [(figure.text, figure.cell) for figure in figures] == [
         *(("8", 2), ("406", None), ("40", 1), ("9", None), ("12", None))
     ]
-    assert all(figure.found for figure in figures)
+    assert all(figure.has_source for figure in figures)
 
 
 def missing(answer: str, code: str = "", sources: tuple[FigureSource, ...] = ()) -> list[str]:
     return [
-        figure.text for figure in find_figures(answer, sources, "", code=code) if not figure.found
+        figure.text
+        for figure in find_figures(answer, sources, "", code=code)
+        if not figure.has_source
     ]
 
 

@@ -708,7 +708,7 @@ def test_a_small_models_guess_before_code_that_was_cut_off_is_not_computed(
     described = HumanMessage("price: float64, 0.5 to 99.5")
     state = create_initial_state("What is the mean?", messages=[described], about_data=True)
     (figure,) = nodes.generate(state, [].append)["figures"]
-    assert not figure.found
+    assert not figure.has_source
 
 
 def test_comments_without_code_are_no_source_of_figures(recorded_session: RecordedSession) -> None:

@@ -69,7 +69,7 @@ def test_right_answers_are_hardly_ever_marked_and_never_sent_back() -> None:
         (answer.question, figure.text)
         for answer in answers
         for figure in answer.figures()
-        if not figure.found
+        if not figure.has_source
     ]
     assert len(answers) == 60
     assert len({question for question, _ in marked}) <= MAX_FALSE_ALARMS, marked
@@ -88,7 +88,9 @@ def test_slips_in_right_answers_are_found() -> None:
     for answer in slips:
         right, wrong = answer.slip
         figures = answer.figures(answer.text.replace(right, wrong, 1))
-        marked += [figure.text for figure in figures if figure.text == wrong and not figure.found]
+        marked += [
+            figure.text for figure in figures if figure.text == wrong and not figure.has_source
+        ]
         sent_back += [(wrong, figure.near) for figure in near_misses(figures)]
     assert len(slips) == 20
     assert len(marked) >= MIN_SLIPS_MARKED

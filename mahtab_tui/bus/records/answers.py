@@ -44,13 +44,18 @@ class AnswerFigure(NamedTuple):
 
     text: str
     found: bool
-    """Whether it occurs in an output, an attachment, code that ran or the user's words, or follows
-    from figures that do; else it was not computed."""
+    """The name of `has_source` in stored records and in `ask --json`."""
     cell: int | None = None
     basis: str | None = None
     """How it follows from others, such as "8 of 406" or "3 listed"; None if it does not."""
     near: str | None = None
     """The printed figure from which it differs by one digit, or by two swapped ones."""
+
+    @property
+    def has_source(self) -> bool:
+        """Whether it occurs in an output, an attachment, code that ran or the user's words, or
+        follows from figures that do; else it was not computed."""
+        return self.found
 
     @property
     def doubt(self) -> str:

@@ -342,7 +342,7 @@ class FigureMarks:
         """The styles of the figures, by their texts."""
         self._code_background = palette.panel.bgcolor
         for figure in figures:
-            if not figure.found:
+            if not figure.has_source:
                 self._styles[plain(figure.text)] = palette.muted + UNDERLINE
             elif figure.cell is not None:
                 self._styles[plain(figure.text)] = Style(meta={FIGURE_KEY: figure.cell})

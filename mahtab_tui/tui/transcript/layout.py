@@ -330,7 +330,7 @@ def estimate_rows(entry: Entry, width: int) -> int:
         return rows
     if isinstance(entry, AnswerText):
         text = entry.source[: MAX_HEAD_CHARS + MAX_TAIL_CHARS]
-        rows += any(not figure.found for figure in entry.figures) + bool(entry.doubtful_cells)
+        rows += any(not figure.has_source for figure in entry.figures) + bool(entry.doubtful_cells)
     elif isinstance(entry, ToolUse):
         text = shorten_text(entry.text)
         rows += 1

@@ -81,7 +81,7 @@ class WordsRows(list[Row]):
 
         doubts = []
         for figure in self._words.own_figures:
-            if not figure.found:
+            if not figure.has_source:
                 doubts.append(one_line(figure.doubt))
         if doubts:
             line = fit_text(f"not computed: {', '.join(doubts)}", self._width).rstrip()

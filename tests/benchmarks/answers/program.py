@@ -33,7 +33,7 @@ def outcome_of(turn_records: Sequence[Record], *, is_first: bool = True) -> Outc
         match record:
             case records.AssistantChat():
                 show(("answer", record.text))
-                outcome.not_computed = sum(not figure.found for figure in record.figures or ())
+                outcome.not_computed = sum(not figure.has_source for figure in record.figures or ())
             case records.AssistantReplIn():
                 outcome.codes.append(record.text)
                 show(("code", record.text))
