@@ -13,10 +13,10 @@ from typing import Any, Callable, NamedTuple
 
 from ..values.objects import ATOMS, address_of, class_module, get_if_loaded, is_subclass, name_of
 from ..values.variables import HIDDEN_NAMES, describe_variable
+from .array_parts import is_mapped
 from .fork_writer import run_in_fork
 from .graph import Graph
 from .kinds import Kinds, has_del_method
-from .library_parts import is_mapped
 from .memory import plain_array
 from .opaque import file_class
 from .parts import Values
