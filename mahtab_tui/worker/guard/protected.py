@@ -1,5 +1,9 @@
-"""Keeps code that the user has not approved from changing protected files, as far as the interpreter
-tells."""
+"""Keeps code that the user has not approved from changing protected files.
+
+`ProtectedFiles` gets the interpreter's audit events, reads from each which paths the operation may
+change, and ends it with `PermissionError` if one of them is protected (`protected_places`). What
+native code does past the interpreter is for the witness to refuse.
+"""
 
 from __future__ import annotations
 
@@ -32,6 +36,7 @@ _FOLDER_REFUSING_FLAGS = os.O_WRONLY | os.O_RDWR
 """The system opens no folder with these, unless it is opened as a path only."""
 _PATH_ONLY_FLAG: int = getattr(os, "O_PATH", 0)
 _WRITE_FLAGS = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+_WRITE_MODE_LETTERS = "wax+"
 _FOLDER_INDEXES: dict[str, tuple[int, ...]] = {
     "os.remove": (1,),
     "os.rmdir": (1,),
@@ -93,48 +98,68 @@ class ProtectedFiles:
 
     def check(self, event: str, args: tuple[Any, ...]) -> None:
         """Handle an audit event. Raises `PermissionError`, which ends the operation."""
+        # Most sessions have no guarded cell, and to find out who has caused an event takes time.
         if not self._guarded_cells or self._attribution.caller_cell() not in self._guarded_cells:
             return
         if event in _COMMAND_EVENTS or event in _FORK_EVENTS:
-            is_covered = self.protect_from_programs()
-            if event in _COMMAND_EVENTS and not is_covered:
-                check_command(
-                    _started_command(args), _start_folder(event, args), _environment(event, args)
-                )
+            self._check_start(event, args)
         if event == "open" and _opens_protected_folder(*args):
             raise PermissionError(
                 f"{to_text(args[0])} may be a folder with protected files: only code that the user has"
                 " approved by hand may open it with `os.open`. Read a file with `open`"
             )
+        # A protected file may have a second name elsewhere, under which its content is changed.
+        changes_content = event not in _NAME_EVENTS and event not in _COMMAND_EVENTS
         for path in _changed_paths(event, args):
-            changes_content = event not in _NAME_EVENTS and event not in _COMMAND_EVENTS
             if leads_to_protected(path) or (changes_content and is_hard_link(path)):
                 raise PermissionError(
                     f"{path} is protected: only code that the user has approved by hand may change"
                     " it. Write its path as plain text in the code, and the user will be asked"
                 )
 
+    def _check_start(self, event: str, args: tuple[Any, ...]) -> None:
+        """Let a program or a process start under protection; where there is none for it, refuse
+        commands that may change protected files."""
+        is_protected = self.protect_from_programs()
+        if event in _COMMAND_EVENTS and not is_protected:
+            check_command(
+                _started_command(args), _start_folder(event, args), _environment(event, args)
+            )
+
 
 def _changed_paths(event: str, args: tuple[Any, ...]) -> Iterator[str]:
-    """Yield the paths that an operation may change."""
-    if event == "open":
-        path, mode, flags = args
-        if not isinstance(path, int) and _is_opened_for_writing(mode, flags):
-            text = to_text(path)
-            yield text
-            # Only `os.open`, which has no mode, may begin in another folder, and does not tell.
-            if mode is None and not os.path.isabs(text):
-                yield from (os.path.join(folder, text) for folder in _open_folders())
-        return
+    """Return the paths that an operation may change."""
     if event in _FORK_EVENTS:
-        return
+        return iter(())
+    if event == "open":
+        return _paths_opened_for_writing(*args)
     if event == _SOCKET_EVENT:
-        yield from _path_of_socket(args[1])
-        return
+        return _path_of_socket(args[1])
     if event in _COMMAND_EVENTS:
-        yield from paths_changed_by_command(_started_command(args), _start_folder(event, args))
-        return
+        command = _started_command(args)
+        return paths_changed_by_command(command, _start_folder(event, args))
+    return _named_paths(event, args)
 
+
+def _paths_opened_for_writing(path: Any, mode: object, flags: int) -> Iterator[str]:
+    """Yield the path that is opened to be written, if it is. The parameters are those of the event."""
+    # A number is the descriptor of a file that is open already.
+    if isinstance(path, int) or not _is_opened_for_writing(mode, flags):
+        return
+    text = to_text(path)
+    yield text
+    # Only `os.open`, which has no mode, may begin in another folder, and does not tell.
+    if mode is None and not os.path.isabs(text):
+        yield from (os.path.join(folder, text) for folder in _open_folders())
+
+
+def _named_paths(event: str, args: tuple[Any, ...]) -> Iterator[str]:
+    """Yield the paths that the arguments of an event name, and what changes with them.
+
+    Args:
+        event: One in `_FOLDER_INDEXES`.
+        args: Its arguments.
+    """
     has_two_paths = event in _TWO_PATHS_EVENTS
     paths = args[:2] if has_two_paths else args[:1]
     meant_paths = [
@@ -153,13 +178,22 @@ def _changed_paths(event: str, args: tuple[Any, ...]) -> Iterator[str]:
         if has_two_paths and may_be_repository(meant_path) and not os.path.isfile(meant_paths[0]):
             yield f"{meant_path}/hooks"
     if event == "os.rename" and os.path.isdir(meant_paths[0]):
-        try:
-            yield protected_path_in(meant_paths[0])
-        except TooManyEntriesError:
-            raise PermissionError(
-                f"{meant_paths[0]} may have protected files in it: it has too many entries to look"
-                " at. Only code that the user has approved by hand may move it"
-            ) from None
+        yield _protected_path_in_moved(meant_paths[0])
+
+
+def _protected_path_in_moved(folder: str) -> str:
+    """Return a protected path in a folder that is moved; empty if there is none.
+
+    Raises:
+        PermissionError: The folder is too large to know.
+    """
+    try:
+        return protected_path_in(folder)
+    except TooManyEntriesError:
+        raise PermissionError(
+            f"{folder} may have protected files in it: it has too many entries to look at. Only code"
+            " that the user has approved by hand may move it"
+        ) from None
 
 
 def _folder_descriptor(event: str, args: tuple[Any, ...], path_number: int) -> int:
@@ -189,7 +223,9 @@ def _meant_path(path: Any, folder_fd: int) -> str:
 
 def _path_of_socket(address: Any) -> Iterator[str]:
     """Yield the path of the file that a socket's address makes, if it makes one."""
-    cls = type(address)  # no user's class may say that it is another
+    cls = type(
+        address
+    )  # not `__class__`, by which a class of the user's may say that it is another
     if issubclass(cls, str):
         yield str.__str__(address)
     elif cls in _PLAIN_ADDRESSES:
@@ -206,7 +242,9 @@ def _path_of_address(text: str) -> str:
         return text
     path = text[len("file:") :].partition("?")[0].partition("#")[0]
     if path.startswith("//"):
-        path = path[2:].partition("/")[1] + path[2:].partition("/")[2]
+        # A host stands before the path, as in `file://localhost/notes.db`.
+        _host, slash, rest = path[2:].partition("/")
+        path = slash + rest
     return str(late_import("urllib.parse").unquote(path))
 
 
@@ -242,12 +280,10 @@ def _started_command(args: tuple[object, ...]) -> str:
             return join_words([to_text(word) for word in command])
         return to_text(command)
 
-    # The first word of a program's arguments is a name that it may ignore.
+    # The first word of a program's arguments is its own name, which may be another than that of the
+    # file that is started.
     program = to_text(args[0])
-    if isinstance(args[1], (list, tuple)):
-        words = args[1]
-    else:
-        words = [args[1]]
+    words = args[1] if isinstance(args[1], (list, tuple)) else [args[1]]
     return join_words([program, *map(to_text, words[1:])])
 
 
@@ -283,14 +319,15 @@ def _opens_protected_folder(path: object, mode: object, flags: int) -> bool:
         return False
 
     text = to_text(path)
-    # Where a relative path begins is not part of the event: it may be any folder.
-    if _is_in_folder_above_protected(os.path.normpath(text)) and not os.path.isabs(text):
+    normal_path = os.path.normpath(text)
+    is_above_by_name = _is_in_folder_above_protected(normal_path)
+    # Where a relative path begins is not part of the event: it may be any folder, so that nobody can
+    # look whether the path is that of a file.
+    if is_above_by_name and not os.path.isabs(text):
         return True
     resolved = resolve_path(text)
-    folders = [os.path.normpath(text)]
-    if resolved is not None:
-        folders.append(resolved.as_written)
-    return any(map(_is_in_folder_above_protected, folders)) and not os.path.isfile(text)
+    is_above_by_link = resolved is not None and _is_in_folder_above_protected(resolved.as_written)
+    return (is_above_by_name or is_above_by_link) and not os.path.isfile(text)
 
 
 def _is_in_folder_above_protected(path: str) -> bool:
@@ -306,5 +343,5 @@ def _is_opened_for_writing(mode: object, flags: int) -> bool:
         flags: The flags of `os.open`.
     """
     if type(mode) is str:
-        return any(letter in mode for letter in "wax+")
+        return any(letter in mode for letter in _WRITE_MODE_LETTERS)
     return bool(flags & _WRITE_FLAGS)

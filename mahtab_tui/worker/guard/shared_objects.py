@@ -1,7 +1,7 @@
 """Finds the new values of a locked fork that share mutable objects with others.
 
-The kernel gets copies of a fork's new values, each by itself, so afterwards a change of one would not
-show in the other any more. The user is told their names.
+The kernel gets a copy of each new value by itself. If `a` and `b` were the same list in the fork, a
+change of `a` would not show in `b` any more. So the user is told the names of such values.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .library_codecs import library_codec
 
 _CONTAINERS = (list, tuple, set, frozenset)
 _MAPPINGS = (dict, collections.Counter, collections.defaultdict)
-_MUTABLE = (list, set, bytearray, *_MAPPINGS)
+_MUTABLE_TYPES = (list, set, bytearray, *_MAPPINGS)
 _MUTABLE_LIBRARY_CLASSES = ("ndarray", "DataFrame", "Series")
 """Library classes of objects that change. Indexes do not: tables share them because nobody changes
 them."""
@@ -28,8 +28,8 @@ does not know."""
 
 
 def note_earlier_objects() -> None:
-    """Let objects that are made from now on be told from earlier ones."""
-    # `gc.get_objects` leaves out objects that were frozen.
+    """Mark all objects that exist as earlier ones. Call in the fork, before its code runs."""
+    # `gc.get_objects` leaves out objects that were frozen: afterwards it lists only new ones.
     gc.freeze()
 
 
@@ -44,46 +44,44 @@ def find_shared(
         names_by_address: The names of earlier values.
         earlier: Earlier values, which may contain others.
     """
-    first_names: dict[int, str] = {}
-    shared_names: set[str] = set()
-    names_of_objects: dict[int, set[str]] = {}
+    holder_names: dict[int, list[str]] = {}
+    """The names of the new values that contain an object, by its address."""
     tracked_addresses: set[int] = set()
     for name, value in new_values.items():
         for mutable in _mutable_objects(value):
-            address = address_of(mutable)
-            if address in names_by_address or first_names.setdefault(address, name) != name:
-                shared_names.add(name)
-            names_of_objects.setdefault(address, set()).add(name)
+            holder_names.setdefault(address_of(mutable), []).append(name)
             if gc.is_tracked(mutable):
-                tracked_addresses.add(address)
+                tracked_addresses.add(address_of(mutable))
 
-    for address in _earlier_addresses(names_of_objects.keys(), tracked_addresses, earlier):
-        shared_names |= names_of_objects[address]
+    untracked_addresses = holder_names.keys() - tracked_addresses
+    earlier_addresses = _earlier_tracked(tracked_addresses)
+    earlier_addresses |= _earlier_untracked(untracked_addresses, earlier)
+    earlier_addresses |= holder_names.keys() & names_by_address.keys()
+    shared_names: set[str] = set()
+    for address, names in holder_names.items():
+        shared_names.update(names if address in earlier_addresses else names[1:])
     return [name for name in new_values if name in shared_names]
 
 
-def _earlier_addresses(
-    addresses: Iterable[int], tracked_addresses: set[int], earlier: Iterable[Any]
-) -> set[int]:
-    """Return the addresses of the objects that are not new.
+def _earlier_tracked(addresses: set[int]) -> set[int]:
+    """Return the addresses of earlier objects, of objects that the garbage collector tracks."""
+    if not addresses:
+        return set()
+    # It does not list the objects that `note_earlier_objects` has frozen.
+    return addresses.difference(map(address_of, gc.get_objects()))
 
-    Args:
-        addresses: The addresses of all objects.
-        tracked_addresses: The addresses of the objects that the garbage collector knows.
-        earlier: Earlier values, which may contain others.
-    """
-    old_addresses = set(tracked_addresses)
-    if tracked_addresses:
-        # The objects that `note_earlier_objects` has frozen are not among these: they are old.
-        old_addresses.difference_update(map(address_of, gc.get_objects()))
-    untracked_addresses = set(addresses) - tracked_addresses
-    if untracked_addresses:
-        old_addresses |= untracked_addresses.intersection(_walk(earlier))
-    return old_addresses
+
+def _earlier_untracked(addresses: set[int], earlier: Iterable[Any]) -> set[int]:
+    """Return the addresses of earlier objects, of objects that the garbage collector does not track,
+    such as arrays of numbers: those to which earlier values lead."""
+    if not addresses:
+        return set()
+    return addresses.intersection(_walk(earlier))
 
 
 def _mutable_objects(value: Any) -> Iterator[Any]:
-    """Yield the mutable objects in a value, each once, and the arrays whose memory others show."""
+    """Yield the mutable objects in a value, each once. Of an array that is a view, the one whose memory
+    it shows is also in it."""
     visited: set[int] = set()
     pending = [value]
     while pending:
@@ -92,7 +90,7 @@ def _mutable_objects(value: Any) -> Iterator[Any]:
         if address_of(cls) in ATOMS or address_of(item) in visited:
             continue
         visited.add(address_of(item))
-        if cls in _MUTABLE or _is_mutable_of_library(cls):
+        if cls in _MUTABLE_TYPES or _is_mutable_of_library(cls):
             yield item
         if cls in _CONTAINERS:
             pending += item
@@ -107,6 +105,7 @@ def _mutable_objects(value: Any) -> Iterator[Any]:
 
 
 def _is_mutable_of_library(cls: type) -> bool:
+    # A class of the user's may have the same name; only the library's own has a codec.
     return name_of(cls) in _MUTABLE_LIBRARY_CLASSES and library_codec(cls) is not None
 
 
