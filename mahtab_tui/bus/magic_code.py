@@ -1,5 +1,8 @@
-"""Reads code as the kernel does: Python with magic commands and texts that it runs, which contain code
-or commands of a shell."""
+"""Reads code as the kernel does: Python whose magic commands, and texts that it runs, contain further
+code or commands of a shell.
+
+`read_code` yields all of that code, parsed. Whoever asks what code uses or changes begins here.
+"""
 
 from __future__ import annotations
 
@@ -40,9 +43,9 @@ _SHELL_MAGIC_METHOD = "magic"
 """The method of IPython's shell whose one text is the name of a magic command and what follows it."""
 CODE_FUNCTIONS = frozenset("compile eval ev ex exec repeat run_cell run_code timeit Timer".split())
 """Functions whose first text is code."""
-_EXPANDING_FUNCTIONS = frozenset(
-    (SHELL_BUILTIN, SHELL_OUTPUT_BUILTIN, "system", "getoutput", *_MAGIC_FUNCTIONS)
-)
+_COMMAND_FUNCTIONS = frozenset((SHELL_BUILTIN, SHELL_OUTPUT_BUILTIN, "system", "getoutput"))
+"""Functions whose text is a command of a shell."""
+_EXPANDING_FUNCTIONS = _COMMAND_FUNCTIONS | _MAGIC_FUNCTIONS
 """Functions that evaluate what stands between braces in their texts."""
 _BRACES = re.compile(r"\{([^{}]+)\}")
 _CONVERSION = re.compile(r"![rsa]\Z")
@@ -77,6 +80,8 @@ _CODE_MAGICS = {
     "timeit": re.compile(r"(?:[ \t]*-(?:[nrp][ \t]*\d+|[oqtcv]+)(?:[ \t]+|$|(?=\n)))*+"),
 }
 """Magic commands whose text is code of the session, with patterns for the options before it."""
+_SCRIPT_MAGIC = "script"
+"""The magic command that runs the command in its first line, with its body as input."""
 _PYTHON_MAGICS = frozenset(("pypy", "python", "python3"))
 """Magic commands whose text is code that another process runs."""
 _PYTHON_PROGRAMS = ("ipython", "pypy", "python")
@@ -84,7 +89,6 @@ _PYTHON_PROGRAMS = ("ipython", "pypy", "python")
 _COMMAND_OPTION = re.compile(r"(?:^|[\s'\"])-\w*c")
 """An option that may be the one of a shell or of Python that is followed by a command or by code,
 perhaps among others."""
-
 _VARIABLE = re.compile(r"[${]")
 """The beginning of what is replaced by a variable in the line of a magic command."""
 _QUOTE = re.compile(r"['\"\\]")
@@ -108,11 +112,12 @@ class CodePart(NamedTuple):
 
 
 class _MagicText(NamedTuple):
-    """The text of a magic command."""
+    """What a magic command runs."""
 
     code: str = ""
+    """Python code; empty if there is none."""
     command: str = ""
-    """A command of a shell."""
+    """A command of a shell; empty if there is none."""
     is_separate: bool = False
     """Whether another process runs the code."""
     unread: str = ""
@@ -135,16 +140,7 @@ def read_code(code: str) -> Iterator[CodePart]:
 
         calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
         magics = [_read_magic(call) for call in calls if is_magic(call)]
-        for call in calls:
-            if function_name(call) in CODE_FUNCTIONS and call.args:
-                inner_code = shown_text(call.args[0])
-                separate = part.is_separate
-                pending.append(CodePart(inner_code, None, part.depth + 1, is_separate=separate))
-        for magic in magics:
-            if magic.code:
-                is_separate = part.is_separate or magic.is_separate
-                inner_part = CodePart(magic.code, None, part.depth + 1, is_separate=is_separate)
-                pending.append(inner_part)
+        pending += _inner_parts(part, calls, magics)
         for expression in _expressions(calls):
             expression_part = CodePart(expression, parse_python(expression), part.depth + 1)
             # What is not Python stays as it is, for a shell.
@@ -155,7 +151,23 @@ def read_code(code: str) -> Iterator[CodePart]:
         yield part._replace(tree=tree, commands=commands, unread=unread)
 
 
+def _inner_parts(
+    part: CodePart, calls: Iterable[ast.Call], magics: Iterable[_MagicText]
+) -> Iterator[CodePart]:
+    """Yield the code in texts that code runs, and in its magic commands, neither of them parsed."""
+    inner_depth = part.depth + 1
+    for call in calls:
+        if function_name(call) in CODE_FUNCTIONS and call.args:
+            code = shown_text(call.args[0])
+            yield CodePart(code, None, inner_depth, is_separate=part.is_separate)
+    for magic in magics:
+        if magic.code:
+            is_separate = part.is_separate or magic.is_separate
+            yield CodePart(magic.code, None, inner_depth, is_separate=is_separate)
+
+
 def _unread_reason(part: CodePart) -> str:
+    """Return why code is not parsed, as a clause; empty if it is."""
     if len(part.text) > MAX_CODE_CHARS:
         return f"it has more than {MAX_CODE_CHARS:,} characters"
     if part.depth > MAX_NESTED_MAGICS:
@@ -164,6 +176,7 @@ def _unread_reason(part: CodePart) -> str:
 
 
 def _parse(part: CodePart) -> ast.Module | None:
+    """Parse code with magic commands; None if this is impossible."""
     tree = parse_python(transform(part.text))
     if tree is None and not part.depth:
         # A cell of one line may be a magic command without its sign.
@@ -181,9 +194,10 @@ def _expressions(calls: Iterable[ast.Call]) -> Iterator[str]:
         if name not in _EXPANDING_FUNCTIONS:
             continue
         texts = [shown_text(argument) for argument in call.args]
-        if name in (SHELL_BUILTIN, SHELL_OUTPUT_BUILTIN, "system", "getoutput"):
+        if name in _COMMAND_FUNCTIONS:
             expanded = "\n".join(texts)
         else:
+            # Of a magic command, only the first line is expanded.
             magic = "".join(texts[:1]).lstrip("%")
             expanded = "".join(texts[1:2]).partition("\n")[0]
             if magic in _HELP_MAGICS:
@@ -214,9 +228,12 @@ def session_code(call: ast.Call) -> str:
 
 
 def keeps_names(call: ast.Call) -> bool:
-    """Return whether variables that the code in a magic command makes are there after it: `%timeit`
-    runs its code in a function."""
-    return not call.args or shown_text(call.args[0]).lstrip("%").partition(" ")[0] != "timeit"
+    """Return whether variables that the code in a magic command makes are there after it."""
+    if not call.args:
+        return True
+    # `%timeit` runs its code in a function.
+    name = shown_text(call.args[0]).lstrip("%").partition(" ")[0]
+    return name != "timeit"
 
 
 def _read_magic(call: ast.Call) -> _MagicText:
@@ -231,42 +248,49 @@ def _read_magic(call: ast.Call) -> _MagicText:
     first_line, _line_break, body = text.partition("\n")
     if name == "capture":
         return _MagicText(code=body)
-    is_script = name == "script"
-    # The words of %%script name the program; those of other commands are only its text.
-    words = _QUOTE.sub("", first_line).split() if is_script else [name]
-    programs = set(map(basename, words))
-    runs_python = name in _PYTHON_MAGICS or (
-        is_script and any(program.startswith(_PYTHON_PROGRAMS) for program in programs)
-    )
-    runs_program = is_script or runs_python or name in SHELLS
-    # Only if Python is what starts, and no shell is named, the body surely holds no commands.
-    holds_commands = not (runs_python and _names_python(words[0]) and programs.isdisjoint(SHELLS))
-    program_input = f"\n{body}" if holds_commands else ""
-    command = ""
-    if runs_program and _COMMAND_OPTION.search(first_line):
-        program = "" if is_script else f"{name} "
-        command = f"{program}{first_line}{program_input}"
-    elif not programs.isdisjoint(SHELLS - READ_SHELLS):
-        command = f"{first_line if is_script else name}\n{body}"
-    elif is_script and _VARIABLE.search(first_line):
-        # The program may be a shell.
-        command = f"{first_line}{program_input}"
-    elif not programs.isdisjoint(READ_SHELLS):
-        command = body
-    if runs_python:
-        # Not every option with a `c` is followed by code, instead of which the body runs.
-        return _MagicText(code=body, command=command, is_separate=True)
-    if command:
-        return _MagicText(command=command)
+    if name == _SCRIPT_MAGIC or name in _PYTHON_MAGICS or name in SHELLS:
+        return _read_program(name, first_line, body)
     if name in _COMMAND_MAGICS:
         return _MagicText(command=f"{first_line}\n{body}".strip())
     if name in SHELL_MAGICS:
         return _MagicText(command=f"{name} {first_line}")
     if name == _CAPTURE_MAGIC:
         return _MagicText(command=first_line.partition("=")[2])
-    if runs_program or name in TEXT_MAGICS or name in _HELP_MAGICS or name == _SEARCH_MAGIC:
+    if name in TEXT_MAGICS or name in _HELP_MAGICS or name == _SEARCH_MAGIC:
         return _MagicText()
     return _MagicText(unread=f"it is not known what %{name[:MAX_NAME_CHARS]} runs")
+
+
+def _read_program(name: str, first_line: str, body: str) -> _MagicText:
+    """Read a magic command that gives its body to a program, as `%%python`, `%%bash` and
+    `%%script perl` do."""
+    is_script = name == _SCRIPT_MAGIC
+    # The first line of %%script is a command; other commands are themselves the program's name.
+    words = _QUOTE.sub("", first_line).split() if is_script else [name]
+    program_names = set(map(basename, words))
+    runs_python = name in _PYTHON_MAGICS or (
+        is_script and any(program.startswith(_PYTHON_PROGRAMS) for program in program_names)
+    )
+    # Only if Python is what starts, and no shell is named, the body surely holds no commands.
+    is_only_python = runs_python and _names_python(words[0]) and program_names.isdisjoint(SHELLS)
+    command_and_input = first_line if is_script else f"{name} {first_line}"
+    if not is_only_python:
+        command_and_input += f"\n{body}"
+
+    command = ""
+    if _COMMAND_OPTION.search(first_line):
+        command = command_and_input
+    elif not program_names.isdisjoint(SHELLS - READ_SHELLS):
+        command = f"{first_line if is_script else name}\n{body}"
+    elif is_script and _VARIABLE.search(first_line):
+        # The program may be a shell.
+        command = command_and_input
+    elif not program_names.isdisjoint(READ_SHELLS):
+        command = body
+    if runs_python:
+        # Not every option with a `c` is followed by code, instead of which the body runs.
+        return _MagicText(code=body, command=command, is_separate=True)
+    return _MagicText(command=command)
 
 
 def _names_python(word: str) -> bool:
@@ -296,7 +320,9 @@ def other_magic_text(call: ast.Call) -> str:
     magic = _read_magic(call)
     name, text = _magic_words(call)
     is_help = name in _HELP_MAGICS or name == _SEARCH_MAGIC
-    return "" if magic.code or magic.command or is_help else text
+    if magic.code or magic.command or is_help:
+        return ""
+    return text
 
 
 def read_magic_arguments(call: ast.Call) -> Sequence[ast.expr]:

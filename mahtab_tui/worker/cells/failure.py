@@ -1,5 +1,5 @@
 """Finds out about an error of a cell and the objects that it is about, without running the user's
-code. `failed_code.py` finds the code, and `hints.py` writes what helps."""
+code. `failed_code.py` finds the code; `hints.py` and `table_hints.py` write what helps."""
 
 from __future__ import annotations
 
