@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.settings.model import SettingsError, home_folder
+from mahtab_tui.settings.values import write_text
 from mahtab_tui.version import __version__
 
 MAX_ERROR_CHARS = 500
@@ -48,8 +49,6 @@ def save_crash(
     message = one_line(mask(f"{type(error).__name__}: {error}"))[:MAX_ERROR_CHARS]
     if not saves:
         return Crash(message, text, None)
-    from mahtab_tui.settings.values import write_text
-
     path = home_folder() / "logs" / time.strftime(f"crash-%Y%m%d-%H%M%S-{os.getpid()}.txt")
     header = f"mahtab-tui {__version__}, Python {sys.version}, {sys.platform}\n"
     try:

@@ -7,10 +7,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from mahtab_tui.session.open_session import cell_can_detach, unsaved_items
+from mahtab_tui.tui.key_repeat import KeyRepeatFilter
 
 if TYPE_CHECKING:
     from mahtab_tui.session import Session
-    from mahtab_tui.tui.key_repeat import KeyRepeatFilter
     from mahtab_tui.tui.main_screen import Panes
     from mahtab_tui.tui.navigation import Navigation
     from mahtab_tui.tui.terminal_app import TerminalApp
@@ -60,8 +60,6 @@ class QuitFlow:
 
         Loaded when the key is pressed, because the first picture does not need it.
         """
-        from mahtab_tui.tui.key_repeat import KeyRepeatFilter
-
         return KeyRepeatFilter()
 
     def leave(self) -> None:

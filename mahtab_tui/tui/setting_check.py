@@ -5,6 +5,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Collection
 
+from textual.theme import BUILTIN_THEMES
+
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.launch import find_interpreter
 from mahtab_tui.llm.base import ModelError
@@ -49,8 +51,6 @@ def is_model(key: str) -> bool:
 
 def theme_names() -> list[str]:
     """Return the names of all themes, ours first."""
-    from textual.theme import BUILTIN_THEMES
-
     return [*(theme.name for theme in OUR_THEMES), *BUILTIN_THEMES]
 
 

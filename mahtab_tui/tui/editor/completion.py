@@ -12,6 +12,7 @@ from rich.cells import cell_len
 from textual.events import Key
 from textual.geometry import Offset
 
+from mahtab_tui.session.mentions import partial_mention
 from mahtab_tui.system import IMPORTS
 from mahtab_tui.tui.editor.code_area import CodeArea, location
 from mahtab_tui.tui.editor.completion_list import MAX_VISIBLE_ITEMS, CompletionList
@@ -181,8 +182,6 @@ class Completer:
         return self._area.document.get_line(row)[:column]
 
     def _starts_mention_or_command(self, text_before: str) -> bool:
-        from mahtab_tui.session.mentions import partial_mention
-
         return self._starts_command(text_before) or partial_mention(text_before) is not None
 
     def _starts_command(self, text_before: str) -> bool:

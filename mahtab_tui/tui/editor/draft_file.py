@@ -12,6 +12,7 @@ from pydantic import BaseModel, ValidationError
 from mahtab_tui.bus.values import Mode
 from mahtab_tui.settings.model import SettingsError
 from mahtab_tui.settings.values import write_text
+from mahtab_tui.store.resume import draft_path
 from mahtab_tui.tui.workers import Fetcher
 
 if TYPE_CHECKING:
@@ -42,8 +43,6 @@ class DraftFile:
 
     @property
     def _path(self) -> Path | None:
-        from mahtab_tui.store.resume import draft_path
-
         session_id = self._session.saved_id
         if self._session.no_trace or not session_id:
             return None

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from rich.cells import cell_len
 
 from mahtab_tui.bus.sanitize import one_line
+from mahtab_tui.kernel.inspector_client import TableArrangement
 from mahtab_tui.tui.rows.row import fit_text
 
 if TYPE_CHECKING:
@@ -37,8 +38,6 @@ def _table_preview(
     inspector: InspectorClient, table: InspectedObject, height: int, width: int
 ) -> list[str]:
     """Return the first lines of a table: headings, and the cells below them."""
-    from mahtab_tui.kernel.inspector_client import TableArrangement
-
     # A column has at least about four cells.
     columns = range(min(table.columns, width // 4))
     headings = inspector.headings(table.path, columns)

@@ -13,6 +13,7 @@ from mahtab_tui.bus.output import DisplayLine
 from mahtab_tui.tui.rows.long_texts import omission_note
 from mahtab_tui.tui.rows.row import Row, Span, paragraph
 from mahtab_tui.tui.theme import BOLD, Palette
+from mahtab_tui.worker.values.html_tables import is_essentially_table
 
 COLUMN_GAP = 2
 """The width between two columns."""
@@ -245,8 +246,6 @@ def shown_table(display: DisplayLine) -> HtmlTable | None:
     if display.mime != "text/html":
         return None
     # Not needed before the first picture.
-    from mahtab_tui.worker.values.html_tables import is_essentially_table
-
     has_words = not display.text.startswith("<")
     if has_words and not is_essentially_table(display.data):
         return None
