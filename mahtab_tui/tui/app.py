@@ -1,8 +1,11 @@
-"""The application over a session: it connects commands, keys, the panes and the session.
+"""The application: it passes typed input to the session, and the session's records to the panes.
 
-What is drawn is in the panes (`main_screen.Panes`) and the screens; what a command does in
-`tui.commands`. This class passes on: what was typed to the session, the session's records to the panes,
-and what a pane asks for to whoever can do it. `TerminalApp` has what concerns the terminal.
+The panes (`main_screen.Panes`) and the screens draw; `tui.commands` has what each command does;
+`TerminalApp` has what concerns the terminal. Here stand the start, the order in which keys act, and a
+handler for each message by which a pane asks for something that it cannot do itself.
+
+Functions import what the first picture does not need, so that it appears sooner. Most of these
+modules are loaded right after it (`terminal_app.SESSION_MODULES`).
 """
 
 from __future__ import annotations
@@ -97,7 +100,7 @@ def style_sheets() -> list[Path]:
 
 
 class MahtabApp(TerminalApp[int]):
-    """The application over a session: commands, keys, and messages of the panes."""
+    """The application with the panes of a session."""
 
     TITLE = "mahtab"
     BINDINGS = bindings(COMMANDS)
@@ -108,35 +111,34 @@ class MahtabApp(TerminalApp[int]):
     def __init__(
         self,
         session: Session,
-        guard: StdioRedirect,
+        stdio_redirect: StdioRedirect,
         history: History,
         *,
         collector: Collector | None = None,
         keeps_namespace: bool = False,
-        joins: bool = False,
     ) -> None:
         """
         Args:
-            session: The session, which the application starts.
-            guard: Has the terminal's descriptors.
+            session: The session. The application starts it, unless another interface has done so.
+            stdio_redirect: Has the terminal's descriptors.
             history: The inputs of all sessions.
-            collector: None if the process is not ours.
+            collector: Decides when garbage is collected; None leaves that to Python.
             keeps_namespace: Whether the variables are saved with the session.
-            joins: Whether the session runs already, in another interface until now.
         """
         self.ui_state = UiState.load()
         theme = session.settings.theme or self.ui_state.theme
-        super().__init__(css_path=list(style_sheets()), guard=guard, theme=theme)
+        super().__init__(css_path=list(style_sheets()), stdio_redirect=stdio_redirect, theme=theme)
         self.session = session
         self.history = history
         self.keeps_namespace = keeps_namespace
         self._collector = collector
-        self._joins = joins
+        self._session_runs = session.is_started
+        """Whether another interface has shown the session until now."""
         self._after_first_picture: list[Callable[[], object]] = []
         self.record_pump = RecordPump(self)
         self._recent_records: Sequence[Record] = ()
         """The records that a running session had before this application."""
-        if joins:
+        if self._session_runs:
             self._recent_records = self.record_pump.join(session)
         else:
             session.listen(self.record_pump.install)
@@ -149,7 +151,7 @@ class MahtabApp(TerminalApp[int]):
         )
         self.navigation = Navigation(self, session, COMMANDS)
         self._rewound_text = ""
-        """The input that the last rewind has put into the editor."""
+        """The input that the last rewind has put into the editor; empty once something was entered."""
         self._window_focused = True
         """Whether the terminal's window has the focus, as far as it tells us."""
         self._keys = KeyOrder(self, super().on_event, self._before_key, self._after_key)
@@ -160,16 +162,22 @@ class MahtabApp(TerminalApp[int]):
         self._is_drawn = False
         """Whether the first picture is on the screen, after which slow modules may be loaded."""
 
-    # The start: first a picture, then, a step at a time, all that it does not need
+    # The start: first a picture, then, step by step, everything that it does not need
 
     def call_after_first_picture(self, callback: Callable[[], object]) -> None:
-        """Call something once the screen is drawn; only before `run`."""
+        """Register what is called once the screen is drawn. Only before `run`."""
         self._after_first_picture.append(callback)
 
     def get_default_screen(self) -> Panes:
         """Make the main screen, and what commands act on."""
         input_help = SessionInputHelp(self.session, complete_slash)
-        self.panes = Panes(self.session, self.history, self.ui_state, input_help, joins=self._joins)
+        self.panes = Panes(
+            self.session,
+            self.history,
+            self.ui_state,
+            input_help,
+            session_runs=self._session_runs,
+        )
         self.command_context = CommandContext(
             self,
             self.session,
@@ -188,7 +196,7 @@ class MahtabApp(TerminalApp[int]):
 
     def on_mount(self) -> None:
         self.settings.apply()
-        if not self._joins:
+        if not self._session_runs:
             self.panes.resume(self.session.past)
         self.panes.greet(greeting_lines(self.session))
         self.panes.arrange_panes()
@@ -204,7 +212,7 @@ class MahtabApp(TerminalApp[int]):
             self.settings.report_unknown_settings,
             *self._after_first_picture,
         ]
-        if not self._joins:
+        if not self._session_runs:
             steps.append(self.session.start)
         LateImports(self, SESSION_MODULES, steps).start()
 
@@ -242,12 +250,10 @@ class MahtabApp(TerminalApp[int]):
             self._call_user,
             MissingModuleHints(self.session, self.panes).fold,
         ]
-        if self._collector is not None:
-            self.record_pump.folds.append(partial(self._plan_collection, self._collector))
+        collector = self._collector
+        if collector is not None:
+            self.record_pump.folds.append(lambda records: collector.plan(self))
         self.record_pump.start()
-
-    def _plan_collection(self, collector: Collector, records: Sequence[Record]) -> None:
-        collector.plan(self)
 
     def on_unmount(self) -> None:
         IMPORTS.screen_ends()
@@ -287,36 +293,31 @@ class MahtabApp(TerminalApp[int]):
 
     @on(EditorPane.Submitted)
     def _submitted(self, message: EditorPane.Submitted) -> None:
-        """Do what the user has entered.
-
-        This is a word that leaves, a command with a slash, an edited cell of the notebook, or else
-        new code or a new question.
-        """
+        """Leave, run a command with a slash or a cell of the notebook, or submit code or a question."""
         from mahtab_tui.bus.entry_names import unrun_cell_position
 
-        mode = message.mode
         text = message.text
-        replaces = message.replaces
-        # Who regrets a rewind types at the end of the input that it has brought back.
+        # A rewind puts an input into the editor. To take the rewind back, the user types the command
+        # right behind that input, without clearing it first.
         if text == self._rewound_text + REDO:
             text = REDO
         self._rewound_text = ""
-        if not replaces and self._asks_to_leave(text):
+        if not message.replaces and self._asks_to_leave(text):
             self.command_context.quit_flow.leave()
             return
 
-        notebook_cell = unrun_cell_position(replaces)
+        notebook_cell = unrun_cell_position(message.replaces)
         typed_command = parse_slash(text)
         # In Python mode, any other text after a slash gets Python's own error.
-        if typed_command is not None and (mode == "ask" or typed_command.name in BY_SLASH):
+        if typed_command is not None and (message.mode == "ask" or typed_command.name in BY_SLASH):
             # What the command logs will stand at the end.
             self.panes.transcript.action_scroll_end()
             self._run_slash(*typed_command)
-        elif notebook_cell is not None and mode == "python":
+        elif notebook_cell is not None and message.mode == "python":
             self._run_notebook_cell(notebook_cell, text)
             self._show_newest_entry()
         else:
-            self._submit_new(mode, text)
+            self._submit_new(message.mode, text)
         self._report_history()
 
     def _submit_new(self, mode: Mode, text: str) -> None:
@@ -362,8 +363,8 @@ class MahtabApp(TerminalApp[int]):
     async def action_quit(self) -> None:
         self.command_context.quit_flow.leave()
 
-    # What the user answers to the rows that ask something. They are loaded after the first picture,
-    # so their messages are handled by name, not with `on`.
+    # Answers to the rows that ask something. `on` would need the classes of these rows, which are loaded
+    # after the first picture, so Textual finds these handlers by their names.
 
     def on_approval_row_decided(self, message: ApprovalRow.Decided) -> None:
         if message.rules:
@@ -489,26 +490,26 @@ class MahtabApp(TerminalApp[int]):
     # Keys
 
     async def on_event(self, event: Event) -> None:
-        # Keys take turns, so that each acts on what the one before has done.
-        if isinstance(event, Key | Paste) and not event.is_forwarded and self.screen_stack:
-            if self._collector is not None:
-                self._collector.note_key()
-                self._collector.plan(self)
-            if not self.panes.is_covered and self.focused is None:
-                self.panes.focus_code()
-            await self._keys.enqueue(event)
-        else:
+        if not isinstance(event, Key | Paste) or event.is_forwarded or not self.screen_stack:
             await super().on_event(event)
+            return
+        if self._collector is not None:
+            self._collector.note_key()
+            self._collector.plan(self)
+        if not self.panes.is_covered and self.focused is None:
+            self.panes.focus_code()
+        # Keys wait for each other, so that each acts on what the one before has done.
+        await self._keys.enqueue(event)
 
     def _before_key(self, event: Key | Paste) -> bool:
-        """Move the focus to where a key belongs.
+        """Move the focus to where a key belongs, and split a key that stands for two.
 
         Returns:
-            Whether the key is handled, and needs no delivery.
+            Whether the key is handled, so that no widget may get it.
         """
         key = event.key if isinstance(event, Key) else ""
         character = character_with_alt(key)
-        if character and self._is_behind_escape(key):
+        if character and self._is_escape_and_character(key):
             self._keys.replace(Key("escape", None), Key(key.removeprefix("alt+"), character))
             return True
         is_handled = self.command_context.quit_flow.begin_key(key)
@@ -519,15 +520,15 @@ class MahtabApp(TerminalApp[int]):
     def _after_key(self) -> None:
         self.command_context.quit_flow.end_key()
 
-    def _is_behind_escape(self, key: str) -> bool:
-        """Return whether a key with Alt is in truth Escape, and a character typed right behind it.
+    def _is_escape_and_character(self, key: str) -> bool:
+        """Return whether a key with Alt was in fact Escape, quickly followed by a character.
 
-        Most terminals send the same for both. Over a screen, Escape closes the screen, so two keys
-        are likelier than one that nothing is bound to.
+        Most terminals send the same bytes for both. Over a screen, Escape closes the screen, so two
+        keys are likelier than one that nothing is bound to.
         """
         if not self.panes.is_covered or key in self.screen.active_bindings:
             return False
-        # An unknown key must not close what is being typed.
+        # A key with Alt that nothing is bound to must not close a field in which something is typed.
         return not (isinstance(self.focused, Input) and self.focused.value)
 
     def _is_for_editor(self, event: Key | Paste) -> bool:
@@ -544,7 +545,7 @@ class MahtabApp(TerminalApp[int]):
         # Panes use the space bar themselves.
         return event.is_printable and event.key != "space" and not event.key.startswith("alt+")
 
-    # What the user sees and hears besides the panes
+    # Pictures, notices, and the terminal's window
 
     def _display(self, screen: Screen[Any], renderable: RenderableType | None) -> None:
         if renderable is not None and self._is_drawn:
@@ -572,10 +573,10 @@ class MahtabApp(TerminalApp[int]):
         self._window_focused = False
 
     def _call_user(self, new_records: Sequence[Record]) -> None:
-        """Let the terminal call a user who looks elsewhere: a long cell has ended, or something waits."""
+        """Let the terminal notify a user who is in another window: a long cell has ended, or the
+        program waits for an answer."""
         if self._window_focused or self._driver is None:
             return
-        # Not needed before the first picture.
         from mahtab_tui.bus.notifications import notification_sequence
 
         for record in new_records:

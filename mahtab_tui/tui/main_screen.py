@@ -75,7 +75,7 @@ class Panes(Screen[None]):
         ui_state: UiState,
         input_help: InputHelp,
         *,
-        joins: bool = False,
+        session_runs: bool = False,
     ) -> None:
         """
         Args:
@@ -83,11 +83,11 @@ class Panes(Screen[None]):
             history: The inputs of all sessions, for the editor.
             ui_state: What the user has chosen of the interface; the layout is saved in it.
             input_help: Completes what is typed, and explains it.
-            joins: Whether the session runs already, in another interface until now.
+            session_runs: Whether another interface has shown the session until now.
         """
         super().__init__(id="_default")
         self._session = session
-        self._joins = joins
+        self._session_runs = session_runs
         self._ui_state = ui_state
         # Kept, because the draft of a screen that closes is saved after its widgets are gone.
         self.editor: EditorPane = EditorPane(history, input_help, id="editor")
@@ -130,11 +130,11 @@ class Panes(Screen[None]):
 
         if self._transcript is not None:
             return self._transcript
-        pane = TranscriptPane(id="transcript", watched=self._joins)
+        pane = TranscriptPane(id="transcript", watched=self._session_runs)
         self._transcript = pane
         pane.greeting = self._greeting
         # The files of a resumed session are loaded already.
-        is_new = not (self._session.past or self._joins)
+        is_new = not (self._session.past or self._session_runs)
         pane.viewport.loading_cells = len(self._session.files) if is_new else 0
         with self.app.batch_update():
             find_row = FindRow(pane, id="transcript-find")

@@ -152,7 +152,6 @@ def show_screen(opened: OpenSession, collector: Collector | None = None) -> Inte
             opened.history,
             collector=collector,
             keeps_namespace=opened.keeps_namespace,
-            joins=opened.session.is_started,  # another interface has started it
         )
         _show_draft(app, opened.draft)
         for step in opened.take_late_work():

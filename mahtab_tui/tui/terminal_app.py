@@ -261,13 +261,13 @@ class TerminalApp(App[T]):
     ENABLE_COMMAND_PALETTE = False
 
     def __init__(
-        self, *, theme: str = "", guard: StdioRedirect | None = None, **options: Any
+        self, *, theme: str = "", stdio_redirect: StdioRedirect | None = None, **options: Any
     ) -> None:
         super().__init__(**options)
         for own_theme in OUR_THEMES:
             self.register_theme(own_theme)
         self.set_theme(theme)
-        self.guard = guard
+        self._stdio_redirect = stdio_redirect
         self.crash: Crash | None = None
         self.saves_crash = True
         self.next_session = ""
@@ -348,7 +348,9 @@ class TerminalApp(App[T]):
         try:
             with (
                 self.suspend(),
-                self.guard.suspended() if self.guard else contextlib.nullcontext(),
+                self._stdio_redirect.suspended()
+                if self._stdio_redirect
+                else contextlib.nullcontext(),
                 ignore_signal_keys(),
             ):
                 return subprocess.run(list(argv), cwd=cwd, check=False).returncode
