@@ -25,13 +25,14 @@ from .cells.executor import Executor, Outcome, failed_outcome
 from .cells.interrupter import CellInterrupter
 from .cells.jobs import JobQueue
 from .cells.tracebacks import format_safely
+from .guard import protected
 from .link.channel import Channel
 from .link.descriptors import hide_descriptor
 from .link.frames import Frame
 from .link.host import Host
 from .link.host_calls import HostCalls
 from .link.interrupts import Interrupts
-from .link.process_facts import describe_process, working_directory
+from .link.process_facts import LOCKS, ready_frame, working_directory
 from .link.responder import Responder
 from .magic.state import Reloading
 from .saving.save_jobs import SaveJobs
@@ -44,9 +45,6 @@ if TYPE_CHECKING:
     from .witness.forking import ForkThread
     from .witness.shared import WitnessLink
 
-LOCKS = ("keep", "discard", "guard")
-"""The ways to confine a cell that this kernel knows, which its first frame names."""
-
 _JOBS = "execute answer preview_undo undo redo keep restore watch_files".split()
 """Operations for the main thread."""
 
@@ -56,16 +54,16 @@ class Worker:
 
     def __init__(
         self,
-        fd: int,
-        token: bytes,
+        channel: Channel,
+        interrupts: Interrupts,
         holder: HolderClient | None = None,
         witness: WitnessLink | None = None,
     ) -> None:
         """Create the kernel on the main thread.
 
         Args:
-            fd: The descriptor of the socket that leads to the host.
-            token: Begins each frame of the host.
+            channel: Leads to the host.
+            interrupts: Handles signals; the channel holds them back while it writes.
             holder: What keeps the kernel when its host goes; None if nothing does.
             witness: The process above that watches files; None if nothing does.
         """
@@ -78,7 +76,7 @@ class Worker:
         self._open_cells: set[int] = set()
         """Cells that have begun and not ended."""
         self._loop = EventLoop()
-        self._interrupts = Interrupts()
+        self._interrupts = interrupts
         self._interrupts.is_open = self._open_cells.__contains__
         self._interrupts.cancel_await = self._loop.cancel
         self._interrupts.idle_task_in_the_way = lambda: self._loop.idle and not self._jobs.empty()
@@ -93,7 +91,7 @@ class Worker:
         # The connection
         self.holder = holder
         backlog = None if holder is None else holder.backlog
-        self.channel = Channel(fd, self._interrupts, token=token, backlog=backlog)
+        self.channel = channel
         if holder is not None:
             holder.worker = self
             self.channel.answer_unheard_calls = holder.auto_answer
@@ -108,10 +106,11 @@ class Worker:
         toolbox.install(self.calls.call)
         self.environment = CellEnvironment(main, self._interrupts, self._loop.make_current)
         self._executor = Executor(namespace, self.environment, self._interrupts, self._loop)
-        self._protected_files: Any = None
-        """Refuses changes by cells without approval, once it is loaded."""
+        self._protected_files = protected.ProtectedFiles(self._executor.attribution)
+        self._protected_files.protect_from_programs = self._protect_files
         self._left_running: Any = None
         """Watches cells without approval, once there is one."""
+        self.environment.add_audit_handler(protected.EVENTS, self._protected_files.check)
 
         self._interrupter = CellInterrupter(
             self._interrupts, self._open_cells, is_executing=lambda: self._executor.depth > 0
@@ -144,23 +143,6 @@ class Worker:
             version=self._namespace_version,
         )
 
-    def announce(self) -> None:
-        """Tell the host, holder and witness that the kernel has started."""
-        hello = self.hello()
-        if self.holder is not None:
-            self.holder.backlog.state.set_hello(hello)
-        self.channel.send(hello)
-        if self._witness is not None:
-            os.write(self._witness.control, b".")
-
-    def load_protection(self) -> None:
-        """Load what protects files from cells. The host does not wait for that, but it comes before
-        the first cell, which could keep it from being loaded."""
-        protected = own_module("guard.protected")
-        self._protected_files = protected.ProtectedFiles(self._executor.attribution)
-        self._protected_files.protect_from_programs = self._protect_files
-        self.environment.add_audit_handler(protected.EVENTS, self._protected_files.check)
-
     def run(self) -> None:
         """Run jobs until the host closes the connection."""
         self._run_jobs()
@@ -169,7 +151,7 @@ class Worker:
 
     def hello(self) -> Frame:
         """Return the first frame for a host."""
-        return {"op": "ready", "locks": LOCKS, **describe_process()}
+        return ready_frame()
 
     def _run_jobs(self) -> None:
         """Run jobs one after the other, until there are no more."""
