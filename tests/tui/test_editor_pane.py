@@ -287,7 +287,7 @@ async def search(pilot: Pilot[None], query: str) -> None:
     await write(pilot, query)
     screen = pilot.app.screen
     assert isinstance(screen, HistorySearch)
-    await until(pilot, lambda: screen.typed == query and not screen._searching)
+    await until(pilot, lambda: screen.typed == query and not screen.is_searching)
     await pilot.pause()
 
 

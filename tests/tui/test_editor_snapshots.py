@@ -123,6 +123,6 @@ def test_history_search(snap_compare: Compare, home: Path) -> None:
         search = HistorySearch(app.history)
         await app.push_screen(search)
         await write(pilot, "out")
-        await until(pilot, lambda: search.typed == "out" and not search._searching)
+        await until(pilot, lambda: search.typed == "out" and not search.is_searching)
 
     assert snap_compare(app, terminal_size=SIZE, run_before=before)

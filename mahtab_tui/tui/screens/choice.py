@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from textual.content import Content
 
 from mahtab_tui.bus.sanitize import one_line
-from mahtab_tui.tui.screens.listing import CURRENT, OTHER, ListScreen
+from mahtab_tui.tui.screens.listing import CURRENT_MARK, NO_MARK, ListScreen
 
 
 class ChooseOne(ListScreen[str | None, str]):
@@ -31,7 +31,7 @@ class ChooseOne(ListScreen[str | None, str]):
         return [value for value in self._values if typed.lower() in value.lower()]
 
     def line(self, row: str, width: int) -> Content:
-        return Content.assemble(CURRENT if row == self._current else OTHER, one_line(row))
+        return Content.assemble(CURRENT_MARK if row == self._current else NO_MARK, one_line(row))
 
 
 class ChooseTheme(ChooseOne):

@@ -10,7 +10,7 @@ from textual.content import Content
 from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.kernel.values import KernelInfo
 from mahtab_tui.tui.kernel_choices import KernelChoice, current_kernel, other_kernels
-from mahtab_tui.tui.screens.listing import CURRENT, OTHER, ListScreen, matches_words
+from mahtab_tui.tui.screens.listing import CURRENT_MARK, NO_MARK, ListScreen, matches_words
 from mahtab_tui.tui.workers import Fetcher
 
 _KERNEL_WIDTH = 34
@@ -67,7 +67,7 @@ class KernelPicker(ListScreen[KernelChoice | None, KernelChoice]):
 
     def line(self, row: KernelChoice, width: int) -> Content:
         return Content.assemble(
-            CURRENT if row == self._current else OTHER,
+            CURRENT_MARK if row == self._current else NO_MARK,
             f"{plain(one_line(row.name)):<{_KERNEL_WIDTH}} ",
             (plain(one_line(row.about)), "$muted"),
         )

@@ -27,8 +27,8 @@ Row = TypeVar("Row")
 Results = TypeVar("Results")
 
 # The mark before a row, and its style.
-CURRENT = ("● ", "$highlight")
-OTHER = ("  ", "")
+CURRENT_MARK = ("● ", "$highlight")
+NO_MARK = ("  ", "")
 SEARCH_DELAY_S = 0.05
 """Seconds without another key after which a search starts."""
 
@@ -261,7 +261,7 @@ class SearchScreen(ListScreen[ScreenResultType, Row], Generic[ScreenResultType, 
         self.hits: Sequence[Row] = ()
         """The rows of the newest results."""
         self.fetcher = Fetcher(self, at_once=1)
-        self._searching = False
+        self.is_searching = False
         self._waiting_actions: list[Callable[[Row], object]] = []
         """What keys do with the chosen row as soon as there are results."""
 
@@ -282,17 +282,17 @@ class SearchScreen(ListScreen[ScreenResultType, Row], Generic[ScreenResultType, 
         """
         if cursor is not None:
             self._has_moved = False
-        self._searching = True
+        self.is_searching = True
         self._waiting_actions = []
 
         def show(results: Results) -> None:
-            self._searching = False
+            self.is_searching = False
             self.show_results(results, cursor)
             for act in self._waiting_actions:
                 self.act_on_chosen(act)
 
         def fail(sentence: str) -> None:
-            self._searching = False
+            self.is_searching = False
             self.show_count("")
             self.show_status(sentence)
 
@@ -302,7 +302,7 @@ class SearchScreen(ListScreen[ScreenResultType, Row], Generic[ScreenResultType, 
         return self.hits
 
     def act_on_chosen(self, act: Callable[[Row], object]) -> None:
-        if self._searching:
+        if self.is_searching:
             self._waiting_actions.append(act)
         elif (row := self.chosen) is not None:
             act(row)

@@ -18,7 +18,7 @@ from mahtab_tui.llm.choices import (
     offered_models,
     server_models,
 )
-from mahtab_tui.tui.screens.listing import CURRENT, OTHER, ListScreen, matches_words
+from mahtab_tui.tui.screens.listing import CURRENT_MARK, NO_MARK, ListScreen, matches_words
 from mahtab_tui.tui.workers import Fetcher
 
 if TYPE_CHECKING:
@@ -124,11 +124,11 @@ class ModelPicker(ListScreen[str | None, ModelChoice]):
 
     def line(self, row: ModelChoice, width: int) -> Content:
         if row.spec == self._current_model:
-            mark = CURRENT
+            mark = CURRENT_MARK
         elif row.problem:
             mark = ("✗ ", "$bad")
         else:
-            mark = OTHER
+            mark = NO_MARK
         name = plain(f"{row.spec}…" if row.is_provider else row.spec)
         return Content.assemble(
             mark,

@@ -37,7 +37,7 @@ from mahtab_tui.store.session_preview import preview_records
 from mahtab_tui.store.session_removal import remove_session
 from mahtab_tui.store.session_titles import MAX_TITLE_CHARS, rename_session
 from mahtab_tui.tui.screens.dialog import Prompt, ask, confirm
-from mahtab_tui.tui.screens.listing import CURRENT, OTHER, SEARCH_DELAY_S, SearchScreen
+from mahtab_tui.tui.screens.listing import CURRENT_MARK, NO_MARK, SEARCH_DELAY_S, SearchScreen
 from mahtab_tui.tui.terminal_app import TerminalApp
 from mahtab_tui.tui.textual_fixes import is_being_removed
 from mahtab_tui.tui.transcript.view import TranscriptView
@@ -187,7 +187,7 @@ class SessionsScreen(SearchScreen[str | None, SessionHit, ListResult]):
 
     def _index_more(self) -> None:
         """Search again, which covers more records, unless the user searches for something else."""
-        if not self._searching:
+        if not self.is_searching:
             self.find(None)
 
     def _count(self, listing: SessionHits) -> str:
@@ -225,12 +225,12 @@ class SessionsScreen(SearchScreen[str | None, SessionHit, ListResult]):
     def _mark(self, session_id: str) -> tuple[str, str]:
         """Return what stands before a session, and its style: whether it is open, or has a kernel."""
         if session_id == self._current:
-            return CURRENT
+            return CURRENT_MARK
         if session_id in self._result.holders:
             return "◌ ", "$warning"
         if session_id in self._result.detached:
             return "○ ", "$good"
-        return OTHER
+        return NO_MARK
 
     def describe(self, row: SessionHit | None) -> Content:
         if row is None:
@@ -238,7 +238,7 @@ class SessionsScreen(SearchScreen[str | None, SessionHit, ListResult]):
             self.fetcher.forget("preview")
             self._preview.show([])
             # Also after a failure, whose sentence stands below.
-            is_pending = self._searching or self._unindexed
+            is_pending = self.is_searching or self._unindexed
             return Content("" if is_pending else self._empty_text())
         self._show_preview(row)
         excerpt = f"\n{plain(row.excerpt)}" if row.excerpt else ""

@@ -23,7 +23,7 @@ from mahtab_tui.settings.model import SettingsError, resource_folder
 from mahtab_tui.tui.rows.markdown import MarkdownRenderer
 from mahtab_tui.tui.rows.row import EDGE, RIGHT, Row, RowsView
 from mahtab_tui.tui.screens.dialog import confirm
-from mahtab_tui.tui.screens.listing import OTHER, SearchScreen, short_path
+from mahtab_tui.tui.screens.listing import NO_MARK, SearchScreen, short_path
 from mahtab_tui.tui.textual_fixes import is_being_removed
 from mahtab_tui.tui.theme import Palette
 
@@ -177,7 +177,7 @@ class SkillsScreen(SearchScreen[None, SkillRow, SkillHits]):
         elif row.name in self._loaded_names:
             mark = ("● ", "$good")
         else:
-            mark = OTHER
+            mark = NO_MARK
         name = plain(row.name).replace("\n", " ")
         description = plain(row.description).replace("\n", " ")
         name = f"{name:<{self._name_width}}  "
