@@ -235,7 +235,7 @@ async def test_held_stop_key_does_not_ask_to_kill(stoppable: Stoppable, limit: s
 
 @pytest.mark.parametrize("width", [50, 74, 120])
 def test_no_row_is_wider_than_its_space(width: int) -> None:
-    rows = HelpScreen(help_rows(COMMANDS, {}))._keys("", width).plain.split("\n")
+    rows = HelpScreen(help_rows(COMMANDS, {})).render_keys("", width).plain.split("\n")
     assert max(map(len, rows)) <= width
 
 

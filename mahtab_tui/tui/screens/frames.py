@@ -17,19 +17,24 @@ from textual.widgets import OptionList, Static
 from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.bus.values import TracebackFrame
 from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.kernel.inspector_client import InspectedObject, InspectorClient, ObjectPath
+from mahtab_tui.kernel.inspector_client import InspectorClient, ObjectPath
 from mahtab_tui.tui.commands.declarations import FRAMES_COMMANDS, bindings
 from mahtab_tui.tui.inspector import Subject
 from mahtab_tui.tui.inspector.text import TextView
 from mahtab_tui.tui.inspector.tree import TreeView
 from mahtab_tui.tui.rows.text_window import LocalText
-from mahtab_tui.tui.screens.output import OutputScreen, make_local_subject
+from mahtab_tui.tui.screens.output import (
+    OutputScreen,
+    make_inspected_object,
+    make_local_subject,
+)
 from mahtab_tui.tui.widgets.options import Options
 from mahtab_tui.worker.cells.tracebacks import CELL
 
 MAX_SOURCE_BYTES = 10_000_000
 """At most this much of a frame's file is read."""
 MAX_CELL_DIGITS = 9
+"""A longer number in a file's name is not that of a cell."""
 MAX_FRAME_ROWS = 8
 """The list of frames shows at most this many rows; it scrolls."""
 
@@ -44,12 +49,12 @@ class FrameCode(NamedTuple):
 
 def frame_cell(frame: TracebackFrame) -> int | None:
     """Return the number of the cell that a frame is in; None if it is in a file."""
-    number = frame.file.removeprefix(CELL).removesuffix("]")
-    is_number = number.isascii() and number.isdecimal() and len(number) <= MAX_CELL_DIGITS
+    digits = frame.file.removeprefix(CELL).removesuffix("]")
     # A file may have a similar name.
-    if not is_number or frame.file != f"{CELL}{number}]":
+    if frame.file != f"{CELL}{digits}]":
         return None
-    return int(number)
+    is_number = digits.isascii() and digits.isdecimal() and len(digits) <= MAX_CELL_DIGITS
+    return int(digits) if is_number else None
 
 
 def read_code(frame: TracebackFrame, codes: Mapping[int, str]) -> FrameCode:
@@ -95,6 +100,16 @@ def _find_line(text: str, number: int) -> range | None:
 
 def _read_file(path: str) -> str:
     """Return the source in a file. Raises `KernelError` with a sentence."""
+    data = _read_bytes(path)
+    try:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+    except SyntaxError:
+        encoding = "utf-8"
+    return data.decode(encoding, "replace")
+
+
+def _read_bytes(path: str) -> bytes:
+    """Return the beginning of a regular file. Raises `KernelError` with a sentence."""
     if not os.path.isabs(path):
         raise KernelError("This frame is in no file, and its source was not kept.")
     try:
@@ -103,16 +118,11 @@ def _read_file(path: str) -> str:
         with open(descriptor, "rb") as file:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 raise KernelError("This is not a regular file.")
-            data = file.read(MAX_SOURCE_BYTES)
+            return file.read(MAX_SOURCE_BYTES)
     except OSError as error:
         raise KernelError(f"The file cannot be read: {error.strerror}.") from None
     except ValueError:
         raise KernelError("No file can have this name.") from None
-    try:
-        encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
-    except SyntaxError:
-        encoding = "utf-8"
-    return data.decode(encoding, "replace")
 
 
 def _frame_row(frame: TracebackFrame) -> Content:
@@ -126,16 +136,19 @@ def _frame_row(frame: TracebackFrame) -> Content:
 
 
 def variables_path(cell: int, frames: Sequence[TracebackFrame], index: int) -> ObjectPath:
-    """Return the path to the variables of a frame.
+    """Return the path to the variables of a frame, as the kernel's `FramePlace` reads it.
 
     Args:
-        index: Of the frame among those of the error.
+        cell: The number of the cell that failed.
+        frames: The frames of its error, the outermost first.
+        index: Which of these frames.
     """
     places = [(frame.file, frame.line, frame.function) for frame in frames]
     place = places[index]
-    # A recursive function has several frames at the same line.
+    # A recursive function has several frames at the same line, so its place alone does not say which.
     position = places[:index].count(place)
-    return (["frame", cell, *place, position, places.count(place)],)
+    frame_count = places.count(place)
+    return (["frame", cell, *place, position, frame_count],)
 
 
 class FramesScreen(OutputScreen):
@@ -165,10 +178,11 @@ class FramesScreen(OutputScreen):
         self._cell = cell
         self._codes = codes
         self._exception = exception
-        self._all_frames = frames
-        self._frames = Options(*map(_frame_row, frames), id="frames", compact=True, markup=False)
-        self._frames.highlighted = index
-        self._frames.styles.height = min(MAX_FRAME_ROWS, len(frames))
+        self._frames = frames
+        rows = [_frame_row(frame) for frame in frames]
+        self._frame_list = Options(*rows, id="frames", compact=True, markup=False)
+        self._frame_list.highlighted = index
+        self._frame_list.styles.height = min(MAX_FRAME_ROWS, len(frames))
         self._variables = TreeView(self._variables_subject(), variables=True)
         self._variables.add_class("frame-variables")
         self._source = TextView(make_local_subject(client, "source"), LocalText(""))
@@ -176,24 +190,24 @@ class FramesScreen(OutputScreen):
 
     @property
     def _index(self) -> int:
-        return self._frames.highlighted or 0
+        """The index of the chosen frame."""
+        return self._frame_list.highlighted or 0
 
     def _variables_subject(self) -> Subject:
-        path = variables_path(self._cell, self._all_frames, self._index)
-        opened = InspectedObject(path, "dict", "", "data", ("tree",), "", 0, 0, 0)
-        return Subject(self.client, path, opened)
+        path = variables_path(self._cell, self._frames, self._index)
+        return Subject(self.client, path, make_inspected_object("tree", path, type="dict"))
 
     def on_mount(self) -> None:
         self.call_later(self._mount_views)
 
     async def _mount_views(self) -> None:
         exception = Static(Content(plain(self._exception)), classes="exception", markup=False)
-        await self.viewer.body.mount(exception, self._frames, self._source, self._variables)
-        self._frames.focus()
+        await self.viewer.body.mount(exception, self._frame_list, self._source, self._variables)
+        self._frame_list.focus()
 
     @on(OptionList.OptionHighlighted)
     def _show_frame(self) -> None:
-        frame = self._all_frames[self._index]
+        frame = self._frames[self._index]
         location = f"line {frame.line or '?'} of {one_line(frame.file)}"
         self.set_title(f"Error of cell {self._cell}  ·  {location}")
         self._variables.show(self._variables_subject())
@@ -202,15 +216,16 @@ class FramesScreen(OutputScreen):
         self.fetcher.run("code", read, self._show_code, show_problem)
 
     def _show_code(self, code: FrameCode, problem: str = "") -> None:
-        """Show the source of the chosen frame.
+        """Show the source of the chosen frame, with its line marked.
 
         Args:
-            problem: Why there is none, as a sentence.
+            code: The source.
+            problem: Why there is none, as a sentence; empty if there is one.
         """
-        line_number = self._all_frames[self._index].line
+        line_number = self._frames[self._index].line
         marked_span = range(0)
         if code.line is not None:
-            # An empty line is marked, too.
+            # At least one character, so that an empty line is marked, too.
             end = max(code.line.stop, code.line.start + 1)
             marked_span = range(code.line.start, end)
         elif line_number:
@@ -219,8 +234,9 @@ class FramesScreen(OutputScreen):
         self._source.go_to(marked_span.start)
 
     def action_back(self) -> None:
+        """Go back to the list of frames; from there, close the screen."""
         if self._source.has_focus or self._variables.has_focus:
-            self._frames.focus()
+            self._frame_list.focus()
         else:
             super().action_back()
 

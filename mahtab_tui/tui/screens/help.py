@@ -28,63 +28,75 @@ from mahtab_tui.tui.widgets.options import Options
 
 KEYS = "keys"
 """The topic that lists all keys."""
+EDITOR_GROUP = "Editor"
 
+# In terminal cells.
 KEYS_WIDTH = 18
 MIN_TEXT_WIDTH = 20
-"""The minimum width of the texts in columns, as `KEYS_WIDTH` is in columns."""
 
 
 class HelpRow(NamedTuple):
     """A line of the list of keys."""
 
     group: str
+    """What the keys are for, such as ``Editor``: the heading above the line."""
     keys: str
     text: str
+    """What the keys do."""
+
+    def contains(self, query: str) -> bool:
+        """Return whether the line contains what the user searches for, in any case."""
+        return query.lower() in " ".join(self).lower()
 
 
-def help_rows(
-    commands: Sequence[PaneCommand], keymap: Mapping[str, str], *, first_group: str = "Editor"
-) -> list[HelpRow]:
-    """List all keys.
+def help_rows(commands: Sequence[PaneCommand], keymap: Mapping[str, str]) -> list[HelpRow]:
+    """List all keys, group by group, those of the editor first.
 
     Args:
         commands: The commands of the application.
         keymap: The user's own keys, by the id of their command.
-        first_group: The group to list first.
     """
-    rows = [HelpRow(row.group, row.keys, row.help) for row in PANE_KEYS if row.group == "Editor"]
-    for command in commands:
-        names = [_key_names(keymap.get(command.id, command.keys))]
-        if command.slash:
-            names.append(f"/{command.slash} {command.argument}".rstrip())
-        keys = "  ".join(name for name in names if name) or "palette"
-        rows.append(HelpRow(command.group, keys, f"{command.title}: {command.help}"))
-    for pane_command in PANE_COMMANDS:
-        keys = keymap.get(pane_command.id, pane_command.keys)
-        if pane_command.menu:
-            # Enter opens the menu.
-            keys = f"enter,{keys}"
-        text = f"{pane_command.title}: {pane_command.help}"
-        rows.append(HelpRow(pane_command.group, _key_names(keys), text))
-    for row in PANE_KEYS:
-        if row.group != "Editor":
-            rows.append(HelpRow(row.group, row.keys, row.help))
-    groups = [first_group, *dict.fromkeys(row.group for row in rows)]
+    fixed_rows = [HelpRow(row.group, row.keys, row.help) for row in PANE_KEYS]
+    rows = [row for row in fixed_rows if row.group == EDITOR_GROUP]
+    rows += [_command_row(command, keymap) for command in commands]
+    rows += [_pane_command_row(command, keymap) for command in PANE_COMMANDS]
+    rows += [row for row in fixed_rows if row.group != EDITOR_GROUP]
+    # A group may have rows of several kinds. The sort brings them together, and keeps their order.
+    groups = list(dict.fromkeys(row.group for row in rows))
     return sorted(rows, key=lambda row: groups.index(row.group))
 
 
+def _command_row(command: PaneCommand, keymap: Mapping[str, str]) -> HelpRow:
+    """Return the line of a command of the application: its keys, and what can be typed for it."""
+    names = [_key_names(keymap.get(command.id, command.keys))]
+    if command.slash:
+        names.append(f"/{command.slash} {command.argument}".rstrip())
+    keys = "  ".join(name for name in names if name) or "palette"
+    return HelpRow(command.group, keys, f"{command.title}: {command.help}")
+
+
+def _pane_command_row(command: PaneCommand, keymap: Mapping[str, str]) -> HelpRow:
+    """Return the line of a command of a pane or screen."""
+    keys = keymap.get(command.id, command.keys)
+    if command.menu:
+        # Enter opens the menu in which the key works.
+        keys = f"enter,{keys}"
+    return HelpRow(command.group, _key_names(keys), f"{command.title}: {command.help}")
+
+
 def _key_names(keys: str) -> str:
-    """Return keys as users read them.
+    """Return keys as users read them: ``?`` for ``question_mark``.
 
     Args:
         keys: By Textual's names, separated by commas.
     """
-    names = []
-    for key in map(str.strip, keys.split(",")):
-        character = key_to_character(REPLACED_KEYS.get(key, key)) or ""
-        is_visible = len(character) == 1 and character.isprintable() and not character.isspace()
-        names.append(character if is_visible else key)
-    return ", ".join(names)
+    return ", ".join(_key_name(key.strip()) for key in keys.split(","))
+
+
+def _key_name(key: str) -> str:
+    character = key_to_character(REPLACED_KEYS.get(key, key)) or ""
+    is_visible = len(character) == 1 and character.isprintable() and not character.isspace()
+    return character if is_visible else key
 
 
 class HelpScreen(Dialog[None]):
@@ -100,6 +112,11 @@ class HelpScreen(Dialog[None]):
     ]
 
     def __init__(self, rows: Sequence[HelpRow], topic: str = KEYS) -> None:
+        """
+        Args:
+            rows: The list of keys.
+            topic: `KEYS`, or the page of the manual that is shown first.
+        """
         super().__init__()
         self._rows = rows
         self._topic = topic
@@ -118,19 +135,9 @@ class HelpScreen(Dialog[None]):
 
     @on(Mount)
     @on(Input.Changed)
-    def _find(self) -> None:
-        """List the topics in which the typed text is found, and show one of them."""
-        query = self._query
-        has_key = any(query.lower() in " ".join(row).lower() for row in self._rows)
-
-        def matches(topic: str) -> bool:
-            if not query:
-                return True
-            if topic == KEYS:
-                return has_key
-            return bool(filter_page(page(topic).text, query))
-
-        topics = [topic for topic in TOPICS if matches(topic)]
+    def _list_topics(self) -> None:
+        """List the topics that contain the typed text, and show one of them."""
+        topics = [topic for topic in TOPICS if self._contains_query(topic)]
         if topics and self._topic not in topics:
             self._topic = topics[0]
         options = self.query_one(OptionList)
@@ -138,12 +145,21 @@ class HelpScreen(Dialog[None]):
         options.highlighted = topics.index(self._topic) if topics else None
         self._show_from_top()
 
+    def _contains_query(self, topic: str) -> bool:
+        """Return whether a topic contains the typed text."""
+        query = self._query
+        if not query:
+            return True
+        if topic == KEYS:
+            return any(row.contains(query) for row in self._rows)
+        return bool(filter_page(page(topic).text, query))
+
     @on(Input.Submitted)
-    def _submitted(self) -> None:
+    def _clear_query(self) -> None:
         self.query_one(Input).value = ""
 
     @on(OptionList.OptionHighlighted)
-    def _highlighted(self, event: OptionList.OptionHighlighted) -> None:
+    def _show_topic(self, event: OptionList.OptionHighlighted) -> None:
         if event.option_id is not None and event.option_id != self._topic:
             self._topic = event.option_id
             self._show_from_top()
@@ -166,9 +182,9 @@ class HelpScreen(Dialog[None]):
         if not self.query_one(OptionList).option_count:
             text.update("Nothing matches.")
         elif self._topic == KEYS:
-            text.update(self._keys(self._query, width))
+            text.update(self.render_keys(self._query, width))
         else:
-            text.update(self._page(self._query, width))
+            text.update(self._render_page(self._query, width))
 
     def action_move(self, step: int) -> None:
         options = self.query_one(OptionList)
@@ -179,13 +195,13 @@ class HelpScreen(Dialog[None]):
         view = self.query_one(VerticalScroll)
         view.scroll_relative(y=pages * max(1, view.size.height - 1), animate=False)
 
-    def _page(self, query: str, width: int) -> Text:
+    def _render_page(self, query: str, width: int) -> Text:
         """Render a page of the manual, or what the search finds in it."""
         source = page(self._topic).text
         if query:
             source = filter_page(source, query)
         palette = Palette.of({**self.app.get_theme_variable_defaults(), **self.app.theme_variables})
-        # The dialog's background is a panel colour.
+        # Code stands on the colour of panels elsewhere, which a dialog has itself.
         markdown = MarkdownRenderer(replace(palette, panel=palette.surface))
         text = Text()
         for block in parse(source):
@@ -194,26 +210,35 @@ class HelpScreen(Dialog[None]):
             text.append("\n")
         return text
 
-    def _keys(self, query: str, width: int) -> Content:
-        """List the keys under their groups: all, or those whose line contains the query."""
-        indent = " " * (KEYS_WIDTH + 3)
+    def render_keys(self, query: str, width: int) -> Content:
+        """List the keys under their groups: all, or those whose line contains the query.
+
+        Args:
+            query: What is typed.
+            width: Of the list, in terminal cells.
+        """
         parts: list[Content | tuple[str, str]] = []
         group = ""
         for row in self._rows:
-            if query.lower() not in " ".join(row).lower():
+            if not row.contains(query):
                 continue
             if row.group != group:
                 group = row.group
                 separator = "\n" if parts else ""
                 parts.append((f"{separator}{group}\n", "bold $primary"))
-            # Keys that are wider than their column make the first line of the text shorter.
-            excess = " " * (len(row.keys) - KEYS_WIDTH)
-            text_width = max(MIN_TEXT_WIDTH, width - len(indent))
-            if len(excess) + MIN_TEXT_WIDTH <= text_width:
-                lines = textwrap.wrap(row.text, text_width, initial_indent=excess)
-            else:
-                lines = [excess, *textwrap.wrap(row.text, text_width)]
-            text = f"\n{indent}".join(lines).removeprefix(excess)
             parts.append((f"  {row.keys:<{KEYS_WIDTH}} ", "$accent"))
-            parts.append(Content(f"{text}\n"))
+            parts.append(Content(f"{_wrap_help_text(row, width)}\n"))
         return Content.assemble(*parts)
+
+
+def _wrap_help_text(row: HelpRow, width: int) -> str:
+    """Return what keys do, in lines that all begin in the same column, right of the keys."""
+    indent = " " * (KEYS_WIDTH + 3)
+    text_width = max(MIN_TEXT_WIDTH, width - len(indent))
+    # Keys that are wider than their column take the place of the beginning of the first line.
+    excess = " " * (len(row.keys) - KEYS_WIDTH)
+    if len(excess) + MIN_TEXT_WIDTH <= text_width:
+        lines = textwrap.wrap(row.text, text_width, initial_indent=excess)
+    else:
+        lines = [excess, *textwrap.wrap(row.text, text_width)]
+    return f"\n{indent}".join(lines).removeprefix(excess)

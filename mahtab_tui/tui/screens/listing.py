@@ -1,4 +1,4 @@
-"""The base classes of lists that can be filtered or searched."""
+"""The base classes of screens with a list: `ListScreen` filters it, `SearchScreen` searches on a thread."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class ListScreen(Dialog[ScreenResultType], Generic[ScreenResultType, Row]):
         self._options = Options(compact=True, markup=False)
         self._options.can_focus = False
         self._has_moved = False
-        """Whether the user has moved the cursor since something was typed."""
+        """Whether the user has moved the cursor since something was typed: then it follows its row."""
         self.companion: Widget | None = None
         """The widget beside the list, such as a preview."""
         self.below: Widget = Static(classes="listing-about", markup=False)
@@ -158,10 +158,10 @@ class ListScreen(Dialog[ScreenResultType], Generic[ScreenResultType, Row]):
         old_row = self.chosen
         old_cursor = self._options.highlighted or 0
         self.rows = self.find_rows(self.typed)
-        if cursor is None:
+        if cursor is None and old_row is not None and self._has_moved:
+            cursor = self._index_of(old_row, old_cursor)
+        elif cursor is None:
             cursor = old_cursor
-            if old_row is not None and self._has_moved:
-                cursor = self._index_of(old_row, old_cursor)
         width = max(1, self._options.scrollable_content_region.width)
         self._options.set_options([Option(self.line(row, width)) for row in self.rows])
         if self.rows:
@@ -171,16 +171,15 @@ class ListScreen(Dialog[ScreenResultType], Generic[ScreenResultType, Row]):
         self._describe()
 
     def _index_of(self, row: Row, old_index: int) -> int:
-        """Return the index at which a row stands now; `old_index` if it is still there, or is gone."""
+        """Return the index at which a row of the old list stands now, or `old_index` if it is gone.
+
+        Several rows may look the same; then the one at `old_index` is meant, if it is one of them.
+        """
+        identities = [self.row_identity(other_row) for other_row in self.rows]
         identity = self.row_identity(row)
-        indexes = [
-            index
-            for index, other_row in enumerate(self.rows)
-            if self.row_identity(other_row) == identity
-        ]
-        if not indexes or old_index in indexes:
+        if identity not in identities or identities[old_index : old_index + 1] == [identity]:
             return old_index
-        return indexes[0]
+        return identities.index(identity)
 
     def _describe(self) -> None:
         """Show the description of the chosen row."""
@@ -201,7 +200,7 @@ class ListScreen(Dialog[ScreenResultType], Generic[ScreenResultType, Row]):
         self.call_after_refresh(self.fill)
 
     @on(Input.Changed)
-    def _changed(self, event: Input.Changed) -> None:
+    def _find_typed(self, event: Input.Changed) -> None:
         event.stop()
         self.show_status("")
         self.find()
@@ -213,7 +212,7 @@ class ListScreen(Dialog[ScreenResultType], Generic[ScreenResultType, Row]):
         self.action_select()
 
     @on(OptionList.OptionHighlighted)
-    def _highlighted(self, event: OptionList.OptionHighlighted) -> None:
+    def _describe_highlighted(self, event: OptionList.OptionHighlighted) -> None:
         event.stop()
         self._describe()
 
@@ -226,7 +225,7 @@ class ListScreen(Dialog[ScreenResultType], Generic[ScreenResultType, Row]):
         if not self.rows:
             return
         index = (self._options.highlighted or 0) + step
-        # Single steps go around; a page stops at the ends.
+        # A single step goes from the end to the beginning; a page stops at the ends.
         if abs(step) == 1:
             index %= len(self.rows)
         else:
@@ -253,7 +252,9 @@ def short_path(path: str, project: Path) -> str:
 class SearchScreen(ListScreen[ScreenResultType, Row], Generic[ScreenResultType, Row, Results]):
     """A list that is searched on a thread.
 
-    A key waits for the results of the typed text, until another text is typed.
+    A subclass says how to search (`search`), and puts the results into the list (`show_results`).
+    A key that acts on the chosen row waits until the results for the typed text are there; it is
+    forgotten if the user types another text before.
     """
 
     def __init__(self) -> None:
@@ -284,19 +285,21 @@ class SearchScreen(ListScreen[ScreenResultType, Row], Generic[ScreenResultType, 
             self._has_moved = False
         self.is_searching = True
         self._waiting_actions = []
+        search = partial(self.search, self.typed)
+        finish = partial(self._finish_search, cursor)
+        self.fetcher.run("rows", search, finish, self._report_failure, pause=pause)
 
-        def show(results: Results) -> None:
-            self.is_searching = False
-            self.show_results(results, cursor)
-            for act in self._waiting_actions:
-                self.act_on_chosen(act)
+    def _finish_search(self, cursor: int | None, results: Results) -> None:
+        """Show the results, and do what keys have asked for meanwhile."""
+        self.is_searching = False
+        self.show_results(results, cursor)
+        for act in self._waiting_actions:
+            self.act_on_chosen(act)
 
-        def fail(sentence: str) -> None:
-            self.is_searching = False
-            self.show_count("")
-            self.show_status(sentence)
-
-        self.fetcher.run("rows", partial(self.search, self.typed), show, fail, pause=pause)
+    def _report_failure(self, sentence: str) -> None:
+        self.is_searching = False
+        self.show_count("")
+        self.show_status(sentence)
 
     def find_rows(self, typed: str) -> Sequence[Row]:
         return self.hits
@@ -304,5 +307,5 @@ class SearchScreen(ListScreen[ScreenResultType, Row], Generic[ScreenResultType, 
     def act_on_chosen(self, act: Callable[[Row], object]) -> None:
         if self.is_searching:
             self._waiting_actions.append(act)
-        elif (row := self.chosen) is not None:
-            act(row)
+        else:
+            super().act_on_chosen(act)

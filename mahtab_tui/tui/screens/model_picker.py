@@ -1,4 +1,4 @@
-"""The list of models."""
+"""The list of models to choose from: those set, used before, served on this machine, or of a provider."""
 
 from __future__ import annotations
 
@@ -38,20 +38,19 @@ class ModelPicker(ListScreen[str | None, ModelChoice]):
         """Create a list for one of the settings that name a model.
 
         Args:
-            current_model: Its value, or empty.
+            live: The settings, and the models that were used before.
+            current_model: The setting's value; empty if it has none.
         """
         super().__init__()
         self._session = live.session
         self._current_model = current_model
         settings = live.session.settings
-        self._configured: list[ConfiguredModel] = []
-        if current_model:
-            self._configured.append(ConfiguredModel(current_model, "chosen now"))
-        if settings.sub_model:
-            self._configured.append(ConfiguredModel(settings.sub_model, "set as sub_model"))
-        if settings.reflection_model:
-            reflection_model = ConfiguredModel(settings.reflection_model, "set as reflection_model")
-            self._configured.append(reflection_model)
+        configured = (
+            ConfiguredModel(current_model, "chosen now"),
+            ConfiguredModel(settings.sub_model or "", "set as sub_model"),
+            ConfiguredModel(settings.reflection_model or "", "set as reflection_model"),
+        )
+        self._configured = [model for model in configured if model.spec]
         self._used_names = live.used_models
         self._access = settings.model_access()
         self._models: list[ModelChoice] = []
@@ -63,28 +62,34 @@ class ModelPicker(ListScreen[str | None, ModelChoice]):
         self._fetcher.run("offered models", find, self._show_offered_models, self._show_problem)
 
     def _show_offered_models(self, models: Sequence[ModelChoice]) -> None:
-        """List the models that can be offered without network access, and ask for what takes
-        longer."""
+        """List the models that are known without asking a server, then ask for what takes longer."""
         self._models += models
-        self.show_count("asking servers on this machine…")
         self.fill()
+        self._ask_servers()
+        if self._current_model and self._current_model == self._session.model:
+            self._ask_for_loop()
+
+    def _ask_servers(self) -> None:
+        """Ask the servers on this machine for their models."""
+        self.show_count("asking servers on this machine…")
         self._fetcher.run(
             "server models", server_models, self._add_server_models, self._show_problem
         )
-        # The model that answers can say more about itself.
-        if self._current_model and self._current_model == self._session.model:
-            describe_loop = self._session.agent.describe_loop
-            self._fetcher.run(
-                "loop", describe_loop, self._add_loop_description, self._show_loop_problem
-            )
+
+    def _ask_for_loop(self) -> None:
+        """Find out whether the model of the session works in steps or is led like a small one."""
+        describe_loop = self._session.agent.describe_loop
+        self._fetcher.run(
+            "loop", describe_loop, self._add_loop_description, self._show_loop_problem
+        )
 
     def _show_problem(self, sentence: str) -> None:
-        """Say that something could not be found out."""
+        """Say that some models could not be found out."""
         self.show_count("")
         self.show_status(f"The list is not complete. {sentence}")
 
     def _show_loop_problem(self, sentence: str) -> None:
-        """Say that the model that answers could not be asked."""
+        """Say that it could not be found out how the model works."""
         self.show_status(f"How the model is led is not known. {sentence}")
 
     def _add_server_models(self, models: Sequence[ModelChoice]) -> None:
@@ -92,13 +97,17 @@ class ModelPicker(ListScreen[str | None, ModelChoice]):
         listed_specs = {model.spec for model in self._models}
         new_models = [model for model in models if model.spec not in listed_specs]
         provider_indexes = (i for i, model in enumerate(self._models) if model.is_provider)
-        index = next(provider_indexes, len(self._models))
-        self._models[index:index] = new_models
+        first_provider = next(provider_indexes, len(self._models))
+        self._models[first_provider:first_provider] = new_models
         self.show_count("")
         self.fill()
 
     def _add_loop_description(self, loop_description: str) -> None:
-        """Say of the current model how it is led. An empty description says nothing."""
+        """Show behind the current model how it works.
+
+        Args:
+            loop_description: Empty if there is nothing to say.
+        """
         if not loop_description:
             return
         for index, model in enumerate(self._models):

@@ -17,7 +17,12 @@ from mahtab_tui.bus.pens import SGR
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.bus.terminal_screen import collapse
 from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.kernel.inspector_client import InspectedObject, InspectorClient, ViewKind
+from mahtab_tui.kernel.inspector_client import (
+    InspectedObject,
+    InspectorClient,
+    ObjectPath,
+    ViewKind,
+)
 from mahtab_tui.tui.commands.declarations import (
     OUTPUT_COMMANDS,
     PAGER_COMMANDS,
@@ -40,9 +45,32 @@ if TYPE_CHECKING:
     from mahtab_tui.session.notebooks import Notebook
 
 
-def make_local_subject(client: InspectorClient, kind: ViewKind) -> Subject:
+def make_inspected_object(
+    view: ViewKind, path: ObjectPath = (), *, type: str = ""
+) -> InspectedObject:
+    """Return the description of an object that has a single view, without asking the kernel.
+
+    Args:
+        view: The view.
+        path: Where the object is in the kernel; empty if it is not there.
+        type: The name of its class.
+    """
+    return InspectedObject(
+        path=path,
+        type=type,
+        summary="",
+        kind="data",
+        views=(view,),
+        expression="",
+        rows=0,
+        columns=0,
+        size=0,
+    )
+
+
+def make_local_subject(client: InspectorClient, view: ViewKind) -> Subject:
     """Return a subject for a view of something that is not an object of the kernel."""
-    return Subject(client, (), InspectedObject((), "", "", "data", (kind,), "", 0, 0, 0))
+    return Subject(client, (), make_inspected_object(view))
 
 
 class OutputScreen(Dialog[None]):
@@ -85,7 +113,8 @@ class SavingScreen(OutputScreen):
     def __init__(self, client: InspectorClient, folder: Path) -> None:
         """
         Args:
-            folder: Where to save.
+            client: An inspector of the kernel, which views need.
+            folder: The folder to which a name without one belongs.
         """
         super().__init__(client)
         self._folder = folder
@@ -121,11 +150,11 @@ def write_new_file(path: Path, content: bytes) -> Path:
             file.write(content)
     except FileExistsError:
         raise KernelError(f"{path} exists already and was not changed.") from None
+    # A path with a null character is a `ValueError`.
     except (OSError, ValueError) as error:
         if is_created:
             path.unlink()
-        # A path with a null character is a `ValueError`.
-        reason = getattr(error, "strerror", error)
+        reason = error.strerror if isinstance(error, OSError) else error
         raise KernelError(f"{path} cannot be written: {reason}.") from None
     return path
 
@@ -165,12 +194,16 @@ class PagerScreen(SavingScreen):
         self.fetcher.run("output", self._read_output, self._show, self.viewer.fail)
 
     def _read_output(self) -> CountedText:
-        """Return the text as it is shown. Called on a thread. Raises `KernelError` and `StoreError`."""
-        text = self.read_text()
-        if text is None:
+        """Return the text as a terminal shows it in the end. Called on a thread.
+
+        Raises `KernelError` and `StoreError`.
+        """
+        raw_text = self.read_text()
+        if raw_text is None:
             raise KernelError("This output was not kept.")
-        output = LocalText(plain(collapse(SGR.sub("", text))))
-        return CountedText(output, output.line_number(max(0, output.size - 1)))
+        output = LocalText(plain(collapse(SGR.sub("", raw_text))))
+        last_character = max(0, output.size - 1)
+        return CountedText(output, line_count=output.line_number(last_character))
 
     def _show(self, counted: CountedText) -> None:
         output = counted.text
@@ -251,6 +284,7 @@ class PicturesScreen(SavingScreen):
         self._cell = cell
         self._pictures = pictures
         self._index = len(pictures) - 1
+        """The index of the picture on the screen."""
 
     def on_mount(self) -> None:
         self.call_later(self._show)
