@@ -1,4 +1,8 @@
-"""Calls LangChain's models from the engine's loop."""
+"""Calls LangChain's models from the search engine's event loop.
+
+An asynchronous model is awaited; any other is called on a thread. Some serve only one call at a time,
+such as the `claude` program, which also keeps a conversation: of these, several instances are made.
+"""
 
 from __future__ import annotations
 
@@ -31,30 +35,34 @@ _MESSAGE_CLASSES: dict[str, type[BaseMessage]] = {
 
 
 class ChatModel(Model):
-    """A model of LangChain, and its instances, in one loop."""
+    """A model of LangChain, with the instances that serve several calls at a time.
+
+    Use it in one event loop only.
+    """
 
     def __init__(self, llm: BaseChatModel, name: str, secrets: Secrets) -> None:
         """
         Args:
             llm: The model; it is copied if an instance can serve only one call at a time.
             name: The name that people read.
-            secrets: Masked in its messages.
+            secrets: Masked in the messages to it.
         """
         super().__init__(name, secrets, llm)
         self.llm = llm
         self.remembers = isinstance(llm, ChatClaudeCLI)
         if self.remembers:
             self.concurrency = CLI_CONCURRENCY
-        # For a model that thinks, the limit covers its thoughts as well as its answer.
+        # For a model that thinks, a limit of the answer would cover its thoughts, too.
         has_max_tokens = "max_tokens" in type(llm).model_fields and not self.remembers
         self.takes_max_tokens = has_max_tokens and not getattr(llm, "thinking", None)
-        # Others are called on a thread: providers' packages keep one asynchronous client for the
-        # whole process, which fails when a second loop uses it.
+        # Only a model that streams in no other way is awaited. The others are called on a thread:
+        # providers' packages keep one asynchronous client for the whole process, which fails when a
+        # second loop uses it.
         self.is_async = (
             type(llm)._stream is BaseChatModel._stream
             and type(llm)._astream is not BaseChatModel._astream
         )
-        # `stop` ends whatever an instance generates, so each call needs one for itself.
+        # `stop` ends whatever an instance generates, so each call needs an instance for itself.
         self._is_shared = not isinstance(llm, Stoppable)
         self._instances: list[ModelInstance] = []
         self._free_instances: list[ModelInstance] = []
@@ -73,10 +81,10 @@ class ChatModel(Model):
         """Make a model of a name or of a LangChain model.
 
         Args:
-            name_or_llm: a name for `make_llm`, or a model.
-            secrets: masked in its messages.
-            make_llm: makes a model of a name.
-            on_notice: called with the model's notices.
+            name_or_llm: A name for `make_llm`, or a model.
+            secrets: Masked in the messages to it.
+            make_llm: Makes a model of a name.
+            on_notice: Called with the model's notices.
             sampling: `temperature`, `top_p` and `seed`, as far as they are set.
 
         Raises:
@@ -103,10 +111,22 @@ class ChatModel(Model):
         instance = self.lease(conversation)
         if self.is_async:
             return _make_reply(await read_async(instance.llm, masked_messages, on_text, options))
+        return await self._answer_on_thread(
+            conversation, instance, masked_messages, on_text, options
+        )
 
+    async def _answer_on_thread(
+        self,
+        conversation: NodeConversation,
+        instance: ModelInstance,
+        messages: Sequence[BaseMessage],
+        on_text: OnText,
+        options: dict[str, int],
+    ) -> ModelReply:
+        """Call an instance on a thread, and stop it if this task is cancelled."""
         conversation.instance = instance
         instance.conversation = conversation
-        call = ThreadedCall(instance.llm, masked_messages, on_text, options)
+        call = ThreadedCall(instance.llm, messages, on_text, options)
         call.ended.add_done_callback(lambda _: self.release(instance))
         try:
             await asyncio.shield(call.ended)
@@ -119,8 +139,11 @@ class ChatModel(Model):
         return _make_reply(call.reader)
 
     def lease(self, conversation: NodeConversation) -> ModelInstance:
-        """Take an instance for one call: the one that knows the conversation, one whose
-        conversation has ended, a new one, or the longest unused. `release` gives it back."""
+        """Take an instance for one call, until `release` gives it back.
+
+        This is, in this order: the one that knows the conversation, one whose conversation has ended,
+        a new one, or the one that was not used for longest.
+        """
         if self._is_shared:
             return ModelInstance(self.llm)
 
@@ -156,7 +179,7 @@ class ChatModel(Model):
 
 
 class ModelInstance:
-    """A LangChain model, and the conversation that it keeps."""
+    """A LangChain model that serves one call at a time, and the conversation that it keeps."""
 
     def __init__(self, llm: BaseChatModel) -> None:
         self.llm = llm
@@ -165,7 +188,7 @@ class ModelInstance:
 
     @property
     def is_unneeded(self) -> bool:
-        """Whether no conversation that goes on would miss it."""
+        """Whether it keeps no conversation that still goes on."""
         return self.conversation is None or self.conversation.ended
 
 

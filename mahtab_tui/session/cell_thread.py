@@ -1,4 +1,7 @@
-"""The thread that starts a session's kernel and runs the queued cells."""
+"""The thread that starts a session's kernel, and then runs its queued cells one by one.
+
+The kernel may be new, or one that an earlier screen has left running and that is reattached.
+"""
 
 from __future__ import annotations
 
@@ -42,12 +45,13 @@ class CellThread:
     ) -> None:
         """
         Args:
-            runtime: What the session works with.
+            runtime: The session's log, kernel and past.
             cells: Runs the cells.
             namespace_store: Restores the saved variables.
             inbox: The queue of cells.
             host: What the kernel reports to.
-            ready: Gets whether the kernel's Python has pandas.
+            ready: Set when the kernel is ready, to whether its Python has pandas, or to the error
+                for which it never will be.
             files: Loaded into variables once the kernel has started.
         """
         self._runtime = runtime
@@ -81,16 +85,16 @@ class CellThread:
             self._thread.join(JOIN_TIMEOUT_S)
 
     def load(self, file: DataFile) -> bool:
-        """Run a cell that loads a file; returns whether it succeeded."""
+        """Run a cell that loads a file into a variable, and return whether it succeeded."""
         from mahtab_tui.session.loading import make_loading_cell
 
-        has_pandas = self._runtime.kernel.can_import("pandas")
-        loading_cell = make_loading_cell(
-            file, Path(self._runtime.kernel.info().cwd), pandas=has_pandas
-        )
-        # Import it from the environment first: opening a file must not run modules next to it.
+        kernel = self._runtime.kernel
+        has_pandas = kernel.can_import("pandas")
+        loading_cell = make_loading_cell(file, Path(kernel.info().cwd), pandas=has_pandas)
+        # The cell would also find a module of this name in the folder, whose code would run. One that
+        # is imported already is not looked for.
         if loading_cell.module:
-            self._runtime.kernel.import_module(loading_cell.module)
+            kernel.import_module(loading_cell.module)
         result = self._cells.run(loading_cell.code)
 
         is_loaded = result.status is Status.OK
@@ -104,24 +108,57 @@ class CellThread:
             warn(self._runtime.log, note)
         return is_loaded
 
-    def _resume_cells(self) -> None:
-        """Continue with the cells of a kernel that was reattached."""
-        cells = unfinished_cells(self._runtime.past)
-        # The later cells run inside the first one.
-        for cell in cells[1:]:
-            start_thread("resume-cell", self._resume_cell, cell, True)
-        if cells:
-            self._resume_cell(cells[0], False)
+    # On the thread
+
+    def _run(self) -> None:
+        try:
+            self._start_kernel_and_load_files()
+        except Exception as error:  # the thread's outermost frame, which goes on with the cells
+            self._give_up(f"The kernel could not be started: {type(error).__name__}: {error}")
+        while (item := self._inbox.next_item("python")) is not None:
+            try:
+                if item.work is not None:
+                    item.work()
+                else:
+                    self._cells.run(item.text)
+            except Exception as error:  # the thread's outermost frame
+                self._report(f"The cell could not be run: {type(error).__name__}: {error}")
+
+    def _start_kernel_and_load_files(self) -> None:
+        try:
+            self._runtime.kernel.start(self._host)
+            if self._runtime.kernel.was_reattached:
+                # Its variables can be listed while its cell still runs.
+                start_thread("list-variables", self._list_variables)
+                self._resume_cells()
+            else:
+                self._prepare_new_kernel()
+            for file in self._files:
+                self.load(file)
+        except KernelError as error:
+            self._report(str(error))
+            self._set_unready(error)
+
+    def _prepare_new_kernel(self) -> None:
+        """List the variables of a kernel that has just started, and restore those of the session."""
+        # The startup code or another program may have made variables.
+        variables = self._runtime.kernel.variables()
+        if variables:
+            self._cells.authors.announce_existing(variables)
+        self._namespace_store.start_restore()
+        self._ready.set_result(self._runtime.kernel.can_import("pandas"))
+
+    # A kernel that is reattached
 
     def _list_variables(self) -> None:
+        """List the variables of the kernel. Called on a thread of its own."""
         try:
             self._announce_variables()
         except Exception as error:  # the thread's outermost frame
-            self._refuse_readiness(
-                f"The variables could not be listed: {type(error).__name__}: {error}"
-            )
+            self._give_up(f"The variables could not be listed: {type(error).__name__}: {error}")
 
     def _announce_variables(self) -> None:
+        """Tell the session which variables the kernel has, and that it is ready."""
         try:
             save_request = self._runtime.kernel.last_save_request()
             self._namespace_store.resume(save_request.carried, save_request.lost)
@@ -131,55 +168,32 @@ class CellThread:
             warn(self._runtime.log, str(error))
             self._set_unready(error)
 
+    def _resume_cells(self) -> None:
+        """Go on with the cells that the kernel was running, and wait for the first one."""
+        cells = unfinished_cells(self._runtime.past)
+        # The later cells run inside the first one.
+        for cell in cells[1:]:
+            start_thread("resume-cell", self._resume_cell, cell, True)
+        if cells:
+            self._resume_cell(cells[0], False)
+
     def _resume_cell(self, cell: ReplIn, nested: bool) -> None:
         try:
             self._cells.resume_cell(cell, nested)
         except KernelError as error:
             self._report(str(error))
 
-    def _start_kernel(self) -> None:
-        try:
-            self._runtime.kernel.start(self._host)
-            if self._runtime.kernel.was_reattached:
-                start_thread("list-variables", self._list_variables)
-                self._resume_cells()
-            else:
-                # The startup code or another program may have made variables.
-                variables = self._runtime.kernel.variables()
-                if variables:
-                    self._cells.authors.announce_existing(variables)
-                self._namespace_store.start_restore()
-                self._ready.set_result(self._runtime.kernel.can_import("pandas"))
-            for file in self._files:
-                self.load(file)
-        except KernelError as error:
-            self._report(str(error))
-            self._set_unready(error)
+    # Failures
+
+    def _give_up(self, problem: str) -> None:
+        """Report why the kernel will not be ready, and let nobody wait for it."""
+        self._report(problem)
+        self._set_unready(KernelError(problem))
 
     def _set_unready(self, error: KernelError) -> None:
         """Let nobody wait any longer for a kernel that is not ready."""
         if not self._ready.done():
             self._ready.set_exception(error)
-
-    def _refuse_readiness(self, problem: str) -> None:
-        self._report(problem)
-        self._set_unready(KernelError(problem))
-
-    def _run(self) -> None:
-        try:
-            self._start_kernel()
-        except Exception as error:  # the thread's outermost frame, which goes on with the cells
-            self._refuse_readiness(
-                f"The kernel could not be started: {type(error).__name__}: {error}"
-            )
-        while (item := self._inbox.next_item("python")) is not None:
-            try:
-                if item.work is not None:
-                    item.work()
-                else:
-                    self._cells.run(item.text)
-            except Exception as error:  # the thread's outermost frame
-                self._report(f"The cell could not be run: {type(error).__name__}: {error}")
 
     def _report(self, problem: str) -> None:
         emit(self._runtime.log, Notice(problem, level="error"))
