@@ -172,7 +172,7 @@ def test_an_interrupt_before_everything_is_loaded_does_not_end_the_kernel() -> N
     host, kernel = socket.socketpair()
     with host, kernel:
         host.sendall(b"0" * TOKEN_BYTES)
-        process = subprocess.Popen([sys.executable, "-c", INTERRUPTED_START], stdin=kernel)
+        process = subprocess.Popen([sys.executable, "-c", INTERRUPTED_START], stdin=kernel.fileno())
         assert host.recv(1)
         host.shutdown(socket.SHUT_WR)
         assert process.wait(60) == 0
