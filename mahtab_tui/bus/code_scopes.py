@@ -1,4 +1,7 @@
-"""Finds the names that functions, classes and comprehensions read from outside."""
+"""Finds the names that functions, classes and comprehensions read from outside.
+
+Python's own `symtable` reads source code, and not a tree of which a part is of interest.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 Scope = Function | ast.ClassDef | Comprehension
 
-# Each node is checked, and a tuple takes a fraction of the time of a union.
+# `isinstance` is called for each node, and with a tuple it takes a fraction of the time of a union.
 _COMPREHENSION_TYPES = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _FUNCTION_TYPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _SCOPE_TYPES = (*_FUNCTION_TYPES, ast.ClassDef, *_COMPREHENSION_TYPES)
@@ -49,41 +52,47 @@ def local_names(scope: Scope) -> frozenset[str]:
 
 
 def _read_scope(scope: Scope) -> _ScopeNames:
+    """Return the names in a scope.
+
+    All its statements are read before it is decided which names are its own: a name that is bound
+    anywhere in a function is local in all of it.
+    """
     loaded_names: set[str] = set()
     bound_names = _parameters(scope)
-    own_globals: set[str] = set()
+    global_statement_names: set[str] = set()
     walrus_names: set[str] = set()
-    names_of_inner_scopes: set[str] = set()
-    globals_of_inner_scopes: set[str] = set()
-    declared_in_inner_scopes: set[str] = set()
+    inner_scopes: list[_ScopeNames] = []
     for node in _own_nodes(scope):
         loaded_names.update(_loaded_names(node))
         bound_names.update(_bound_names(node))
         if isinstance(node, ast.Global):
-            own_globals.update(node.names)
+            global_statement_names.update(node.names)
         elif isinstance(node, ast.NamedExpr):
             walrus_names.add(node.target.id)
         if isinstance(node, _SCOPE_TYPES):
-            inner_names = _read_scope(node)
-            names_of_inner_scopes |= inner_names.outer_names
-            globals_of_inner_scopes |= inner_names.global_names
-            declared_in_inner_scopes |= inner_names.declared_globals
-            walrus_names |= inner_names.walrus_names
+            inner_scopes.append(_read_scope(node))
+    walrus_names = walrus_names.union(*(inner.walrus_names for inner in inner_scopes))
+    inner_outer_names = frozenset().union(*(inner.outer_names for inner in inner_scopes))
+    inner_global_names = frozenset().union(*(inner.global_names for inner in inner_scopes))
+    inner_declarations = frozenset().union(*(inner.declared_globals for inner in inner_scopes))
 
+    # What `:=` binds in a comprehension belongs to the function or the cell around it.
     is_comprehension = isinstance(scope, _COMPREHENSION_TYPES)
-    # Those of a comprehension belong to the function or the cell around it.
-    bound_names = bound_names - walrus_names if is_comprehension else bound_names | walrus_names
-    own_names = bound_names - own_globals
+    if is_comprehension:
+        bound_names -= walrus_names
+    else:
+        bound_names |= walrus_names
+    own_names = bound_names - global_statement_names
     if isinstance(scope, ast.ClassDef):
         # Methods do not see the names of their class.
-        outer_names = (loaded_names - own_names) | names_of_inner_scopes
+        outer_names = (loaded_names - own_names) | inner_outer_names
     else:
-        outer_names = (loaded_names | names_of_inner_scopes) - own_names
+        outer_names = (loaded_names | inner_outer_names) - own_names
     return _ScopeNames(
         local_names=frozenset(own_names),
         outer_names=frozenset(outer_names),
-        global_names=frozenset(globals_of_inner_scopes | (loaded_names & own_globals)),
-        declared_globals=frozenset(own_globals | declared_in_inner_scopes),
+        global_names=inner_global_names | (loaded_names & global_statement_names),
+        declared_globals=inner_declarations | global_statement_names,
         walrus_names=frozenset(walrus_names if is_comprehension else ()),
     )
 
@@ -91,16 +100,18 @@ def _read_scope(scope: Scope) -> _ScopeNames:
 def _own_nodes(scope: Scope) -> Iterator[ast.AST]:
     """Yield the nodes in the body of a scope, without the bodies of scopes in it, and without
     annotations of variables of a function, which Python does not compute."""
-    nodes = inner_nodes(scope)
-    while nodes:
-        node = nodes.pop()
+    pending = inner_nodes(scope)
+    while pending:
+        node = pending.pop()
         yield node
         if isinstance(node, _SCOPE_TYPES):
-            nodes += outer_nodes(node)
+            pending += outer_nodes(node)
         elif isinstance(node, ast.AnnAssign) and isinstance(scope, _FUNCTION_TYPES):
-            nodes += [node.target] if node.value is None else [node.target, node.value]
+            pending.append(node.target)
+            if node.value is not None:
+                pending.append(node.value)
         else:
-            nodes += ast.iter_child_nodes(node)
+            pending += ast.iter_child_nodes(node)
 
 
 def _loaded_names(node: ast.AST) -> Iterator[str]:
@@ -145,21 +156,23 @@ def inner_nodes(scope: Scope) -> list[ast.AST]:
         return [scope.body]
     if not isinstance(scope, Comprehension):
         return [*scope.body]
-    first, *others = scope.generators
+    # What the first `for` goes through is computed outside (`outer_nodes`).
+    first_for, *further_fors = scope.generators
     values = [scope.key, scope.value] if isinstance(scope, ast.DictComp) else [scope.elt]
-    return [*values, first.target, *first.ifs, *others]
+    return [*values, first_for.target, *first_for.ifs, *further_fors]
 
 
 def comprehension_targets(comprehension: Comprehension) -> Iterator[ast.Name]:
     """Yield the targets of `:=` in a comprehension, which are bound where the comprehension
     stands."""
-    nodes = inner_nodes(comprehension)
-    while nodes:
-        node = nodes.pop()
+    pending = inner_nodes(comprehension)
+    while pending:
+        node = pending.pop()
         if isinstance(node, ast.NamedExpr):
             yield node.target
+        # A `:=` in a lambda binds a variable of the lambda.
         if not isinstance(node, ast.Lambda):
-            nodes += ast.iter_child_nodes(node)
+            pending += ast.iter_child_nodes(node)
 
 
 def imported_names(node: ast.Import | ast.ImportFrom) -> Iterator[str]:

@@ -10,7 +10,7 @@ from mahtab_tui.bus.hidden_characters import visible
 from mahtab_tui.bus.output import LOCATION, DisplayedValue, DisplayLine, OutputBuffer
 from mahtab_tui.bus.records import PICTURE_MIMES, AnswerFigure, ReplOut
 from mahtab_tui.bus.sanitize import one_line, plain
-from mahtab_tui.bus.staleness import StaleInput, describe_stale
+from mahtab_tui.bus.stale_inputs import StaleInput, describe_stale
 from mahtab_tui.bus.terminal_screen import collapse
 from mahtab_tui.bus.values import Change, FileChange, TracebackFrame
 

@@ -22,13 +22,13 @@ from typing import NamedTuple
 from mahtab_tui.bus.entry_names import cell_entry
 from mahtab_tui.bus.hidden_entries import HiddenEntries
 from mahtab_tui.bus.records import Namespace, Record, RecordHandler, Replace, ReplIn, Undo
-from mahtab_tui.bus.staleness import (
+from mahtab_tui.bus.stale_inputs import (
     StaleInput,
-    Staleness,
     VariableVersion,
     describe_origin,
     describe_stale,
 )
+from mahtab_tui.bus.staleness import Staleness
 from mahtab_tui.session.cell_ranges import format_cell_ranges
 
 _MAX_GROUPS = 5

@@ -15,6 +15,7 @@ from mahtab_tui.bus.entries import Cell
 from mahtab_tui.bus.records import Namespace, Private, UserReplIn, encode
 from mahtab_tui.bus.staleness import Staleness
 from mahtab_tui.bus.values import Change, ChangeKind, Variable
+from mahtab_tui.bus.variable_makers import VariableMakers
 from mahtab_tui.kernel import requests
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.requests import LIST_PART_ITEMS, CellEnd, checked
@@ -147,7 +148,7 @@ def test_a_cell_looks_only_at_the_changes_that_it_lists() -> None:
 
 
 def test_only_variables_that_cells_have_used_are_followed(monkeypatch: pytest.MonkeyPatch) -> None:
-    names = counted(monkeypatch, Staleness, "_state")
+    names = counted(monkeypatch, VariableMakers, "state_of")
     staleness = Staleness()
     staleness.start(1, "make()")
     assert not staleness.fold(Namespace(cell=1, changes=changes()))

@@ -20,7 +20,8 @@ from mahtab_tui.bus.entries import AnswerText, Cell, describe_doubt
 from mahtab_tui.bus.entry_names import cell_entry
 from mahtab_tui.bus.hidden_entries import HiddenEntries
 from mahtab_tui.bus.records import Record
-from mahtab_tui.bus.staleness import Staleness, describe_stale
+from mahtab_tui.bus.stale_inputs import describe_stale
+from mahtab_tui.bus.staleness import Staleness
 from mahtab_tui.bus.values import Change, ChangeKind, Variable
 from mahtab_tui.session.cell_ranges import format_cell_ranges
 from mahtab_tui.session.stale_outputs import StaleOutputs
