@@ -1,5 +1,9 @@
 """The words around the figures of an answer: whether it claims them about the data, and what they
-say of how a figure was computed."""
+say of how a figure was computed.
+
+The patterns are for English. They only decide which figures are left alone, so that what they miss is
+looked up like any other figure.
+"""
 
 from __future__ import annotations
 
@@ -57,21 +61,27 @@ _ABSENCE = re.compile(
 )
 """Words in a sentence about something that does not exist."""
 _OFFER = re.compile(
-    r"[\s>*-]{0,9}(?:if\syou\s(?:want|wish|like|prefer|need)|would\syou|shall\si|should\si|do\syou\swant|want\sme|i\sc(?:an|ould)"
-    r"|you\sc(?:an|ould)|let\sme\sknow)\b",
+    r"[\s>*-]{0,9}(?:if\syou\s(?:want|wish|like|prefer|need)|would\syou|shall\si|should\si"
+    r"|do\syou\swant|want\sme|i\sc(?:an|ould)|you\sc(?:an|ould)|let\sme\sknow)\b",
     re.IGNORECASE,
 )
 """The start of a sentence that offers more work."""
 _REPORT = re.compile(
-    r"[\s>*-]{0,9}(?:i|you)\s(?:could\s(?:only\s)?find\s\W{0,2}(?=\d)|c(?:an|ould)\s(?:\w{1,12}\s){0,2}?(?:"
+    r"[\s>*-]{0,9}(?:i|you)\s(?:"
+    # "I could only find 3".
+    r"could\s(?:only\s)?find\s\W{0,2}(?=\d)"
+    r"|c(?:an|ould)\s(?:\w{1,12}\s){0,2}?(?:"
     # "you can check that the mean is", but not "I can drop that column".
     r"\w+(?:\s\w+){0,3}?\sthat\s(?:the|there|it|its|they|their|all|most|an?|no|on|in|these|those)\b"
-    r"|(?:see|tell|read|say|notice|observe|confirm|conclude|infer)(?:,|\s(?:here|above|below|in|from|it|there)\b|\W{1,3}(?=\d))))",
+    # "you can see here", "I can read from it".
+    r"|(?:see|tell|read|say|notice|observe|confirm|conclude|infer)"
+    r"(?:,|\s(?:here|above|below|in|from|it|there)\b|\W{1,3}(?=\d))))",
     re.IGNORECASE,
 )
 """The start of a sentence like an offer that tells what is seen in the data."""
 _STATED = re.compile(
-    r"\b(?:is|are|was|were|equals?|comes\sto)\s(?:(?:about|only|just|exactly|roughly|around|now|still)\s){0,2}[^\w\s]{0,3}$",
+    r"\b(?:is|are|was|were|equals?|comes\sto)\s"
+    r"(?:(?:about|only|just|exactly|roughly|around|now|still)\s){0,2}[^\w\s]{0,3}$",
     re.IGNORECASE,
 )
 """Words before a figure that something is said to be."""
@@ -94,10 +104,11 @@ _CONJECTURE = re.compile(
 )
 """Words in a sentence about what is assumed, and not read from the data."""
 _POWER_OF_TEN = re.compile(r"10[0,]*\s?%?|100\s?per\s?cent")
+"""A number that may be the base of a unit."""
 _UNIT_BASE_BEFORE = re.compile(r"\b(?:per|every|each)\s\W{0,2}$", re.IGNORECASE)
 _UNIT_BASE_AFTER = re.compile(r"\s\w{1,20}\s(?:more|less|fewer|extra)\b", re.IGNORECASE)
-"""This or `_UNIT_BASE_BEFORE` stands at a base that nobody computes, as in "per 100 people" or "100
-cars more"."""
+"""What follows the base of a unit, which nobody computes, as in "100 cars more"; `_UNIT_BASE_BEFORE`
+stands before it, as in "per 100 people"."""
 _YEARLY = re.compile(r"\s(?:a|per|each)\s(?:year|month)\b|\s(?:annual|yearly|monthly)")
 """What follows a percentage that is a rate of growth."""
 _TIMES = re.compile(r"[\s-](?:times|fold)\b", re.IGNORECASE)
@@ -109,7 +120,11 @@ _QUESTION_AFTER = re.compile(r"[^.!?\n]{0,160}\?")
 
 
 class FigureContext:
-    """The sentences of an answer."""
+    """What an answer says about its figures.
+
+    Args:
+        answer: The text from which the figures were read.
+    """
 
     def __init__(self, answer: str) -> None:
         self._answer = answer
@@ -124,9 +139,8 @@ class FigureContext:
 
         It does not if it denies the figure, offers something, or speaks of what holds in general.
         """
-        before = self._clause_before(token)
-        after = self._after(token)
-        if _is_denied(before) or self._is_offered(token):
+        words_before = self._clause_before(token)
+        if _is_denied(words_before) or self._is_offered(token):
             return False
         sentence = self._sentence_text(token)
         if _GENERAL.search(sentence):
@@ -136,8 +150,11 @@ class FigureContext:
         is_name = token.ranges is None or YEAR.fullmatch(token.text) is not None
         if is_name and _ABSENCE.search(sentence):
             return False
-        is_base = _UNIT_BASE_BEFORE.search(before) or _UNIT_BASE_AFTER.match(after)
-        return not is_base or _POWER_OF_TEN.fullmatch(token.text) is None
+        is_power_of_ten = _POWER_OF_TEN.fullmatch(token.text) is not None
+        is_base = _UNIT_BASE_BEFORE.search(words_before) or _UNIT_BASE_AFTER.match(
+            self._after(token)
+        )
+        return not (is_power_of_ten and is_base)
 
     def is_conjecture(self, token: FigureToken) -> bool:
         """Return whether the answer only assumes a figure, as in "it may be 34.2"."""
@@ -155,9 +172,11 @@ class FigureContext:
 
     def whole(self, token: FigureToken) -> int:
         """Return the number of which a figure is a part, as in "3 of the 406"; 0 if none is named."""
-        match = _PART_OF.match(self._answer, token.end)
-        number_match = ONLY_NUMBER.match(self._answer, match.end()) if match else None
-        return whole_number(number_match) if number_match else 0
+        words_between = _PART_OF.match(self._answer, token.end)
+        if words_between is None:
+            return 0
+        number_match = ONLY_NUMBER.match(self._answer, words_between.end())
+        return 0 if number_match is None else whole_number(number_match)
 
     def rest_of_sentence(self, token: FigureToken) -> str:
         """Return the sentence from a figure on, where it may enumerate what the figure counts."""
@@ -170,15 +189,16 @@ class FigureContext:
         offer = _OFFER.match(self._answer, start)
         if offer is None:
             return False
-        if (report := _REPORT.match(self._answer, start)) and report.end() <= token.start:
+        report = _REPORT.match(self._answer, start)
+        if report and report.end() <= token.start:
             return False
-        words_before = self._answer[offer.end() : token.start]
-        is_question = _QUESTION_AFTER.match(self._answer, token.end)
-        return (
-            is_question is not None
-            or _STATED.search(words_before) is None
-            or _RELATIVE.search(words_before) is not None
-        )
+        if _QUESTION_AFTER.match(self._answer, token.end):
+            return True
+        # An offer may also state a figure, as in "I can drop them: the mean is 3.2 then".
+        words_between = self._answer[offer.end() : token.start]
+        is_stated = _STATED.search(words_between) is not None
+        is_condition = _RELATIVE.search(words_between) is not None
+        return not is_stated or is_condition
 
     def _clause_before(self, token: FigureToken) -> str:
         """Return the sentence up to a figure, without the adverbial with which it begins."""
@@ -208,5 +228,5 @@ def _is_denied(before: str) -> bool:
     negation = _NEGATION_BEFORE.search(before)
     if negation is None or _DEFINITE.search(before):
         return False
-    denied = negation[0]
-    return not _NEW_CLAUSE.search(denied) and not _WITHOUT.match(denied)
+    denied_words = negation[0]
+    return not _NEW_CLAUSE.search(denied_words) and not _WITHOUT.match(denied_words)

@@ -9,7 +9,8 @@ from functools import cached_property
 from math import isfinite
 from typing import NamedTuple
 
-from mahtab_tui.bus.figure_arithmetic import Operand, equal_rows, line_counts, table_totals
+from mahtab_tui.bus.figure_arithmetic import Operand, equal_rows, table_totals
+from mahtab_tui.bus.figure_lists import line_counts
 from mahtab_tui.bus.figure_tokens import UNIT_SCALES
 
 MAX_SOURCE_END_CHARS = 500_000
@@ -55,7 +56,7 @@ class FigureSource(NamedTuple):
     """None for an attachment, a tool's result, code, or the user's words."""
     text: str
     printed: bool = True
-    """Whether it is an output, an attachment or a tool's result."""
+    """Whether it is an output, an attachment or a tool's result, and so may be quoted wrongly."""
 
 
 class SourceFigures:
@@ -128,7 +129,7 @@ class SourceFigures:
 
     @cached_property
     def _rows(self) -> list[list[float]]:
-        """The numbers of each line of a short source."""
+        """The numbers of each line of a short source, as they are written."""
         return [
             [_source_values(*match)[0] for match in _SOURCE_NUMBER.findall(line)]
             for line in self._lines
@@ -172,7 +173,8 @@ def _source_values(sign: str, digits: str, separator: str, power: str, unit: str
 
 
 def _source_operand(match: re.Match[str]) -> Operand:
-    _, scaled_value, *_ = _source_values(*match.groups(""))
+    """Return the number of a match of `_SOURCE_NUMBER`, scaled by its unit."""
+    _written_value, scaled_value, *_other_values = _source_values(*match.groups(""))
     return Operand(abs(scaled_value), match[0].strip())
 
 

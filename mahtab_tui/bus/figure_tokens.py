@@ -1,4 +1,8 @@
-"""Reads the figures of an answer: numbers, ISO dates and quoted values."""
+"""Reads the figures of an answer: numbers, ISO dates and quoted values.
+
+One pattern reads the text from left to right. It also matches what has digits and is no figure, such as
+code, paths, times and versions, so that these are passed over as a whole.
+"""
 
 from __future__ import annotations
 
@@ -144,7 +148,7 @@ class FigureToken(NamedTuple):
     @property
     def is_percent(self) -> bool:
         """Whether it is a percentage, or a number of percentage points."""
-        return "%" in self.text or "per" in self.text
+        return "%" in self.text or "per" in self.text  # "per cent"
 
     @property
     def value(self) -> float:
@@ -155,14 +159,14 @@ class FigureToken(NamedTuple):
         return max(middles)
 
     def acceptor(self) -> Callable[[float], bool]:
-        """Return a test whether a computed value, or a fraction, is rounded to the figure."""
+        """Return a function that tells whether a computed value is rounded to the figure."""
         ranges = self.ranges or []
-        largest = max((abs(candidate.middle) for candidate in ranges), default=0.0)
-        # Arithmetic gives a percentage as a fraction, not as the number before the sign.
+        if self.is_percent:
+            # Arithmetic gives a percentage as a fraction, not as the number before the sign.
+            largest = max((abs(candidate.middle) for candidate in ranges), default=0.0)
+            ranges = [candidate for candidate in ranges if abs(candidate.middle) * 10 < largest]
         bounds = [
-            (abs(candidate.middle), candidate.half * (1 + _ROUNDING_MARGIN))
-            for candidate in ranges
-            if not self.is_percent or abs(candidate.middle) * 10 < largest
+            (abs(candidate.middle), candidate.half * (1 + _ROUNDING_MARGIN)) for candidate in ranges
         ]
         return lambda value: any(abs(middle - value) <= half for middle, half in bounds)
 
@@ -191,6 +195,7 @@ def scan_figures(text: str) -> Iterator[FigureToken]:
 
 
 def _number_token(match: re.Match[str], text: str) -> FigureToken:
+    """Return a number of a text, with the hedge before it."""
     start = match.start()
     hedge_match = _HEDGE.search(text[max(0, start - _MAX_HEDGE_CHARS) : start])
     hedge = hedge_match[0].strip() if hedge_match else ""
@@ -212,6 +217,12 @@ def _quoted_token(match: re.Match[str], quote: str) -> FigureToken | None:
 
 
 def _is_sentence(quoted: str, quote: str) -> bool:
+    """Return whether a quotation is longer than a value. What stands between backticks never is one.
+
+    Args:
+        quoted: The text in quotation marks.
+        quote: The name of its group in `_TOKEN`.
+    """
     return quote != "ticked" and quoted.strip().count(" ") > _MAX_QUOTED_SPACES
 
 
@@ -248,7 +259,8 @@ def whole_number(match: re.Match[str]) -> int:
 
 
 def _factors(match: re.Match[str]) -> list[float]:
-    """Return what the digits of a number may stand for: themselves, or multiples by their unit."""
+    """Return the factors by which the digits of a number may be multiplied: that of its power of ten,
+    and that of its unit."""
     power = float(f"1{match['power'] or 'e0'}")
     if match["sign"]:
         power = -power
@@ -261,6 +273,7 @@ def _factors(match: re.Match[str]) -> list[float]:
 
 
 def _unit_scale(unit: str) -> float:
+    """Return what a number with this unit is multiplied by; 1 for a unit without a scale."""
     if unit.startswith("per"):
         return 0.01
     if unit == "m":  # metres; "M" is a million
@@ -280,7 +293,12 @@ def _rounding_steps(digits: str, hedge: str) -> list[float]:
 
 
 def _plain_digits(digits: str, gap: str | None) -> list[str]:
-    """Return digits for `float`: "1.234" is 1.234, or 1234 with grouped digits."""
+    """Return how digits may be read, as texts for `float`: "1.234" is 1.234, or 1234 in groups.
+
+    Args:
+        digits: The digits of a number, with separators.
+        gap: What separates groups of thousands; None if there are none.
+    """
     if gap is None:
         return [digits.replace(",", ".")]
     *groups, last_group = digits.split(gap)

@@ -6,22 +6,22 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
-from typing import NamedTuple, TypedDict
+from typing import NamedTuple
 
 from mahtab_tui.bus.figure_arithmetic import (
     YEAR,
+    FigureForm,
     Operand,
     Precision,
     derive_by_pairs,
     derive_by_totals,
     derive_growth,
     derive_part,
-    enumerated_items,
-    list_sizes,
-    wrong_digits,
 )
 from mahtab_tui.bus.figure_context import FigureContext
+from mahtab_tui.bus.figure_lists import enumerated_items, list_sizes
 from mahtab_tui.bus.figure_search import find_token
+from mahtab_tui.bus.figure_slips import wrong_digits
 from mahtab_tui.bus.figure_sources import MAX_PARTS, FigureSource, contains, normalize, read_sources
 from mahtab_tui.bus.figure_tokens import ONLY_NUMBER, FigureToken, number_ranges, scan_figures
 from mahtab_tui.bus.records import AnswerFigure
@@ -77,15 +77,6 @@ class _StatedOperand(NamedTuple):
     sentence: int
     """The number of its sentence, from 0."""
     operand: Operand
-
-
-class _PairOptions(TypedDict):
-    """The keyword arguments of `derive_by_pairs`: which results of arithmetic a figure may be."""
-
-    precision: Precision
-    ratios: bool
-    percent: bool
-    factor: bool
 
 
 class _FigureLookup:
@@ -196,7 +187,7 @@ class _FigureLookup:
         """Return how a figure follows from two of these operands; empty if it does not."""
         if token.is_percent and self._context.is_yearly(token):
             return derive_growth(operands, accepts)
-        return derive_by_pairs(operands, accepts, **self._pair_options(token))
+        return derive_by_pairs(operands, accepts, self._form_of(token))
 
     def _nearby_operands(self, token: FigureToken) -> list[Operand]:
         """Return the numbers of the question, if they are few, and those of the nearby
@@ -226,7 +217,7 @@ class _FigureLookup:
 
         for total in self._wholes:
             for part in self._parts:
-                if basis := derive_part(part, total, accepts, percent=token.is_percent):
+                if basis := derive_part(part, total, accepts, is_percent=token.is_percent):
                     return basis
         return ""
 
@@ -262,7 +253,7 @@ class _FigureLookup:
             parts += source.totals
         return parts[:_MAX_WHOLES]
 
-    def _pair_options(self, token: FigureToken) -> _PairOptions:
+    def _form_of(self, token: FigureToken) -> FigureForm:
         """Return which arithmetic the text of a figure, and the words after it, suggest."""
         is_factor = self._context.is_factor(token)
         has_decimals = re.search(r"\d\.\d", token.text) is not None
@@ -272,10 +263,8 @@ class _FigureLookup:
         if token.hedge or (has_decimals and token.value > _MIN_SCALED):
             precision = "rounded"
         is_large = token.value > _MIN_SCALED
-        tries_ratios = token.is_percent or is_factor or is_large or precision != "whole"
-        return _PairOptions(
-            precision=precision, ratios=tries_ratios, percent=token.is_percent, factor=is_factor
-        )
+        may_be_ratio = token.is_percent or is_factor or is_large or precision != "whole"
+        return FigureForm(precision, token.is_percent, is_factor, may_be_ratio)
 
     def _count(self, token: FigureToken) -> str:
         """Return "3 listed" for a small whole number that may count a list of the answer or of a
