@@ -15,12 +15,13 @@ def find_code(reply: ParsedResponse) -> tuple[str, ...]:
     """Return the code blocks of a reply that are to run. There are none if it has words, and nothing
     but comments as code."""
     blocks = reply.code_blocks
-    if reply.prose.strip() and not any(map(_has_statements, blocks)):
+    if reply.prose.strip() and not any(map(has_statements, blocks)):
         return ()
     return blocks
 
 
-def _has_statements(code: str) -> bool:
+def has_statements(code: str) -> bool:
+    """Return whether code has more than comments."""
     try:
         return bool(ast.parse(code).body)
     except (SyntaxError, ValueError, MemoryError, RecursionError):  # of IPython, or wrong
@@ -72,7 +73,8 @@ def make_unrun_result(
         state: The state of the question.
         block: The number of the block within the answer, from 0.
         note: Tells the model why the block did not run.
-        status: ``skipped``, or ``repeated`` for code that had already run.
+        status: ``skipped``, ``repeated`` for code that had already run, or ``empty`` for a block
+            of comments.
     """
     return ExecutionResult(
         step=state["step"],

@@ -36,6 +36,10 @@ class ApprovalRequest(NamedTuple):
         return Approval(fields.pop("code"), party=party, **fields)
 
 
+UNRUN_STATUSES = frozenset(("empty", "repeated", "skipped"))
+"""The statuses of code that did not run."""
+
+
 class ExecutionResult(TypedDict):
     """What came of a code block, whether it has run or not. It is what a model gets of a
     `kernel.values.CellResult`, in JSON values, which the graph can store in its state."""
@@ -50,8 +54,8 @@ class ExecutionResult(TypedDict):
     is_error: bool
     """Whether it failed."""
     status: str
-    """A `bus.values.Status` value, ``skipped``, or ``repeated`` for code that had already
-    run."""
+    """A `bus.values.Status` value, or one of `UNRUN_STATUSES`: ``skipped`` by the user, ``repeated``
+    for code that had already run, ``empty`` for a block of comments."""
     note: str
     """Tells the model why the code did not run as written."""
     rewritten: NotRequired[bool]

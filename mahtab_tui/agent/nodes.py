@@ -18,6 +18,7 @@ from mahtab_tui.agent.code_blocks import (
     describe_obstacle,
     find_code,
     find_last_run,
+    has_statements,
     is_same_code,
     make_request,
     make_unrun_result,
@@ -232,7 +233,7 @@ class Nodes:
         if is_complete(state):
             return ""
         if self._is_out_of_steps(state):
-            return prompts.OUT_OF_STEPS.format(steps=state["step_count"])
+            return prompts.out_of_steps(state["step_count"])
         return prompts.STALLED
 
     def read_reply(self, state: AgentState) -> Update:
@@ -297,7 +298,7 @@ class Nodes:
     def approve(self, state: AgentState, writer: StreamWriter) -> Update:
         """Decide whether the next block may run."""
         request = make_request(state)
-        if self._repeats_last_run(state, request.code):
+        if not has_statements(request.code) or self._repeats_last_run(state, request.code):
             # Nobody is asked, because `_run` will not run it.
             return {"decision": Decision("run")}
         reason = refusal(request.code)
@@ -472,6 +473,9 @@ class Nodes:
         """Carry out the decision about the next block."""
         request = make_request(state)
         block = request.block
+        if not has_statements(request.code):
+            note = prompts.only_comments_note(block)
+            return make_unrun_result(state, block, note, status="empty")
         if self._repeats_last_run(state, request.code):
             return make_unrun_result(state, block, prompts.AFTER_REPETITION, status="repeated")
         if decision.action == "refuse":

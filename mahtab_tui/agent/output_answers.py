@@ -22,12 +22,17 @@ _LOOKS = frozenset(
 """Attributes of a table that show what it is like."""
 _CONVERSIONS = frozenset(("to_list", "to_string", "tolist"))
 """Methods that write the same in another form."""
-_ITERATING_FUNCTIONS = frozenset(("enumerate", "list", "reversed", "zip"))
+_ITERATING_FUNCTIONS = frozenset(("enumerate", "list", "range", "reversed", "zip"))
 """Functions that loops call with tables."""
 _ITERATING_METHODS = frozenset(("items", "values"))
 """Methods of a dict of tables that loops call."""
-_FILLING_METHODS = frozenset(("add", "append", "extend", "insert", "setdefault", "update"))
-"""Methods that put what was computed into a list, set or dict."""
+_CHANGING_METHODS = frozenset(
+    (
+        *("add", "append", "clear", "discard", "extend", "insert", "pop", "remove", "reverse"),
+        *("setdefault", "sort", "update"),
+    )
+)
+"""Methods that change a table, list, set or dict."""
 
 
 def may_answer(result: ExecutionResult) -> bool:
@@ -60,7 +65,8 @@ def _only_looks(code: str) -> bool:
         return False
     nodes = list(ast.walk(tree))
     computed_names = _computed_names(nodes)
-    values = list(_shown_values(tree.body, nodes))
+    labels = _loop_names(nodes) - computed_names
+    values = [value for value in _shown_values(tree.body, nodes) if not _is_name(value, labels)]
     return bool(values) and all(_is_look(value, computed_names) for value in values)
 
 
@@ -82,8 +88,9 @@ def _computed_names(nodes: Sequence[ast.AST]) -> set[str]:
             if isinstance(name, ast.Name) and _is_stored(name)
         ]
     not_computed = {name for name, _ in plain_assignments}
-    names = {_base_name(node) for node in nodes if _is_stored(node) and node not in not_computed}
-    names |= {_base_name(node.func) for node in nodes if _works_in_place(node) or _fills(node)}
+    changed = [node for node in nodes if _is_stored(node) or _is_deleted_part(node)]
+    names = {_base_name(node) for node in changed if node not in not_computed}
+    names |= {_base_name(node.func) for node in nodes if _changes_in_place(node)}
     # What was computed may get another name, and that one a third.
     later_names: dict[str, list[str]] = {}
     for name, value in plain_assignments:
@@ -109,9 +116,25 @@ def _assignments(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
         yield node.target, node.iter
 
 
+def _loop_names(nodes: Sequence[ast.AST]) -> set[str]:
+    """Return the names to which loops assign, such as `number` and `table` in
+    ``for number, table in enumerate(tables)``."""
+    targets = [node.target for node in nodes if isinstance(node, (ast.For, ast.AsyncFor))]
+    return {
+        node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)
+    }
+
+
+def _is_name(node: ast.expr, names: set[str]) -> bool:
+    return isinstance(node, ast.Name) and node.id in names
+
+
 def _computes(value: ast.expr) -> bool:
-    """Return whether an expression does more than name tables and read them from files."""
-    return not all(isinstance(item, ast.Name) or _reads_file(item) for item in _items(value))
+    """Return whether an expression does more than write constants, name tables, and read them from
+    files."""
+    return not all(
+        isinstance(item, (ast.Constant, ast.Name)) or _reads_file(item) for item in _items(value)
+    )
 
 
 def _items(value: ast.expr) -> Iterator[ast.expr]:
@@ -146,22 +169,23 @@ def _is_stored(node: ast.AST) -> bool:
     return isinstance(getattr(node, "ctx", None), ast.Store)
 
 
-def _works_in_place(node: ast.AST) -> TypeGuard[ast.Call]:
-    """Return whether a node is a call such as ``table.sort_values(column, inplace=True)``."""
-    return isinstance(node, ast.Call) and any(
+def _is_deleted_part(node: ast.AST) -> bool:
+    """Return whether a node is what code deletes from a table, as in ``del table[column]``."""
+    return isinstance(node, (ast.Attribute, ast.Subscript)) and isinstance(node.ctx, ast.Del)
+
+
+def _changes_in_place(node: ast.AST) -> TypeGuard[ast.Call]:
+    """Return whether a node is a call such as ``table.sort_values(column, inplace=True)`` or
+    ``tables.append(table)``."""
+    if not isinstance(node, ast.Call):
+        return False
+    if isinstance(node.func, ast.Attribute) and node.func.attr in _CHANGING_METHODS:
+        return True
+    return any(
         keyword.arg == "inplace"
         and isinstance(keyword.value, ast.Constant)
         and keyword.value.value is True
         for keyword in node.keywords
-    )
-
-
-def _fills(node: ast.AST) -> TypeGuard[ast.Call]:
-    """Return whether a node is a call such as ``tables.append(table)``."""
-    return (
-        isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Attribute)
-        and node.func.attr in _FILLING_METHODS
     )
 
 

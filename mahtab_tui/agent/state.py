@@ -144,12 +144,13 @@ def is_stalled(results: Sequence[ExecutionResult]) -> bool:
 
 
 def _repeats_earlier(step: Sequence[ExecutionResult], results: Sequence[ExecutionResult]) -> bool:
-    """Tell whether each block of a step was refused as a repetition, or had run before with the
-    same effect."""
+    """Tell whether each block of a step has only comments, was refused as a repetition, or had run
+    before with the same effect."""
     earlier = [result for result in results if result["step"] < step[0]["step"]]
     earlier_effects = set(map(_effect, earlier))
     return all(
-        result["status"] == "repeated" or _effect(result) in earlier_effects for result in step
+        result["status"] in ("empty", "repeated") or _effect(result) in earlier_effects
+        for result in step
     )
 
 

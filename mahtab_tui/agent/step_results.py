@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mahtab_tui.agent.host import ExecutionResult
+from mahtab_tui.agent.host import UNRUN_STATUSES, ExecutionResult
 from mahtab_tui.bus.escaping import escape_controls, escape_output
 from mahtab_tui.bus.prompt import shorten
 from mahtab_tui.bus.record_xml import format_attributes, to_xml
@@ -47,7 +47,7 @@ def render_results(
 def _render_result(result: ExecutionResult, with_code: bool, max_chars: int) -> str:
     """Format what came of one block: the note about it, its code, and its output."""
     note = result["note"]
-    has_run = result["status"] not in ("skipped", "repeated")
+    has_run = result["status"] not in UNRUN_STATUSES
     texts = [note] if note else []
     # A note about code that ran says that the user edited it.
     if with_code or (has_run and note):

@@ -43,11 +43,13 @@ AFTER_REPETITION = (
     " If that answers the question, answer from it; otherwise write a different block."
 )
 AFTER_DOUBT = "The note says what is wrong with this result. Write the corrected code block."
+ONLY_COMMENTS = "Block {block} of your code was not run: it has only comments."
 AFTER_REPEATED_FAILURE = "An attempt at this failed:\n{error}\nWrite a different code block, which avoids this error. The question: {question}"
 CLOSING = "No more code runs for this question. Answer from what was printed, and say what is still open: {question}"
 CLOSING_FAILED = "All attempts failed, so nothing was computed. Tell the user what failed and why. Begin with: I could not compute"
 NOTHING_COMPUTED = "I could not compute this, because my code failed."
 OUT_OF_STEPS = "You have used all {steps} steps of this question."
+OUT_OF_ONE_STEP = "You have used the only step of this question."
 STALLED = "The last steps brought nothing new."
 INCOMPLETE = "A check found that this is not complete yet. {reasoning} {next_action}"
 COMPUTE = (
@@ -179,6 +181,11 @@ def _reason_ending(reason: str) -> str:
     return f": {reason}" if reason.strip() else "."
 
 
+def only_comments_note(block: int) -> str:
+    """Say that a block has nothing to run."""
+    return ONLY_COMMENTS.format(block=block + 1)
+
+
 def not_run_note(block: int, event: str) -> str:
     """Say that a block was not run.
 
@@ -246,6 +253,15 @@ def after_repeated_failure(question: str, error: str) -> str:
         error: How it failed.
     """
     return AFTER_REPEATED_FAILURE.format(error=error, question=_shorten_question(question))
+
+
+def out_of_steps(steps: int) -> str:
+    """Say that no more code runs, because all steps are used up.
+
+    Args:
+        steps: Their number.
+    """
+    return OUT_OF_ONE_STEP if steps == 1 else OUT_OF_STEPS.format(steps=steps)
 
 
 def closing(question: str, *, failed: bool) -> str:

@@ -21,6 +21,7 @@ from mahtab_tui.llm.base import make_encodable
 from mahtab_tui.llm.prompts import edited_note, undone_note
 from mahtab_tui.session.cells import Cells
 from mahtab_tui.session.descriptions import VariableDescriptions
+from mahtab_tui.session.output_doubts import output_doubts
 from mahtab_tui.session.private_names import PrivateNames
 from mahtab_tui.session.runtime import Runtime
 from mahtab_tui.session.step_pictures import StepPictures
@@ -209,7 +210,8 @@ class ModelCode:
             if not is_private:
                 pictures = self._keep_pictures(request, result)
                 if result.status is Status.OK:
-                    doubts = self._descriptions.doubts_about(code)
+                    code_doubts = self._descriptions.doubts_about(code)
+                    doubts = (*code_doubts, *output_doubts(result.output))
 
         output = PRIVATE_CELL if is_private else result.output
         if result.detail:

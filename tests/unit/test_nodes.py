@@ -275,6 +275,14 @@ def test_close_node_reports_when_the_turns_are_used_up(recorded_session: Recorde
     assert nodes.close(state, emitted.append)["current_response"] == "Done."
 
 
+def test_the_only_step_of_a_question_is_told_in_the_singular(
+    recorded_session: RecordedSession,
+) -> None:
+    last_reply = words("I give up.", match=r"used the only step of this question\.")
+    state = recorded_session.run(code("a = 1"), last_reply, max_turns=1, reflection="never")
+    assert state["current_response"] == "I give up."
+
+
 # How a question ends.
 
 
@@ -793,6 +801,18 @@ def test_a_small_model_whose_code_was_declined_is_not_asked_for_code(
             "What is the mean of prices?",
             "tables = [prices]\nfor table, other in zip(tables, tables):\n    print(table.head())",
         ),
+        (
+            "What is the mean of prices?",
+            "for number, table in enumerate([prices, prices], 1):\n    print(number, table.head())",
+        ),
+        (
+            "What is the mean of prices?",
+            "for name, table in [('a', prices)]:\n    print(f'{name}:', table.head())",
+        ),
+        (
+            "What is the mean of prices?",
+            "for number in range(2):\n    print(number, prices.head())",
+        ),
         ("What is the mean of prices?", "table = prices\nprint(table.head())"),
         (
             "What is the mean of prices?",
@@ -811,6 +831,9 @@ def test_a_small_model_whose_code_was_declined_is_not_asked_for_code(
             "rows of several",
             "rows of several, with their numbers",
             "rows of pairs",
+            "rows counted from 1",
+            "rows with their names",
+            "rows twice",
             "rows by another name",
             "rows of files",
         ),
@@ -837,6 +860,10 @@ def test_an_output_that_answers_nothing_is_told_in_words(
         "prices['double'] = 2 * prices['price']\nprint(prices.head(1))",
         "prices.loc[0, 'price'] = 5\nprint(prices.head(1))",
         "prices['other'] = prices\nprint(prices.head(1))",
+        "prices.insert(0, 'double', 2 * prices.price)\nprint(prices.head(1))",
+        "prices.pop('price')\nprint(prices.shape)",
+        "del prices['price']\nprint(prices.columns)",
+        "for number in [1, 2]:\n    print(number * prices.price.max())",
         "prices.price = prices.price.round()\nprint(prices.head(1))",
         "prices *= 2\nprint(prices.head(1))",
         "low, high = prices.min(), prices.max()\nprint(high.head())",
@@ -872,8 +899,43 @@ def test_comments_are_no_step_of_an_answer_in_words(recorded_session: RecordedSe
     )
     assert agent.ask_sync("Is it so?") == "Yes, it is."
     assert len(recorded_session.of(tags.USAGE)) == 1
-    only_comments = recorded_session.agent(code("# It is so.", words=""), words("It is so."))
-    assert only_comments.ask_sync("Is it so?") == "It is so."
+
+
+def test_a_block_of_comments_is_not_run(recorded_session: RecordedSession) -> None:
+    told = words(
+        "It is so.", match=r"Block 1 of your code was not run: it has only comments\.\n\nIf all"
+    )
+    agent = recorded_session.agent(code("# It is so.", words=""), told)
+    assert agent.ask_sync("Is it so?") == "It is so."
+    assert recorded_session.of(tags.APPROVAL) == []
+    assert recorded_session.of(tags.ASSISTANT_REPL_IN) == []
+
+
+def test_the_blocks_beside_a_block_of_comments_run(recorded_session: RecordedSession) -> None:
+    agent = recorded_session.agent(code("# First:", "print(6 * 7)"), words("It is 42."))
+    assert agent.ask_sync("What is it?") == "It is 42."
+    ran = recorded_session.of(tags.ASSISTANT_REPL_IN)
+    assert [record.text for record in ran] == ["print(6 * 7)"]
+    assert "was not run: it has only comments" in str(agent.messages[-2].text)
+
+
+def test_blocks_of_comments_end_the_question(recorded_session: RecordedSession) -> None:
+    remarks = [code(f"# This is remark {number}.", words="") for number in range(3)]
+    agent = recorded_session.agent(*remarks, words("I give up.", match="brought nothing new"))
+    assert agent.ask_sync("Is it so?") == "I give up."
+
+
+@pytest.mark.parametrize(
+    ("output", "note"),
+    [("Mean: nan", "a result is nan"), ("Empty DataFrame", "a result has no rows")],
+)
+def test_a_small_model_computes_again_what_came_to_nothing(
+    recorded_session: RecordedSession, output: str, note: str
+) -> None:
+    recorded_session.namespace["prices"] = [3.0, 3.46]
+    second = code("print(3.23)") | {"match": f"(?s)Note: {note}.*what is wrong"}
+    agent = recorded_session.agent(code(f"print({output!r})"), second, loop="single")
+    assert agent.ask_sync("What is the mean of prices?") == "3.23"
 
 
 @pytest.mark.parametrize(
