@@ -37,10 +37,11 @@ from mahtab_tui.session.background_kernels import (
 from mahtab_tui.session.running_sessions import SharingError, running_sessions
 from mahtab_tui.settings.model import SettingsError
 from mahtab_tui.store.resume import SessionNotFound, database, find_session
-from mahtab_tui.store.session_index import catch_up, find_sessions, wanted_words
+from mahtab_tui.store.session_index import find_sessions, wanted_words
 from mahtab_tui.store.session_list import SessionRow, list_sessions
 from mahtab_tui.store.session_lock import locked_sessions
 from mahtab_tui.store.session_removal import remove_session
+from mahtab_tui.store.session_words import catch_up
 
 MAX_LISTED_SESSIONS = 50
 """At most this many sessions are listed, unless the user wants others."""

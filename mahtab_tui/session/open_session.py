@@ -384,7 +384,7 @@ def report_leftovers(session: Session) -> None:
 def index_sessions(session: Session) -> None:
     """Read new records of all sessions for searches, slowly."""
     from mahtab_tui.store.resume import database
-    from mahtab_tui.store.session_index import catch_up
+    from mahtab_tui.store.session_words import catch_up
 
     if session.no_trace:
         return

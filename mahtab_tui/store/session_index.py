@@ -1,7 +1,4 @@
-"""An index of the words in all sessions, and searches in it.
-
-Nothing is indexed when a record is written. `catch_up` reads the new records in small steps, and
-writes the words into a file of their own, which is made again if it is damaged."""
+"""Searches in the texts of all sessions, by an index of their words (`session_words`)."""
 
 from __future__ import annotations
 
@@ -10,26 +7,19 @@ import functools
 import re
 import sqlite3
 import time
-import unicodedata
-import zlib
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from mahtab_tui.bus import records
 from mahtab_tui.bus.hidden_entries import HiddenEntries
-from mahtab_tui.bus.records import KINDS, Record
-from mahtab_tui.bus.sanitize import one_line, plain
-from mahtab_tui.store.database import decode_text, encode_text, file_identity, transaction
-from mahtab_tui.store.session_file import is_read_only, opened
+from mahtab_tui.bus.records import Record
+from mahtab_tui.bus.sanitize import one_line
+from mahtab_tui.store.database import decode_text, encode_text
+from mahtab_tui.store.session_file import opened
 from mahtab_tui.store.session_list import SESSION_COLUMNS, SessionRow, session_row
-from mahtab_tui.store.session_preview import find_private_cells, shorten_middle
-from mahtab_tui.store.spare_database import SpareDatabase
+from mahtab_tui.store.session_preview import find_private_cells
+from mahtab_tui.store.session_words import folder_word, open_words, words
 from mahtab_tui.store.stored_records import StoredRow, readable_record
-
-RECORDS_PER_STEP = 100
-"""Records whose words are written in one transaction."""
 
 MAX_QUERY_WORDS = 20
 """Only this many words of a query count."""
@@ -41,33 +31,13 @@ SEARCH_TIMEOUT_S = 1.0
 """A search ends after this many seconds: a common word may be in a million records."""
 ROWS_PER_CLOCK_CHECK = 500
 """The time is looked at once for this many matching records."""
-_EASTERN_LETTERS = "\u3040-\u30ff\u3400-\u9fff"
-"""Letters of scripts without spaces; each one is indexed as a word."""
-_WORD = re.compile(rf"[{_EASTERN_LETTERS}]|[^\W_{_EASTERN_LETTERS}]+")
-_NOT_ASCII_WORD = re.compile(r"[^a-z0-9]+")
-
-_INDEX_TABLES = """
-create table if not exists indexed (upto integer not null, file text not null);
-create virtual table if not exists word
-    using fts5(session unindexed, text, detail=none, prefix='2 3', tokenize='ascii');
-"""
-"""The words of a record have its number. `upto`: the number of the last indexed record. `file`: the
-identity of the database, which may be replaced."""
-
-_INDEXED_TAGS = ", ".join(sorted({f"'{tag}'" for (tag, _), kind in KINDS.items() if kind.indexed}))
-_FROM_NEW_RECORDS = f"from record where number > ? and tag in ({_INDEXED_TAGS})"
-_NEW_RECORDS = (
-    "select number, session, time, tag, attrs, text, (select project from session where id = record.session)"
-    f" {_FROM_NEW_RECORDS} order by number limit ?"
-)
-_SESSIONS_BEHIND = f"select distinct session {_FROM_NEW_RECORDS}"
-
 _MATCHES = "select rowid, session from word where word match ? order by rowid desc"
+_FROM_SESSIONS = "from session left join digest on digest.session = session.id"
 _DESCRIPTIONS = (
-    "select session.id, session.name, session.project, digest.title from session left join digest on digest.session = session.id"
+    f"select session.id, session.name, session.project, digest.title {_FROM_SESSIONS}"
     " where ? is null or project = ?"
 )
-_SESSION = f"select {SESSION_COLUMNS} from session left join digest on digest.session = session.id where session.id = ?"
+_SESSION = f"select {SESSION_COLUMNS} {_FROM_SESSIONS} where session.id = ?"
 _RECORD = "select time, tag, attrs, text from record where number = ? and session = ?"
 _RECORD_INDEX = "select count(*) from record where session = ? and number <= ?"
 
@@ -89,104 +59,6 @@ class SessionHits(NamedTuple):
     hits: list[SessionHit]
     more: bool
     """Whether there may be more."""
-
-
-def words(text: str) -> str:
-    """Return the words of a text without case, accents and punctuation, separated by spaces."""
-    text = plain(text).lower()
-    if text.isascii():
-        return _NOT_ASCII_WORD.sub(" ", text)
-    decomposed = unicodedata.normalize("NFKD", text.casefold())
-    letters = "".join(char for char in decomposed if not unicodedata.combining(char))
-    return " ".join(_WORD.findall(unicodedata.normalize("NFC", letters)))
-
-
-def indexed_words(record: Record | None) -> str:
-    """Return the indexed words of a record; none of an output that shows a private variable."""
-    if record is None or (isinstance(record, records.ReplOut) and record.private):
-        return ""
-    return words(shorten_middle(record.text, record.indexed)).strip()
-
-
-def folder_word(project: str | bytes) -> str:
-    """Return the word that marks each record of a folder, and occurs in no text.
-
-    Args:
-        project: The folder, as it is stored.
-    """
-    data = project.encode() if isinstance(project, str) else project
-    return f"§{zlib.crc32(data):x}"
-
-
-def open_words(path: Path) -> SpareDatabase:
-    """Open the words of the sessions in a database."""
-    words_path = path.with_name(f"{path.stem}-words.db")
-    return SpareDatabase(words_path, _INDEX_TABLES, 5.0, "The index of words", lambda problem: None)
-
-
-def catch_up(path: Path, seconds: float, pause: float = 0.0) -> int:
-    """Index new records. Raises `StoreError`.
-
-    Args:
-        path: The database.
-        seconds: How long to index at most.
-        pause: How long to sleep after each step, as a multiple of its duration.
-
-    Returns:
-        How many sessions are still behind.
-    """
-    if not path.exists() or is_read_only(path):
-        return 0
-
-    deadline = time.monotonic() + seconds
-    file = str(file_identity(path))
-    with opened(path) as connection, contextlib.closing(open_words(path)) as index:
-
-        def last_indexed() -> int:
-            return index.run(partial(_last_indexed, file)) or 0
-
-        (last_number,) = connection.execute(
-            "select coalesce(max(number), 0) from record"
-        ).fetchone()
-        # A new database may have the identity of a deleted one.
-        if last_indexed() > last_number:
-            index.run(lambda index: index.execute("delete from indexed"))
-
-        while time.monotonic() < deadline:
-            step_start = time.monotonic()
-            parameters = (last_indexed(), RECORDS_PER_STEP)
-            rows = connection.execute(_NEW_RECORDS, parameters).fetchall()
-            if not rows or not index.run(partial(_add_words, file, rows)):
-                break
-            if pause:
-                time.sleep(pause * (time.monotonic() - step_start))
-        sessions_behind = connection.execute(_SESSIONS_BEHIND, (last_indexed(),)).fetchall()
-    return len(sessions_behind)
-
-
-def _last_indexed(file: str, index: sqlite3.Connection) -> int:
-    """Return the number of the last indexed record of a database; forget the words of another."""
-    row = index.execute("select upto from indexed where file = ?", (file,)).fetchone()
-    if row is None:
-        index.execute("delete from word")
-        return 0
-    return int(row[0])
-
-
-def _add_words(file: str, rows: Sequence[tuple[Any, ...]], index: sqlite3.Connection) -> bool:
-    """Write the words of records. It does no harm if another program has written them."""
-    word_rows = []
-    for number, session, *columns, project in rows:
-        record_words = indexed_words(readable_record(StoredRow(*columns)))
-        word_rows.append((number, session, f"{folder_word(project or '')} {record_words}"))
-    last_number = rows[-1][0]
-
-    query = "insert or replace into word (rowid, session, text) values (?, ?, ?)"
-    with transaction(index):
-        index.executemany(query, word_rows)
-        index.execute("delete from indexed")
-        index.execute("insert into indexed values (?, ?)", (last_number, file))
-    return True
 
 
 def wanted_words(typed: str) -> list[str]:
@@ -214,13 +86,14 @@ def find_sessions(
         folder = None if project is None else encode_text(project)
         search = _EntrySearch(connection, query_words, folder, limit)
         may_have_more = bool(index.run(search.collect))
-        newest_records = search.newest_records
+        # A session whose title or folder matches is a hit without a record.
+        record_numbers = search.newest_records
         for session, description in search.descriptions.items():
             if _has_words(description, query_words):
-                newest_records.setdefault(session, 0)
+                record_numbers.setdefault(session, 0)
         hits = [
             _read_hit(connection, session, number, query_words)
-            for session, number in newest_records.items()
+            for session, number in record_numbers.items()
         ]
 
     hits.sort(key=lambda hit: -hit.session.last)

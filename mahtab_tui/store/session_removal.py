@@ -12,9 +12,9 @@ from mahtab_tui.store.file_copies import delete_file_copies
 from mahtab_tui.store.resume import SessionNotFound, database, draft_path
 from mahtab_tui.store.saved_namespace import namespace_folder
 from mahtab_tui.store.session_file import opened
-from mahtab_tui.store.session_index import open_words
 from mahtab_tui.store.session_list import SessionRow
 from mahtab_tui.store.session_lock import LockedElsewhere, lock_session, locked_sessions
+from mahtab_tui.store.session_words import open_words
 
 
 def delete_records(path: Path, session: str) -> None:

@@ -18,8 +18,9 @@ from mahtab_tui.bus.records import Record, encode
 from mahtab_tui.bus.values import Change, Variable
 from mahtab_tui.store.database import transaction
 from mahtab_tui.store.session_file import connect
-from mahtab_tui.store.session_index import catch_up, find_sessions
+from mahtab_tui.store.session_index import find_sessions
 from mahtab_tui.store.session_list import list_sessions
+from mahtab_tui.store.session_words import catch_up
 from mahtab_tui.store.sqlite import SqliteStore
 from tests.benchmarks.table import Row, timed
 

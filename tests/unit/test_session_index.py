@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 from mahtab_tui.bus import StoreError, records
 from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.values import Change, NotRestored, Variable
-from mahtab_tui.store.session_index import RECORDS_PER_STEP, catch_up, find_sessions, words
+from mahtab_tui.store.session_index import find_sessions
 from mahtab_tui.store.session_list import SessionRow, list_sessions
 from mahtab_tui.store.session_preview import MAX_PREVIEW_TEXT_CHARS, preview_records
 from mahtab_tui.store.session_removal import delete_records
 from mahtab_tui.store.session_titles import rename_session
+from mahtab_tui.store.session_words import RECORDS_PER_STEP, catch_up, words
 from mahtab_tui.store.sqlite import SqliteStore, fork_session
 from tests.unit.sqlite_sessions import spoil
 

@@ -27,7 +27,7 @@ from mahtab_tui.search.tree import SearchTree
 from mahtab_tui.search.trees import Trees
 from mahtab_tui.session.past_conversation import load_messages
 from mahtab_tui.store.memory_store import MemoryStore
-from mahtab_tui.store.session_index import catch_up, find_sessions
+from mahtab_tui.store.session_index import find_sessions
 from mahtab_tui.store.session_list import list_sessions
 from mahtab_tui.store.session_lock import (
     LockedElsewhere,
@@ -35,6 +35,7 @@ from mahtab_tui.store.session_lock import (
     lock_session,
     locked_sessions,
 )
+from mahtab_tui.store.session_words import catch_up
 from mahtab_tui.store.sqlite import SqliteStore, load_records
 from mahtab_tui.tui.namespace.variables import VariableRows
 from mahtab_tui.tui.transcript.fold import Transcript

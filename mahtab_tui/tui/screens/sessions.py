@@ -27,7 +27,6 @@ from mahtab_tui.store.resume import SessionNotFound, database
 from mahtab_tui.store.session_index import (
     SessionHit,
     SessionHits,
-    catch_up,
     find_sessions,
     wanted_words,
 )
@@ -36,6 +35,7 @@ from mahtab_tui.store.session_lock import LockHolder, locked_sessions
 from mahtab_tui.store.session_preview import preview_records
 from mahtab_tui.store.session_removal import remove_session
 from mahtab_tui.store.session_titles import MAX_TITLE_CHARS, rename_session
+from mahtab_tui.store.session_words import catch_up
 from mahtab_tui.tui.screens.dialog import Prompt, ask, confirm
 from mahtab_tui.tui.screens.listing import CURRENT_MARK, NO_MARK, SEARCH_DELAY_S, SearchScreen
 from mahtab_tui.tui.terminal_app import TerminalApp
