@@ -93,7 +93,7 @@ class KernelCalls:
 
     def _answer(self, answer: Frame) -> None:
         """Send an answer, unless the cell has ended."""
-        # `end` may be called on another thread meanwhile.
+        # `end` may be called on another thread meanwhile, so each is taken out in one step.
         open_call = self._open_calls.pop(answer["id"], None)
         open_prompt = self._open_prompts.pop(answer["id"], None)
         if open_call is not None:
@@ -134,7 +134,12 @@ class JupyterCell:
         """Rows that the cursor must go up to clear the output."""
 
     def add_message(self, kind: str, content: Mapping[str, Any]) -> None:
-        """Add a published message of the cell."""
+        """Add a message of the cell that the kernel has published.
+
+        Args:
+            kind: Its type in Jupyter's protocol.
+            content: Its content, which is not trusted.
+        """
         if kind == "stream":
             self._print(str(content.get("text", "")))
         elif kind in ("display_data", "update_display_data", "execute_result"):
@@ -172,23 +177,28 @@ class JupyterCell:
         """
         self.reply({"status": "error", "ename": error, "evalue": message})
 
-    def payloads(self) -> bool:
-        """Show the help in the reply; returns whether the cell has called `exit()`."""
+    @property
+    def has_called_exit(self) -> bool:
+        """Whether the cell has called `exit()`, as its reply says."""
+        return any(payload.get("source") == "ask_exit" for payload in self._payloads())
+
+    def show_help(self) -> None:
+        """Show the help for which the cell has asked, which comes with its reply."""
+        for payload in self._payloads():
+            data = payload.get("data")
+            if payload.get("source") != "page" or not isinstance(data, dict):
+                continue
+            text = data.get("text/plain")
+            if isinstance(text, str):
+                text = text.rstrip("\n") + "\n"
+                self.running.add_display({"mime": "text/plain", "data": "", "text": text})
+
+    def _payloads(self) -> list[dict[str, Any]]:
+        """Return what the reply asks the interface to do."""
         payloads = (self._reply or {}).get("payload")
         if not isinstance(payloads, list):
-            return False
-        has_called_exit = False
-        for payload in payloads:
-            if not isinstance(payload, dict):
-                continue
-            if payload.get("source") == "ask_exit":
-                has_called_exit = True
-            elif payload.get("source") == "page" and isinstance(payload.get("data"), dict):
-                text = payload["data"].get("text/plain")
-                if isinstance(text, str):
-                    text = text.rstrip("\n") + "\n"
-                    self.running.add_display({"mime": "text/plain", "data": "", "text": text})
-        return has_called_exit
+            return []
+        return [payload for payload in payloads if isinstance(payload, dict)]
 
     def finish(self, content: Mapping[str, Any], duration: float) -> None:
         """Set the result of the cell.
@@ -200,21 +210,7 @@ class JupyterCell:
         Raises:
             KernelError: The content is malformed.
         """
-        reply = self._reply or {}
-        error = self._error
-        if error is None and reply.get("status") == "error":
-            error = reply
-        status = Status.OK
-        pieces: list[tuple[str, str]] = []
-        if error is not None:
-            is_interrupt = error.get("ename") in ("KeyboardInterrupt", "InterruptedError")
-            status = Status.INTERRUPTED if is_interrupt else Status.ERROR
-            pieces.append(("traceback", _traceback(error)))
-        elif reply.get("status") in ("aborted", "abort"):
-            status = Status.INTERRUPTED
-            text = "The kernel did not run the cell, because an earlier one failed.\n"
-            pieces.append(("traceback", text))
-
+        status, traceback_text = self._outcome()
         cell_end = {
             "changes": [],
             "cwd": "",
@@ -223,9 +219,24 @@ class JupyterCell:
             "duration": duration,
             "cell": self.running.cell,
             "status": status,
-            "pieces": pieces,
+            "pieces": [("traceback", traceback_text)] if traceback_text else [],
         }
         self.running.done(checked(CellEnd, cell_end))
+
+    def _outcome(self) -> tuple[Status, str]:
+        """Return how the cell has ended, and its traceback, which is empty if it has none."""
+        reply = self._reply or {}
+        error = self._error
+        if error is None and reply.get("status") == "error":
+            error = reply
+        if error is not None:
+            is_interrupt = error.get("ename") in ("KeyboardInterrupt", "InterruptedError")
+            status = Status.INTERRUPTED if is_interrupt else Status.ERROR
+            return status, _traceback(error)
+        if reply.get("status") in ("aborted", "abort"):
+            text = "The kernel did not run the cell, because an earlier one failed.\n"
+            return Status.INTERRUPTED, text
+        return Status.OK, ""
 
     def _settle(self) -> None:
         """Let the cell end once both its reply and all its output are here."""
@@ -263,19 +274,14 @@ class JupyterCell:
         if text and not text.endswith("\n"):
             text += "\n"
         for mime, max_chars in MAX_FORM_CHARS.items():
-            form = data.get(mime)
-            if not isinstance(form, str) or not 0 < len(form) <= max_chars:
-                continue
-            if mime in PICTURES:
-                form = form.replace("\n", "")
-                try:
-                    base64.b64decode(form, validate=True)
-                except ValueError:
-                    continue
-            self._printed_rows = 0
-            self.running.add_display({"mime": mime, "data": form, "text": text or f"<{mime}>\n"})
-            return
+            form = _read_form(data, mime, max_chars)
+            if form:
+                self._printed_rows = 0
+                text = text or f"<{mime}>\n"
+                self.running.add_display({"mime": mime, "data": form, "text": text})
+                return
 
+        # The display has only its text, or forms that we do not show, which are named.
         if not text:
             mimes = sorted(map(str, data))[:MAX_LISTED_MIMES]
             text = f"<{', '.join(mimes)}>\n"
@@ -286,7 +292,23 @@ class JupyterCell:
             self._print(text)
 
 
+def _read_form(data: Mapping[str, object], mime: str, max_chars: int) -> str:
+    """Return a form of a display; empty if there is none, or if it is malformed or too large."""
+    form = data.get(mime)
+    if not isinstance(form, str) or len(form) > max_chars:
+        return ""
+    if mime not in PICTURES:
+        return form
+    form = form.replace("\n", "")
+    try:
+        base64.b64decode(form, validate=True)
+    except ValueError:
+        return ""
+    return form
+
+
 def _traceback(error: Mapping[str, Any]) -> str:
+    """Return the traceback of a cell, or its last line if the kernel has sent no other."""
     lines = error.get("traceback")
     text = "\n".join(map(str, lines)) if isinstance(lines, list) else ""
     if not text:

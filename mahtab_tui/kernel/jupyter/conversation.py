@@ -42,6 +42,7 @@ _HELPER = f"__import__('sys').modules['{PACKAGE_NAME}.jupyter_helper']"
 CELL_EXPRESSIONS = {"mahtab": f"{_HELPER}.ended()"}
 """Evaluated by the kernel after each cell."""
 
+# The package is loaded under another name, so that it does not hide an installed mahtab-tui.
 _LOADER = f"""\
 import os, sys
 if "{PACKAGE_NAME}.jupyter_helper" not in sys.modules:
@@ -99,6 +100,7 @@ class JupyterConversation:
 
         Args:
             connection: The connection, which must be open.
+            host: Serves the calls of code in the kernel.
         """
         self._connection = connection
         self._host = host
@@ -123,14 +125,28 @@ class JupyterConversation:
 
     def begin(self) -> None:
         """Wait until the kernel answers, and load the helper into it. Raises `KernelError`."""
-        info = self._wait_for_info()
-        if info.get("implementation") != "ipython":
-            language = info.get("language_info")
-            is_python = isinstance(language, Mapping) and language.get("name") == "python"
-            reason = "does not run Python"
-            if is_python:
-                reason = "is Python, but not ipykernel"
-            raise KernelError(f"{self._connection.label} {reason}. Use a kernel that is ipykernel.")
+        self._check_implementation(self._wait_for_info())
+        self._load_helper()
+        definitions = host_definitions(self._host)
+        self._requests.ask(Operations.functions, functions=definitions.functions)
+        if definitions.servers:
+            self._requests.ask(Operations.servers, servers=definitions.servers)
+
+    def _check_implementation(self, info: Mapping[str, Any]) -> None:
+        """Raise `KernelError` for a kernel that is not ipykernel.
+
+        Args:
+            info: The kernel's reply to ``kernel_info_request``.
+        """
+        if info.get("implementation") == "ipython":
+            return
+        language = info.get("language_info")
+        is_python = isinstance(language, Mapping) and language.get("name") == "python"
+        reason = "is Python, but not ipykernel" if is_python else "does not run Python"
+        raise KernelError(f"{self._connection.label} {reason}. Use a kernel that is ipykernel.")
+
+    def _load_helper(self) -> None:
+        """Load the helper into the kernel, and open the comm by which requests reach it."""
         begin = f"{_HELPER}.begin({self._token!r}, {str(self._connection.session.session)!r})"
         content = _execution("", {"load": _LOAD, "hello": begin}, silent=True)
         reply = self._request("execute_request", content).result(READY_TIMEOUT_S)
@@ -138,10 +154,6 @@ class JupyterConversation:
         self.cwd = self.ready.cwd
         comm = {"comm_id": self._comm, "target_name": TARGET, "data": {}}
         self._send("shell", "comm_open", comm)
-        definitions = host_definitions(self._host)
-        self._requests.ask(Operations.functions, functions=definitions.functions)
-        if definitions.servers:
-            self._requests.ask(Operations.servers, servers=definitions.servers)
 
     def _wait_for_info(self) -> Mapping[str, Any]:
         """Request the info until both its reply and its output arrive."""
@@ -161,7 +173,8 @@ class JupyterConversation:
             if end_reason:
                 raise KernelError(end_reason)
         raise KernelError(
-            f"{self._connection.label} has not answered for {READY_TIMEOUT_S:.0f} s. Perhaps it runs another program's cell."
+            f"{self._connection.label} has not answered for {READY_TIMEOUT_S:.0f} s."
+            " Perhaps it runs another program's cell."
         )
 
     def run(self, code: str, running: RunningCell, *, quiet: bool = False) -> CellResult:
@@ -192,7 +205,8 @@ class JupyterConversation:
             while not wait([cell.replied], RETRY_S).done:
                 cell.expect_reply()
             reply = cell.replied.result()
-            if cell.payloads():
+            cell.show_help()
+            if cell.has_called_exit:
                 self._calls.quit()
             cell.finish(self._changes(reply), time.perf_counter() - start)
         except KernelError as error:
@@ -245,6 +259,7 @@ class JupyterConversation:
         return self._requests.ask(operation, timeout, **fields)
 
     def send_size(self, columns: int, lines: int) -> None:
+        """Tell the helper the size of the screen, in cells. No answer is waited for."""
         if not self._end_reason:
             with suppress(KernelError):
                 self._ask_helper({"op": "size", "id": 0, "columns": columns, "lines": lines})
@@ -291,25 +306,46 @@ class JupyterConversation:
         if channel == "iopub":
             self._on_publish(kind, parent, content)
         elif channel == "stdin" and kind == "input_request":
-            prompt = str(content.get("prompt", ""))
-            try:
-                self._calls.on_prompt(prompt, bool(content.get("password")))
-            except (ValueError, RecursionError, KernelError):
-                # A forged request of the helper still needs an answer: its code waits.
-                self._send_line("{}")
+            self._on_input_request(content)
         elif kind.endswith("_reply"):
-            with self._lock:
-                reply = self._replies.pop(parent, None)
-                cell = self._cell
-            if reply is not None:
-                reply.set_result(content)
-            elif cell is not None and cell.request == parent:
-                cell.reply(content)
+            self._on_reply(parent, content)
+
+    def _on_input_request(self, content: Mapping[str, Any]) -> None:
+        """Serve a prompt, or a call of the helper, which looks like one."""
+        prompt = str(content.get("prompt", ""))
+        try:
+            self._calls.on_prompt(prompt, bool(content.get("password")))
+        except (ValueError, RecursionError, KernelError):
+            # A forged request of the helper still needs an answer: its code waits.
+            self._send_line("{}")
+
+    def _on_reply(self, parent: str, content: Mapping[str, Any]) -> None:
+        """Give a reply to whoever waits for it.
+
+        Args:
+            parent: The id of the request.
+            content: The content of the reply.
+        """
+        with self._lock:
+            reply = self._replies.pop(parent, None)
+            cell = self._cell
+        if reply is not None:
+            reply.set_result(content)
+        elif cell is not None and cell.request == parent:
+            cell.reply(content)
 
     def _on_publish(self, kind: str, parent: str, content: Mapping[str, Any]) -> None:
+        """Handle a message that the kernel sends to all its clients.
+
+        Args:
+            kind: Its type.
+            parent: The id of the request during which it was sent.
+            content: Its content.
+        """
         self._received.set()
         cell = self._cell
         if kind == "mahtab_tui":
+            # The helper's own message; other programs at the kernel could send one without the token.
             if content.get("token") == self._token:
                 self._calls.end()
         elif kind == "comm_msg" and content.get("comm_id") == self._comm:
@@ -325,6 +361,7 @@ class JupyterConversation:
         return dict(self._connection.session.msg(kind, content=dict(content)))
 
     def _request(self, kind: str, content: Mapping[str, Any]) -> Future[Mapping[str, Any]]:
+        """Send a request, and return what becomes the content of its reply."""
         message = self._message(kind, content)
         reply: Future[Mapping[str, Any]] = Future()
         with self._lock:

@@ -14,8 +14,8 @@ from ..cells.suggestions import did_you_mean, nearest
 from ..values.objects import run_with_timeout
 from ..values.secret_names import looks_secret
 from ..values.summaries import one_line, variable_kind
-from .column_facts import may_misorder_dates
 from .table_description import text_columns
+from .written_values import may_misorder_dates
 
 _TIMEOUT_S = 0.5
 """Seconds for all tables together."""

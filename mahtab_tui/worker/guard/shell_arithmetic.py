@@ -1,5 +1,9 @@
-"""Tells whether a shell command computes texts that may be anything: a shell computes the values of
-variables, too, which may set others (``HOME=5``) or contain commands (``a[$(rm x)]``)."""
+"""Tells whether shell commands compute texts that may be anything.
+
+A shell computes expressions in ``$(( ))``, in indexes of arrays, and where a variable is declared as an
+integer. If a variable stands in an expression, the shell computes its value, too, and this may be any
+text: it may set other variables (``HOME=5``) or contain commands (``a[$(rm x)]``).
+"""
 
 from __future__ import annotations
 
@@ -36,12 +40,13 @@ _VARIABLES_WITH_TEXTS = re.compile(
 )
 """Variables that shells set to texts."""
 _ASSIGNMENT = re.compile(r"\b([A-Za-z_]\w*)\s{0,20}=(?!=)")
-
+"""A variable that an expression sets."""
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _KEY = re.compile(r"\A(?:\[(.*?)\]\+?=|\{\w+\[(.*)\]\}\Z)", re.DOTALL)
 """The index before a value in parentheses, ``y=([z]=1)``, or of an item that gets a descriptor,
 ``{y[z]}<x``."""
 _NUMBERS = re.compile(rf"[-+]?\d+|\$[?#$!]|\$\{{#\w+(?:\[[@*]\])?\}}|{re.escape(NUMBER)}")
+"""A number, or what a shell replaces by one: the state of a command, a length, an expression."""
 _EXPANSION_OF_NAME = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)\})")
 _OPERATORS = re.compile(r"[\w\s+*/%<>=!&|^~?:;,()#\[\].-]*")
 _NUMBER_RANGE = re.compile(r"\{-?\d+\.\.-?\d+(?:\.\.-?\d+)?\}")
@@ -65,20 +70,18 @@ def computed_names(commands: Iterable[SimpleCommand]) -> Iterable[str]:
 
 def describe_unknown_computation(commands: Sequence[SimpleCommand], *, keeps_names: bool) -> str:
     """Return words for what commands compute although it may be anything; empty if there is nothing.
-    The arguments are those of `_unknown_computation`."""
+
+    Args:
+        commands: All commands.
+        keeps_names: Whether the names of programs surely mean what they say.
+    """
     part = _unknown_computation(commands, keeps_names=keeps_names).strip()
     return f"`{part}`, which may be any text and may run as code," if part else ""
 
 
 def _unknown_computation(commands: Sequence[SimpleCommand], *, keeps_names: bool) -> str:
     """Return what commands compute although it may be anything; empty if they compute only numbers, and
-    variables that they set to numbers. Variables that they do not set count as numbers if nothing
-    depends on what their values may set.
-
-    Args:
-        commands: All commands.
-        keeps_names: Whether the names of programs surely mean what they say.
-    """
+    variables that they set to numbers. The parameters are those of `describe_unknown_computation`."""
     certain_commands = [command for command in commands if command.is_certain]
     expressions = _read_expressions(certain_commands, keeps_names=keeps_names)
     if expressions.unknown_part:
@@ -86,45 +89,74 @@ def _unknown_computation(commands: Sequence[SimpleCommand], *, keeps_names: bool
     for name in expressions.names:
         if name in (*VARIABLES_OF_SHELLS, "PATH") or _VARIABLES_WITH_TEXTS.fullmatch(name):
             return name
+    return (
+        _tested_item(commands)
+        or _text_in_expressions(commands, expressions, keeps_names=keeps_names)
+        or _unset_variable(commands, expressions)
+    )
+
+
+def _tested_item(commands: Sequence[SimpleCommand]) -> str:
+    """Return an assignment of a text with an index to a variable that `test` splits into words: one of
+    these may be an option, and the next the item of a variable, whose index is computed."""
     split_names = {
         name
-        for command in certain_commands
-        if command.program in _TESTS
+        for command in commands
+        if command.is_certain and command.program in _TESTS
         for word in filter(is_unquoted, command.arguments)
         for name in chain.from_iterable(_EXPANSION_OF_NAME.findall(word.text))
     }
     for command in commands:
         for word in command.words:
-            # It may be an option with an item of a variable after it.
             if assigned_name(word) in split_names and "[" in word.text.partition("=")[2]:
                 return word.text
-    if expressions.names:
-        for command in commands:
-            for word in _words_setting_text(command, keeps_names=keeps_names):
-                names = (name for form in value_forms(word) for name in _NAME.findall(form))
-                if not expressions.names.keys().isdisjoint(names):
-                    return word.text
-    # What is set elsewhere is looked at when the command starts.
+    return ""
+
+
+def _text_in_expressions(
+    commands: Sequence[SimpleCommand], expressions: _Expressions, *, keeps_names: bool
+) -> str:
+    """Return a word that sets a variable to a text, although expressions contain the variable; empty
+    if there is none."""
+    if not expressions.names:
+        return ""
+    for command in commands:
+        for word in _words_setting_text(command, keeps_names=keeps_names):
+            names = (name for form in value_forms(word) for name in _NAME.findall(form))
+            if not expressions.names.keys().isdisjoint(names):
+                return word.text
+    return ""
+
+
+def _unset_variable(commands: Sequence[SimpleCommand], expressions: _Expressions) -> str:
+    """Return a variable in expressions that the commands do not set, if they depend on variables which
+    its value may set; empty if there is none.
+
+    Otherwise it counts as a number: what is set elsewhere is looked at when the command starts.
+    """
+    if not any(map(_depends_on_variables, commands)):
+        return ""
     known_names = expressions.set_names | _INTEGER_VARIABLES | _VARIABLES_WITH_NUMBERS
     for command in commands:
         known_names |= set(map(assigned_name, command.words))
         known_names |= {word.text for word in named_variables(command)}
-    if any(map(_depends_on_variables, commands)):
-        return next((name for name in expressions.names if name not in known_names), "")
-    return ""
+    return next((name for name in expressions.names if name not in known_names), "")
 
 
 def _depends_on_variables(command: SimpleCommand) -> bool:
     """Return whether variables decide which folder a command enters, or what its words stand for."""
     if command.program in FOLDER_COMMANDS:
         return True
-    return not command.is_harmless and any(
+    if command.is_harmless:
+        return False
+    return any(
         (word.is_pattern and not assigned_name(word)) or word.text.startswith("~")
         for word in command.words
     )
 
 
 def _read_expressions(commands: Iterable[SimpleCommand], *, keeps_names: bool) -> _Expressions:
+    """Return what commands compute. The parameters are those of `describe_unknown_computation`."""
     names: dict[str, None] = {}
     set_names: set[str] = set()
     unknown_part = ""
@@ -133,8 +165,9 @@ def _read_expressions(commands: Iterable[SimpleCommand], *, keeps_names: bool) -
         for expression in _expressions(command):
             names.update(dict.fromkeys(_NAME.findall(_EXPANSION_OF_NAME.sub(r"\1\2", expression))))
             set_names.update(_ASSIGNMENT.findall(expression))
-            numbers = _without_numbers(expression, keeps_names=keeps_names)
-            if _OPERATORS.fullmatch(_EXPANSION_OF_NAME.sub("0", numbers)) is None:
+            plain_expression = _without_numbers(expression, keeps_names=keeps_names)
+            plain_expression = _EXPANSION_OF_NAME.sub("0", plain_expression)
+            if _OPERATORS.fullmatch(plain_expression) is None:
                 unknown_part = unknown_part or expression
     return _Expressions(names, set_names, unknown_part)
 
@@ -158,13 +191,18 @@ def _expressions(command: SimpleCommand) -> Iterator[str]:
     for word in named_words:
         yield from _indexes(word.text.partition("=")[0])
     if command.program in _TESTS:
-        for operator, word in zip(command.arguments, command.arguments[1:]):
-            is_variable_test = operator.text == _VARIABLE_TEST or may_be_option(operator)
-            if is_variable_test and (word.is_expanded or "[" in word.text):
-                yield word.text
-        yield from (word.text for word in command.arguments if makes_several_words(word))
+        yield from _tested_expressions(command)
     # The name of a variable that an option sets may be that of an item.
     yield from (word.text for word in possible_options(command))
+
+
+def _tested_expressions(command: SimpleCommand) -> Iterator[str]:
+    """Yield the words of `test` that may name an item after ``-v``: its index is computed."""
+    for operator, word in zip(command.arguments, command.arguments[1:]):
+        is_variable_test = operator.text == _VARIABLE_TEST or may_be_option(operator)
+        if is_variable_test and (word.is_expanded or "[" in word.text):
+            yield word.text
+    yield from (word.text for word in command.arguments if makes_several_words(word))
 
 
 def _indexes(text: str) -> Iterator[str]:
@@ -194,6 +232,7 @@ def _words_setting_text(command: SimpleCommand, *, keeps_names: bool) -> Iterato
     named_words = list(named_variables(command))
     assigning_words = command.words
     if command.is_harmless and not named_words:
+        # What looks like an assignment among the arguments of `echo` is none.
         assigning_words = command.words[: len(command.words) - len(command.arguments)]
     for word in (*filter(assigned_name, assigning_words), *named_words):
         is_option = command.program in _DECLARING_COMMANDS and word.text.startswith(("-", "+"))
@@ -211,4 +250,5 @@ def _loops_over_numbers(command: SimpleCommand, keeps_names: bool) -> bool:
 
 
 def _is_number(text: str) -> bool:
+    """Return whether a word stands for a number, or for a range of numbers."""
     return (_NUMBERS.fullmatch(text) or _NUMBER_RANGE.fullmatch(text)) is not None

@@ -1,4 +1,7 @@
-"""Notes what the calls of cells are about to do to files, with what an undo needs."""
+"""Notes what the calls of cells are about to do to files, with what an undo needs.
+
+The system waits until the call was noted: a file that is about to be changed is copied first.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,9 @@ from .shared import SharedFields
 from .states import FILE, MISSING_KIND, FileState, read_state
 
 _O_TMPFILE = 0o20000000
+_WRITE_FLAGS = os.O_WRONLY | os.O_RDWR | os.O_TRUNC
 _REPOSITORY_FOLDERS = frozenset((".git", ".hg", ".svn", ".jj"))
+"""Folders with the history of versions, whose files depend on each other."""
 
 
 class ChangeRecorder:
@@ -27,6 +32,13 @@ class ChangeRecorder:
     def __init__(
         self, kernel_pid: int, fields: SharedFields, folders: WatchedFolders, journal: FileJournal
     ) -> None:
+        """
+        Args:
+            kernel_pid: The kernel's process.
+            fields: What the kernel and the witness tell each other, such as the running cell.
+            folders: The folders whose files are watched.
+            journal: Where changes are noted.
+        """
         self._kernel_pid = kernel_pid
         self._fields = fields
         self._folders = folders
@@ -41,7 +53,8 @@ class ChangeRecorder:
     # Cells
 
     def begin(self, cell: int) -> None:
-        """Copy what is open for writing, because a cell can write it without another call."""
+        """Begin a cell. Copy what is open for writing, because the cell can write it without another
+        call."""
         self._forget_old(cell)
         self._fields.cell = cell
         self.note_open_files()
@@ -59,6 +72,11 @@ class ChangeRecorder:
         self._undo_cell = self._fields.cell
 
     def _forget_old(self, cell: int) -> None:
+        """Forget the redo if a new step begins, and the steps that the kernel has forgotten.
+
+        Args:
+            cell: The cell that changes something.
+        """
         steps = self.journal.steps
         has_step = steps and steps[-1].cell == cell
         if not has_step and cell != self._undo_cell:
@@ -89,9 +107,11 @@ class ChangeRecorder:
         nodes = self.journal.nodes
         for path, state in files:
             node = nodes.known(state)
+            # The path may lead to another file by now.
             if node is None and self._is_watched(path) and read_state(path).inode == state.inode:
                 name = nodes.name(path)
-                node = nodes.identify(name, state) if name is not None else None
+                if name is not None:
+                    node = nodes.identify(name, state)
             if node is not None:
                 yield node
 
@@ -107,6 +127,7 @@ class ChangeRecorder:
             self._note_problem(f"A change of a file was not seen ({type(error).__name__}).")
 
     def _note(self, listener: CallListener, notification: Notification) -> None:
+        """Note what a call changes, unless it was made by a thread that has ended."""
         call = notification.call
         # Owners and attributes are watched for protected files only.
         if call is None or call.action in ("own", "ownlink") or not self._fields.cell:
@@ -118,6 +139,7 @@ class ChangeRecorder:
             self._note_change(call.action, flags, paths)
 
     def _note_problem(self, sentence: str) -> None:
+        """Note what the user is told when the step is undone."""
         if self._fields.cell:
             self._step().problems[sentence] = None
             self._fields.has_news = True
@@ -162,31 +184,55 @@ class ChangeRecorder:
     def _note_rename(
         self, step: FileStep, flags: int, paths: Sequence[str], watched_paths: Sequence[str]
     ) -> None:
+        """Note what a rename is about to do.
+
+        Args:
+            step: The step to which it belongs.
+            flags: Those of the call.
+            paths: The old and the new path.
+            watched_paths: The same, empty where they are not watched.
+        """
         for path, watched_path in zip(paths, watched_paths):
             if watched_path:
                 self.journal.note_name(step, path)
             else:
                 self.journal.note_existing(step, path)
-        for path in watched_paths if flags & RENAME_EXCHANGE else watched_paths[:1]:
-            if path and not all(watched_paths):
-                self.journal.note_leaving(path)
+        if all(watched_paths):
+            return
+        # What is moved to where nobody watches cannot be followed any more.
+        moved_paths = watched_paths if flags & RENAME_EXCHANGE else watched_paths[:1]
+        for path in filter(None, moved_paths):
+            self.journal.note_leaving(path)
 
     def _note_one(self, step: FileStep, action: str, flags: int, path: str) -> None:
         """Note what a call is about to do to the only path that it has."""
         state = read_state(path)
         exists = state.kind != MISSING_KIND
         if action in ("open", "open2"):
-            changes = flags & (os.O_WRONLY | os.O_RDWR | os.O_TRUNC)
-            if exists and (not changes or (flags & os.O_EXCL and flags & os.O_CREAT)):
-                return
-            if (exists and state.kind != FILE) or not (exists or flags & os.O_CREAT):
-                return
-            if flags & _O_TMPFILE == _O_TMPFILE:
+            if not _changes_by_open(flags, state):
                 return
             self._watches_open_files = True
-        elif exists == (action in ("create", "socket")) and action != "write":
+        elif action in ("create", "socket"):
+            if exists:  # the call will fail
+                return
+        elif not exists and action != "write":
             return
         if action == "unlink" or not exists:
             self.journal.note_name(step, path)
         else:
             self.journal.note_content(step, path, is_written=action not in ("mark", "markfd"))
+
+
+def _changes_by_open(flags: int, state: FileState) -> bool:
+    """Return whether opening a path creates a file, or lets one be written.
+
+    Args:
+        flags: The flags of the call.
+        state: What the path leads to.
+    """
+    if flags & _O_TMPFILE == _O_TMPFILE:  # a file without a name
+        return False
+    if state.kind == MISSING_KIND:
+        return bool(flags & os.O_CREAT)
+    must_be_new = flags & os.O_EXCL and flags & os.O_CREAT
+    return state.kind == FILE and bool(flags & _WRITE_FLAGS) and not must_be_new
