@@ -22,6 +22,7 @@ from mahtab_tui.cli.options import (
     names_kernel,
     require_working_folder,
 )
+from mahtab_tui.settings.sources import COMMAND_LINE
 from mahtab_tui.system import Lazy
 
 # `session_setup` is imported when it is needed, because most of it is not before the first picture.
@@ -97,6 +98,7 @@ def open_sessions(options: ScreenOptions) -> int:
     settings = options.load_settings()
     check_reachable(files, settings.kernel)
     _check_model_name(settings)
+    _check_theme(settings)
 
     interface = choose_interface(settings, options.linear)
     collector: Collector | None = None
@@ -143,6 +145,18 @@ def _check_model_name(settings: Settings) -> None:
 
     with fail_on(ModelError):
         check_name(full_name(settings.model or "demo", settings.provider))
+
+
+def _check_theme(settings: Settings) -> None:
+    """End the command if its options name a theme that does not exist. Of one in a file, the full
+    screen warns."""
+    if settings.theme is None or settings.origin("theme").text != COMMAND_LINE:
+        return
+    from mahtab_tui.settings.model import SettingsError
+    from mahtab_tui.tui.setting_check import check_setting
+
+    with fail_on(SettingsError):
+        check_setting("theme", settings.theme, ())
 
 
 def _open_unsaved_session(

@@ -45,6 +45,9 @@ ask x --load none.csv | There is no file none.csv.
 ask x --model demo --load none.csv | There is no file none.csv.
 ask x --approval always | --approval: input should be 'ask', 'review' or 'auto'
 --model demo ask x | Give the options after the command
+--theme nrod | theme: there is no theme 'nrod'. Did you mean nord?
+--linear=plain --theme nrod | theme: there is no theme 'nrod'. Did you mean nord?
+--set theme=nrod | theme: there is no theme 'nrod'. Did you mean nord?
 --no-such-option | There is no option --no-such-option.
 docter | There is no file, folder or command docter. Did you mean doctor?
 none.csv --model demo | There is no file, folder or command none.csv.
