@@ -10,6 +10,7 @@ MAX_LISTED_CALLS = 8
 """If more calls are made at once, only their number and what has failed is written."""
 MAX_TEXT_CHARS = 100
 """Characters of a question or an answer that are written."""
+_WITH_ANSWER = ("done", "partial")
 
 
 class SearchLines:
@@ -19,6 +20,8 @@ class SearchLines:
         self._writer = writer
         self._hidden_calls: set[tuple[str, str]] = set()
         """Calls whose begin was not written, by search and node."""
+        self._calls_of_cells: set[tuple[str, str]] = set()
+        """Calls whose answer goes to a cell, which shows it or keeps it."""
 
     def fold(self, record: Record) -> None:
         match record:
@@ -28,6 +31,8 @@ class SearchLines:
                 self._end(record)
 
     def _begin(self, record: SearchBegin) -> None:
+        if record.cell is not None:
+            self._calls_of_cells.add((record.tree, record.node))
         if record.of > MAX_LISTED_CALLS:
             self._hidden_calls.add((record.tree, record.node))
             if record.index == 0:
@@ -37,13 +42,13 @@ class SearchLines:
 
     def _end(self, record: SearchFinal) -> None:
         call = (record.tree, record.node)
-        is_hidden = call in self._hidden_calls
-        self._hidden_calls.discard(call)
-        if is_hidden and record.state != "error":
+        if call in self._hidden_calls and record.state != "error":
             return
         duration = f" in {record.duration:.1f} s" if record.duration is not None else ""
-        answer = shorten_line(record.text, MAX_TEXT_CHARS)
-        self._write(record.node, f"{record.state}{duration}: {answer}")
+        answer = f": {shorten_line(record.text, MAX_TEXT_CHARS)}"
+        if call in self._calls_of_cells and record.state in _WITH_ANSWER:
+            answer = ""
+        self._write(record.node, f"{record.state}{duration}{answer}")
 
     def _write(self, node: str, text: str) -> None:
         """Write a line, indented by the depth of the call."""

@@ -73,6 +73,21 @@ def test_searches_are_indented_by_their_depth(paper: Paper) -> None:
     ]
 
 
+def test_answer_of_the_search_of_a_cell_is_left_to_the_cell(paper: Paper) -> None:
+    text = paper.print(
+        begun("1", "what failed?", cell=1),
+        begun("1.1", "in part one?", parent="1", depth=1),
+        ended("1.1", "nothing"),
+        ended("1", "the disk"),
+    )
+    assert text.splitlines()[2:] == ["    1.1 done in 1.5 s: nothing", "  1 done in 1.5 s"]
+
+
+def test_reason_why_the_search_of_a_cell_has_failed_is_written(paper: Paper) -> None:
+    text = paper.print(begun("1", "what failed?", cell=1), ended("1", "No model.", "error"))
+    assert text.splitlines()[1:] == ["  1 error in 1.5 s: No model."]
+
+
 def test_of_many_calls_only_the_number_and_failures_are_written(paper: Paper) -> None:
     calls = [begun(f"1.{n}", parent="1", of=40, index=n, model="small") for n in range(40)]
     ends = [ended(f"1.{n}", "x", "error" if n == 7 else "done") for n in range(40)]
