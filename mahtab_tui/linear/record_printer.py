@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from rich.text import Text
 
@@ -80,10 +80,8 @@ class RecordPrinter:
         """Write of the recent records only what has not ended: the user has seen the others."""
         ended_cells = _find_ended_cells(recent_records)
         for record in recent_records:
+            self._fold_if_running(record, ended_cells)
             match record:
-                case records.ReplIn() | records.ReplOutStream() | records.DisplayRecord():
-                    if record.cell not in ended_cells:
-                        self._fold_record(record)
                 case records.Approval() | records.Review() | records.Input():
                     self._follow_request(record)
                 case records.SearchFanOut():
@@ -97,10 +95,14 @@ class RecordPrinter:
         """Write the cells of a resumed session that have not ended."""
         ended_cells = _find_ended_cells(earlier_records)
         for record in earlier_records:
-            match record:
-                case records.ReplIn() | records.ReplOutStream() | records.DisplayRecord():
-                    if record.cell not in ended_cells:
-                        self._fold_record(record)
+            self._fold_if_running(record, ended_cells)
+
+    def _fold_if_running(self, record: Record, ended_cells: Collection[int | None]) -> None:
+        """Write a record if it is of a cell that has not ended."""
+        match record:
+            case records.ReplIn() | records.ReplOutStream() | records.DisplayRecord():
+                if record.cell not in ended_cells:
+                    self._fold_record(record)
 
     @property
     def progress(self) -> str:
