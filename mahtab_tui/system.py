@@ -228,6 +228,21 @@ def run_with_timeout(seconds: float, work: Callable[[], object]) -> None:
     thread.join(seconds)
 
 
+@contextmanager
+def signal_handled_by(
+    number: int, handler: Callable[[int, FrameType | None], Any]
+) -> Iterator[None]:
+    """Call a function when a signal comes; only in the main thread, as Python demands."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    previous_handler = signal.signal(number, handler)
+    try:
+        yield
+    finally:
+        signal.signal(number, previous_handler)
+
+
 class TerminationHandler:
     """Ends the program on a thread, because Python's own handlers wait for the main thread."""
 

@@ -10,8 +10,7 @@ import sys
 import termios
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from types import FrameType
+from collections.abc import Sequence
 from typing import Any
 
 from mahtab_tui.bus.logger import DisplayHandler
@@ -34,7 +33,12 @@ from mahtab_tui.session.open_session import (
     unsaved_items,
 )
 from mahtab_tui.session.session_commands import data_variables
-from mahtab_tui.system import TERMINATION_SIGNALS, TerminationHandler, start_thread
+from mahtab_tui.system import (
+    TERMINATION_SIGNALS,
+    TerminationHandler,
+    signal_handled_by,
+    start_thread,
+)
 
 POLL_S = 0.05
 """How long it waits before it looks again at what the session has done."""
@@ -56,7 +60,7 @@ def show_lines(opened: OpenSession, *, is_plain: bool) -> InterfaceResult:
     interface = LinearInterface(opened, is_plain=is_plain)
     opened.frontend.current = interface
     try:
-        with _SignalHandler(opened):
+        with _SignalHandler(opened), signal_handled_by(signal.SIGWINCH, interface.note_size):
             return interface.run()
     except BrokenPipeError:
         # Nobody reads what is written. Python would write again when it ends.
@@ -173,6 +177,10 @@ class LinearInterface:
         self._writer.end_line()
         return InterfaceResult()
 
+    def note_size(self, *_: object) -> None:
+        """Note that the terminal has another size. A handler of signals calls this."""
+        self._has_new_size = True
+
     def close(self) -> None:
         """Take no more records."""
         self._is_leaving = True
@@ -196,12 +204,7 @@ class LinearInterface:
             for step in self._opened.take_late_work():
                 step()
             session.start()
-        with contextlib.suppress(ValueError):  # not in the main thread
-            signal.signal(signal.SIGWINCH, self._note_size)
         start_thread("linear-notes", self._write_while_typing)
-
-    def _note_size(self, *_: object) -> None:
-        self._has_new_size = True
 
     def _take_input(self) -> None:
         """Read an input, and do what it says."""
@@ -295,7 +298,7 @@ class LinearInterface:
         # The time without a message begins here.
         self._writer.show_progress("")
         # Counted, because an exception could be raised anywhere.
-        with _interrupts_handled_by(self._count_interrupt):
+        with signal_handled_by(signal.SIGINT, self._count_interrupt):
             while not self._is_idle() or self._printer.requests:
                 time.sleep(POLL_S)
                 self._drain()
@@ -369,7 +372,7 @@ class LinearInterface:
         """Ask the user about the oldest request."""
         request = self._printer.requests.popleft()
         try:
-            with _interrupts_handled_by(signal.default_int_handler):
+            with signal_handled_by(signal.SIGINT, signal.default_int_handler):
                 self._questions.ask(request)
             self._answered_s = time.monotonic()
         except KeyboardInterrupt:
@@ -389,7 +392,7 @@ class LinearInterface:
         )
         with (
             contextlib.suppress(KeyboardInterrupt),
-            _interrupts_handled_by(signal.default_int_handler),
+            signal_handled_by(signal.SIGINT, signal.default_int_handler),
         ):
             if self._questions.confirm(question, yes="Kill", no="Wait"):
                 self._session.kernel_control.kill()
@@ -397,16 +400,3 @@ class LinearInterface:
     def _count_interrupt(self, *_: object) -> None:
         if not self._is_lent:
             self._interrupt_count += 1
-
-
-@contextlib.contextmanager
-def _interrupts_handled_by(handler: Callable[[int, FrameType | None], Any]) -> Iterator[None]:
-    """Call a function when the user presses Ctrl+C; only in the main thread."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    previous_handler = signal.signal(signal.SIGINT, handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, previous_handler)

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import builtins
 import os
+import signal
 import sys
+import termios
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -19,6 +21,7 @@ from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.bus.typed_text import clean, is_complete
 from mahtab_tui.linear.prompts import MODE_KEY, Prompt, TypedInput, find_completions
 from mahtab_tui.store.input_history import History
+from mahtab_tui.system import signal_handled_by
 
 if TYPE_CHECKING:
     from mahtab_tui.linear.line_writer import LineWriter
@@ -121,7 +124,9 @@ class PlainPrompt(Prompt):
         self.draft = ""
         while True:
             draft_line = lines_to_edit.popleft() if lines_to_edit else ""
-            line = clean(self._read_input_line(draft_line))
+            line = clean(
+                self._read_line(self._label, self._earlier_inputs, self._complete, draft_line)
+            )
             if not self._earlier_lines and line.startswith(MODE_KEY):
                 self.toggle_mode()
                 lines_to_edit.clear()
@@ -136,14 +141,30 @@ class PlainPrompt(Prompt):
             self._earlier_lines = f"{text}\n"
             self._label = "...: "
 
-    def _read_input_line(self, draft: str) -> str:
-        """Read a line of an input, with completion and earlier inputs.
+    def _read_line(
+        self,
+        label: str,
+        earlier_inputs: Sequence[str] = (),
+        completer: Callable[[str, int], str | None] | None = None,
+        draft: str = "",
+    ) -> str:
+        """Read a line that `readline` edits; the other arguments are those of `borrowed_readline`."""
+        self._label = one_line(label)
+        with (
+            borrowed_readline(earlier_inputs, completer, draft),
+            signal_handled_by(signal.SIGTSTP, self._stop),
+        ):
+            return _host_input(self._label)
 
-        Args:
-            draft: The text with which the line begins.
+    def _stop(self, *_: object) -> None:
+        """Stop the program at Ctrl+Z, and after `fg` go on with the line.
+
+        Python's `readline` would not notice: the terminal would show once more what is typed.
         """
-        with borrowed_readline(self._earlier_inputs, self._complete, draft):
-            return _host_input(one_line(self._label))
+        attributes = termios.tcgetattr(0)
+        os.kill(os.getpid(), signal.SIGSTOP)
+        termios.tcsetattr(0, termios.TCSANOW, attributes)
+        self._write_line_again()
 
     def read_answer(self, label: str, *, is_hidden: bool = False) -> str:
         self._writer.end_line()
@@ -154,8 +175,7 @@ class PlainPrompt(Prompt):
             if sys.stdin is not sys.__stdin__ and sys.__stdin__ is not None:
                 # A cell runs in this process, and reading its `sys.stdin` would ask this interface.
                 return self._read_answer_from(sys.__stdin__, label)
-            with borrowed_readline():
-                return _host_input(one_line(label))
+            return self._read_line(label)
         except EOFError:
             # The terminal's cursor stays behind the label.
             self._writer.leave_line()
@@ -183,11 +203,15 @@ class PlainPrompt(Prompt):
             self._writer.start_line()
             return True
         self._writer.end_line()
+        self._write_line_again()
+        return True
+
+    def _write_line_again(self) -> None:
+        """Write the label, and what is typed so far."""
         typed = "" if readline is None else readline.get_line_buffer()
         self._writer.write(f"{self._label}{typed}")
         # The user ends this line with Enter, so the writer's next text begins a line.
         self._writer.start_line()
-        return True
 
     def interrupt(self) -> None:
         """Ask the user to press Enter, because `input()` cannot be interrupted. Whoever has called

@@ -445,6 +445,26 @@ def test_code_with_a_question_instead_is_not_run(start: Start, replay: Replay) -
     at_prompt(terminal, "Ask:")
 
 
+def test_line_goes_on_after_the_program_was_stopped(cold_start: Start) -> None:
+    terminal = cold_start(PLAIN)
+    at_prompt(terminal, "In 1:")
+    terminal.send("6 *", r"In 1: 6 \*\s*\Z")
+    os.kill(terminal.pid, signal.SIGTSTP)
+    deadline = time.monotonic() + DEADLINE
+    while os.waitid(os.P_PID, terminal.pid, os.WSTOPPED | os.WNOHANG) is None:
+        assert time.monotonic() < deadline
+        terminal.pump()
+    # As shells do that have the terminal meanwhile.
+    attributes = termios.tcgetattr(terminal._fd)
+    attributes[3] |= termios.ICANON | termios.ECHO
+    termios.tcsetattr(terminal._fd, termios.TCSANOW, attributes)
+    os.kill(terminal.pid, signal.SIGCONT)
+    terminal.wait(r"In 1: 6 \*In 1: 6 \*\s*\Z")
+    run_cell(terminal, " 7", "In 2:")
+    assert [line for line in lines(terminal) if "7" in line] == ["In 1: 6 *In 1: 6 * 7"]
+    assert "42" in lines(terminal)
+
+
 def test_new_width_reaches_the_kernel(start: Start) -> None:
     terminal = start("--linear", size=(70, 24))
     at_prompt(terminal, "In 1:")
