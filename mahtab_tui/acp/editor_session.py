@@ -187,7 +187,7 @@ class EditorSession:
         if servers is None:
             return []
         states = [state for state in servers.states.values() if state.name in names]
-        return [servers.ready(state.python) for state in states]
+        return [servers.ready(state.variable) for state in states]
 
     def share(self, folder: Path) -> None:
         """Let the user watch the session, and agents join it. Does nothing if that is impossible."""

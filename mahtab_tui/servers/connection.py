@@ -86,7 +86,7 @@ class Connection:
                 self._start()
         await asyncio.shield(self._started)
 
-        if self._state.stale:
+        if self._state.tools_changed:
             try:
                 await self._list_tools()
             except _FAILURES as error:
@@ -97,14 +97,14 @@ class Connection:
         async with self._starting:
             await self.stop()
             self._restarts = 0
-            self._state.ran = False
+            self._state.has_run = False
         await self.ready()
 
     def _start(self) -> None:
         """Start a run. Raises `ServerError` if the server has ended too often."""
         name = self._state.name
         reason = self._state.end_reason
-        if self._state.phase == "ended" and self._state.ran:
+        if self._state.phase == "ended" and self._state.has_run:
             if self._restarts:
                 raise ServerError(
                     f"The server {name} has ended again: {reason} /mcp shows its messages; Ctrl+R there restarts it."
@@ -151,7 +151,7 @@ class Connection:
             problem = f". {error}"
         except UnicodeEncodeError:
             problem = ": a text cannot be encoded as UTF-8."
-        raise ServerError(f"{self._state.python}.{signature.name} was not called{problem}")
+        raise ServerError(f"{self._state.variable}.{signature.name} was not called{problem}")
 
     async def call(self, wire_name: str, arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Call a tool, and return the parts of its result. Raises `ServerError`.
@@ -166,7 +166,7 @@ class Connection:
         if client is None:
             raise ServerError(f"The server {self._state.name} has just ended.")
 
-        self._state.used.setdefault(wire_name)
+        self._state.called_tool_names.setdefault(wire_name)
         try:
             result = await call_tool(client.session, wire_name, arguments)
         except _FAILURES as error:
@@ -223,9 +223,9 @@ class Connection:
                 # The time limit holds for the start only; then the server may run for ever.
                 self._start_timeout.reschedule(None)
                 self._start_timeout = None
-                state.about = _describe_server(client)
+                state.self_description = _describe_server(client)
                 state.phase = "running"
-                state.ran = True
+                state.has_run = True
                 started.set_result(None)
                 await closed.event.wait()
         except asyncio.CancelledError:
@@ -294,7 +294,7 @@ class Connection:
     async def _list_tools(self) -> None:
         """Ask the server for its tools, and make their signatures."""
         assert self._client is not None
-        self._state.stale = False
+        self._state.tools_changed = False
         listed_tools: dict[str, types.Tool] = {}
         cursor: str | None = None
         for _ in range(_MAX_LIST_PAGES):
@@ -313,7 +313,7 @@ class Connection:
     async def _on_message(self, message: object) -> None:
         """Note that the server has other tools now."""
         if isinstance(message, types.ToolListChangedNotification):
-            self._state.stale = True
+            self._state.tools_changed = True
 
 
 def _make_signatures(tools: Mapping[str, types.Tool]) -> dict[str, ToolSignature]:

@@ -38,15 +38,15 @@ class Servers:
         reserved: frozenset[str] = frozenset(),
         start_seconds: float = START_TIMEOUT_S,
     ) -> None:
-        """Give each server a name in the namespace; none is started.
+        """Give each server a variable of the namespace. None is started.
 
         Args:
-            configured: the servers by their names in the settings.
-            folder: where programs run.
-            report: shows a sentence to the user.
-            logins: by default forgotten with the session.
-            reserved: names that no server may have.
-            start_seconds: time limit of a start.
+            configured: The servers by their names in the settings.
+            folder: Where programs run.
+            report: Shows a sentence to the user.
+            logins: The saved logins; by default, logins are forgotten with the session.
+            reserved: Names that no server's variable may have.
+            start_seconds: The time limit of a start.
         """
         self._configured = configured
         self._surroundings = ServerSurroundings(
@@ -57,37 +57,37 @@ class Servers:
         )
         self.states: dict[str, ServerState] = {}
         for name, server in configured.items():
-            python = identifier(name, {*self.states, *reserved}, private="server")
-            self.states[python] = ServerState(name, python, str(server))
+            variable = identifier(name, {*self.states, *reserved}, private="server")
+            self.states[variable] = ServerState(name, variable, str(server))
         self._connections: dict[str, Connection] = {}
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._closed = False
 
-    def ready(self, python: str) -> Future[None]:
+    def ready(self, variable: str) -> Future[None]:
         """Start a server.
 
         The future may have `ServerError`; cancelling it leaves the server alone.
         """
-        return self._submit(python, lambda connection: connection.ready())
+        return self._submit(variable, lambda connection: connection.ready())
 
-    def restart(self, python: str) -> Future[None]:
-        return self._submit(python, lambda connection: connection.restart())
+    def restart(self, variable: str) -> Future[None]:
+        return self._submit(variable, lambda connection: connection.restart())
 
     def prepare(
-        self, python: str, wire_name: str, arguments: Mapping[str, Any]
+        self, variable: str, wire_name: str, arguments: Mapping[str, Any]
     ) -> Future[ToolSignature]:
         """Start a server and check a call's arguments. The future may have `ServerError`."""
-        return self._submit(python, lambda connection: connection.prepare(wire_name, arguments))
+        return self._submit(variable, lambda connection: connection.prepare(wire_name, arguments))
 
     def call(
-        self, python: str, wire_name: str, arguments: Mapping[str, Any]
+        self, variable: str, wire_name: str, arguments: Mapping[str, Any]
     ) -> Future[list[dict[str, Any]]]:
         """Call a tool.
 
         The future has the parts of the result, or `ServerError`; cancelling it cancels the call.
         """
-        return self._submit(python, lambda connection: connection.call(wire_name, arguments))
+        return self._submit(variable, lambda connection: connection.call(wire_name, arguments))
 
     def close(self) -> None:
         """End all servers; waits a few seconds for them."""
@@ -106,7 +106,7 @@ class Servers:
         loop.call_soon_threadsafe(loop.stop)
 
     def _submit(
-        self, python: str, work: Callable[[Connection], Coroutine[Any, Any, T]]
+        self, variable: str, work: Callable[[Connection], Coroutine[Any, Any, T]]
     ) -> Future[T]:
         with self._lock:
             if self._closed:
@@ -115,25 +115,25 @@ class Servers:
                 self._loop = _start_loop()
 
         async def run() -> T:
-            return await work(self._get_connection(python))
+            return await work(self._get_connection(variable))
 
         return asyncio.run_coroutine_threadsafe(run(), self._loop)
 
-    def _get_connection(self, python: str) -> Connection:
+    def _get_connection(self, variable: str) -> Connection:
         from mahtab_tui.servers.connection import Connection
 
-        if python not in self.states:
-            raise ServerError(f"There is no server {python}.")
-        if python not in self._connections:
-            state = self.states[python]
+        if variable not in self.states:
+            raise ServerError(f"There is no server {variable}.")
+        if variable not in self._connections:
+            state = self.states[variable]
             try:
                 server = self._configured[state.name].expanded()
             except LookupError as error:
                 raise ServerError(
                     f"The server {state.name} could not be started: {error.args[0]}"
                 ) from None
-            self._connections[python] = Connection(self._surroundings, state, server)
-        return self._connections[python]
+            self._connections[variable] = Connection(self._surroundings, state, server)
+        return self._connections[variable]
 
 
 def _start_loop() -> asyncio.AbstractEventLoop:

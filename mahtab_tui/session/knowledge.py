@@ -191,7 +191,7 @@ class Knowledge:
         if self.servers is None:
             return []
         return [
-            ListedServer(name=state.python, about=state.sentence, used=state.used_tools())
+            ListedServer(name=state.variable, about=state.summary, used=state.called_tool_lines())
             for state in self.servers.states.values()
         ]
 

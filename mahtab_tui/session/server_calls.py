@@ -67,7 +67,7 @@ class ServerCalls:
         if servers is None:
             return []
         return [
-            HostServer(state.python, visible(state.where)[:MAX_SERVER_CHARS])
+            HostServer(state.variable, visible(state.command_or_address)[:MAX_SERVER_CHARS])
             for state in servers.states.values()
         ]
 

@@ -364,7 +364,7 @@ async def test_a_server_is_started_and_its_tools_and_messages_are_shown(
     configure(home, echo=plain(), broken=plain("exit"))
     app = make_app()
     async with listing_servers(app, size) as (pilot, screen):
-        listed = [(row.python, row.phase) for row in screen.rows]
+        listed = [(row.variable, row.phase) for row in screen.rows]
         assert listed == [("echo", "not started"), ("broken", "not started")]
         assert "Its tools are known once it has started" in static_text(pilot, "#server-tools-text")
         await pilot.press("ctrl+r")

@@ -80,15 +80,15 @@ class ServersScreen(ListScreen[None, ServerState]):
         """Return the servers whose name, or one of whose tools, contains what is typed."""
         matches = []
         for state in self._states:
-            if typed.lower() in state.python.lower() or self._matching_tools(state, typed):
+            if typed.lower() in state.variable.lower() or self._matching_tools(state, typed):
                 matches.append(state)
         return matches
 
     def line(self, row: ServerState, width: int) -> Content:
         tool_count = f"{len(row.tools):,} tools" if row.revision else ""
-        facts = (row.phase, tool_count, self._one_line(row.about))
+        facts = (row.phase, tool_count, self._one_line(row.self_description))
         about = " · ".join(fact for fact in facts if fact)
-        return Content.assemble(_PHASE_MARKS[row.phase], f"{row.python:<16}  ", (about, "$muted"))
+        return Content.assemble(_PHASE_MARKS[row.phase], f"{row.variable:<16}  ", (about, "$muted"))
 
     def describe(self, row: ServerState | None) -> Content:
         self.companion.display = row is not None
@@ -102,7 +102,7 @@ class ServersScreen(ListScreen[None, ServerState]):
             remark = (login, "$highlight")
         elif row.phase == "ended" and row.end_reason:
             remark = (f"\n{self._one_line(row.end_reason)}", "$bad")
-        return Content.assemble((self._one_line(row.where), "$muted"), remark)
+        return Content.assemble((self._one_line(row.command_or_address), "$muted"), remark)
 
     def _one_line(self, text: str) -> str:
         """Return a server's words on one line, without secrets."""
@@ -140,7 +140,7 @@ class ServersScreen(ListScreen[None, ServerState]):
     def choose(self, row: ServerState) -> None:
         """Show what a server has written."""
         messages = self._mask(row.messages.text) or "It has written nothing."
-        self.post_message(OpenText(f"Messages of {row.python}", messages, "messages.txt"))
+        self.post_message(OpenText(f"Messages of {row.variable}", messages, "messages.txt"))
 
     def action_restart(self) -> None:
         self.app.run_worker(self._restart())  # continues when the screen is closed
@@ -151,16 +151,16 @@ class ServersScreen(ListScreen[None, ServerState]):
         servers = self._servers
         if state is None or servers is None:
             return
-        self.show_status(f"{state.python} starts …", "$muted")
-        outcome = f"{state.python} runs."
+        self.show_status(f"{state.variable} starts …", "$muted")
+        outcome = f"{state.variable} runs."
         style = "$good"
         try:
-            await asyncio.wrap_future(servers.restart(state.python))
+            await asyncio.wrap_future(servers.restart(state.variable))
         except ServerError as error:
             style = "$bad"
             # Why a server has ended is shown below the list.
             if state.phase == "ended":
-                outcome = f"{state.python} could not be started."
+                outcome = f"{state.variable} could not be started."
             else:
                 outcome = self._one_line(str(error))
         if not is_being_removed(self):
