@@ -1,7 +1,7 @@
-"""The messages of the Agent Client Protocol that a client sends and gets, read into our values.
+"""The client's side of the Agent Client Protocol: requests to an agent, and its messages as our values.
 
-No other file of the client imports the protocol's library, of which only the messages and the
-connection are used.
+No other file of the client imports the protocol's library, so that a change of it is felt here only.
+What an agent sends is not trusted: texts and numbers have limits, and what cannot be read is left out.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ INVALID_PARAMS = -32602
 MAX_REASON_CHARS = 300
 """Characters of an agent's error in a sentence for the user."""
 MAX_ID_CHARS = 500
-"""Characters of a session's id, and of an option's id and each of its values."""
+"""Maximum length of a session's id, of an option's id, and of each of its values."""
+# A file is only compared with its changed version if both together are not larger than this.
 MAX_COMPARED_CHARS = 4_000_000
 MAX_COMPARED_LINES = 50_000
-"""Characters and lines of a file, before and after a change together, that are compared."""
-MAX_CHOICES = 1_000
-"""Values of an option, with its id and the value that it has."""
+MAX_OPTION_TEXTS = 1_000
+"""Maximum number of an option's texts: its id, the value that it has, and those that it may have."""
 MAX_TOKENS = 10**12
-"""The most tokens that are believed."""
+"""A larger number of tokens is taken for this one."""
 MAX_COST_USD = 1e9
-"""The highest cost that is believed."""
+"""A higher cost is not believed."""
 MODE_OPTION = "mode"
-"""The name of the option that is the mode of an agent which has no such option itself."""
+"""The id of the option by which the user sets an agent's mode, if the agent has no such option."""
 
 
 class AnswerNews(NamedTuple):
@@ -59,7 +59,7 @@ class ThoughtNews(NamedTuple):
 
 
 class ToolNews(NamedTuple):
-    """What is new about a tool call. A field is None if nothing is."""
+    """What is new about a tool call. A field is None if it has not changed."""
 
     id: str
     title: str | None
@@ -160,7 +160,7 @@ class AgentConnection:
 
     async def initialize(self) -> None:
         """Learn what the agent can do."""
-        with self._refusals("could not be started"):
+        with self._errors_as_sentences("could not be started"):
             response = await self._agent.initialize(
                 PROTOCOL_VERSION,
                 client_info=schema.Implementation(
@@ -189,7 +189,7 @@ class AgentConnection:
             folder: Where the agent works.
             server: The command of the MCP server that it gets.
         """
-        with self._refusals("could not begin a session"):
+        with self._errors_as_sentences("could not begin a session"):
             session = await self._agent.new_session(
                 str(folder), mcp_servers=[_describe_server(server)]
             )
@@ -221,12 +221,12 @@ class AgentConnection:
 
     async def set_mode(self, session_id: str, mode: str) -> None:
         """Set the mode of an agent that has no option for it."""
-        with self._refusals(f"did not set {MODE_OPTION}"):
+        with self._errors_as_sentences(f"did not set {MODE_OPTION}"):
             await self._agent.set_session_mode(session_id, mode)
 
     async def set_option(self, session_id: str, option: Option, value: str) -> Sequence[Option]:
         """Set an option that is not the mode; return all options."""
-        with self._refusals(f"did not set {option.id}"):
+        with self._errors_as_sentences(f"did not set {option.id}"):
             new_value: str | bool = value == "true" if option.is_boolean else value
             response = await self._agent.set_config_option(option.id, session_id, new_value)
         return _read_options(response)
@@ -240,20 +240,9 @@ class AgentConnection:
             blocks.append(
                 schema.ImageContentBlock(type="image", mime_type=picture.mime, data=picture.data)
             )
-        with self._refusals("could not answer"):
+        with self._errors_as_sentences("could not answer"):
             response = await self._agent.prompt(session_id, blocks)
-        used = response.usage
-        if used is None:
-            return TurnEnd(response.stop_reason, Usage())
-        read_tokens = _read_count(used.cached_read_tokens)
-        written_tokens = _read_count(used.cached_write_tokens)
-        usage = Usage(
-            input_tokens=_read_count(used.input_tokens) + read_tokens + written_tokens,
-            output_tokens=_read_count(used.output_tokens) + _read_count(used.thought_tokens),
-            cache_read_tokens=read_tokens,
-            cache_creation_tokens=written_tokens,
-        )
-        return TurnEnd(response.stop_reason, usage)
+        return TurnEnd(response.stop_reason, _read_usage(response.usage))
 
     async def cancel(self, session_id: str) -> None:
         """Ask the agent to stop its answer."""
@@ -264,11 +253,11 @@ class AgentConnection:
         await self._agent.close()
 
     @contextmanager
-    def _refusals(self, problem: str) -> Iterator[None]:
-        """Turn the library's errors into a sentence.
+    def _errors_as_sentences(self, problem: str) -> Iterator[None]:
+        """Turn an error of the library into `ModelError` with a sentence.
 
         Args:
-            problem: What the agent did not do.
+            problem: What the agent did not do: the sentence goes on with it after the agent's name.
         """
         try:
             yield
@@ -297,7 +286,7 @@ def _describe_error(error: RequestError) -> str:
 
 
 class _Client:
-    """What an agent may ask of us, by the library's names."""
+    """The methods that an agent may call, by the names that the library expects."""
 
     def __init__(self, ask: AskPermission) -> None:
         self._ask = ask
@@ -309,7 +298,8 @@ class _Client:
         options: list[schema.PermissionOption],
         **meta: Any,
     ) -> schema.RequestPermissionResponse:
-        # An answer for always would be written into the project, or hold where nobody sees it.
+        # Permissions for always are not offered: agents write them into the project, or keep them
+        # where the user does not see them.
         choices = [
             PermissionChoice(option.option_id, option.name, option.kind == "allow_once")
             for option in options
@@ -342,7 +332,11 @@ class _Client:
 
 
 def read_update(params: object) -> Update | None:
-    """Return what an agent tells; None if it is unknown, or nothing for the user."""
+    """Return what an agent tells about its work; None if it is unknown, or nothing for the user.
+
+    Args:
+        params: The parameters of a notification, as they came.
+    """
     try:
         update = schema.SessionNotification.model_validate(params).update
     except ValidationError:
@@ -359,10 +353,8 @@ def read_update(params: object) -> Update | None:
         case schema.AgentPlanUpdate():
             return PlanNews([(entry.content, entry.status) for entry in update.entries])
         case schema.UsageUpdate():
-            cost = update.cost.amount if update.cost and update.cost.currency == "USD" else -1.0
-            is_cost = 0 <= cost <= MAX_COST_USD
-            used_tokens = _read_count(update.used)
-            return UsageNews(used_tokens, _read_count(update.size), cost if is_cost else None)
+            cost = _read_cost(update.cost)
+            return UsageNews(_read_count(update.used), _read_count(update.size), cost)
         case schema.ConfigOptionUpdate():
             return OptionsNews(_read_options(update))
         case schema.CurrentModeUpdate():
@@ -373,6 +365,28 @@ def read_update(params: object) -> Update | None:
 def _read_count(tokens: int | None) -> int:
     """Return a number of tokens that can be calculated with and shown."""
     return min(tokens or 0, MAX_TOKENS)
+
+
+def _read_cost(cost: schema.Cost | None) -> float | None:
+    """Return a cost in US dollars; None if it is unknown, in other money, or not believed."""
+    if cost is None or cost.currency != "USD":
+        return None
+    return cost.amount if 0 <= cost.amount <= MAX_COST_USD else None
+
+
+def _read_usage(used: schema.Usage | None) -> Usage:
+    """Return the tokens of a turn. An agent counts those of the cache beside the input."""
+    if used is None:
+        return Usage()
+    cache_read_tokens = _read_count(used.cached_read_tokens)
+    cache_creation_tokens = _read_count(used.cached_write_tokens)
+    uncached_tokens = _read_count(used.input_tokens)
+    return Usage(
+        input_tokens=uncached_tokens + cache_read_tokens + cache_creation_tokens,
+        output_tokens=_read_count(used.output_tokens) + _read_count(used.thought_tokens),
+        cache_read_tokens=cache_read_tokens,
+        cache_creation_tokens=cache_creation_tokens,
+    )
 
 
 def _read_tool(
@@ -394,14 +408,14 @@ def _read_tool(
     if call.raw_input is not None:
         arguments = json.dumps(call.raw_input, ensure_ascii=False)
     return ToolNews(
-        call.tool_call_id,
-        call.title,
-        _read_tool_name(call.field_meta),
-        call.kind,
-        call.status,
-        arguments,
-        text,
-        has_diff,
+        id=call.tool_call_id,
+        title=call.title,
+        tool_name=_read_tool_name(call.field_meta),
+        kind=call.kind,
+        status=call.status,
+        arguments=arguments,
+        text=text,
+        has_diff=has_diff,
     )
 
 
@@ -442,21 +456,13 @@ def _read_block(block: Any) -> str:
 
 
 def _read_options(response: Any) -> list[Option]:
-    """Return the options of an answer or update, and the mode of an agent that has no option for
-    it."""
-    options: list[Option] = []
-    for option in response.config_options or ():
-        if isinstance(option, schema.SessionConfigOptionBoolean):
-            value = str(option.current_value).lower()
-            options.append(Option(option.id, value, ("true", "false"), is_boolean=True))
-            continue
-        choices: list[str] = []
-        for choice in option.options:
-            if isinstance(choice, schema.SessionConfigSelectGroup):
-                choices += [member.value for member in choice.options]
-            else:
-                choices.append(choice.value)
-        options.append(Option(option.id, option.current_value, choices))
+    """Return the options in a response or an update.
+
+    If they include no mode, an agent's modes become an option, too. Options that are too long are left
+    out.
+    """
+    options = [_read_option(option) for option in response.config_options or ()]
+    # Only responses have modes.
     modes = getattr(response, "modes", None)
     if modes is not None and MODE_OPTION not in [option.id for option in options]:
         choices = [mode.id for mode in modes.available_modes]
@@ -464,6 +470,21 @@ def _read_options(response: Any) -> list[Option]:
     return [option for option in options if not _is_too_long(option)]
 
 
+def _read_option(
+    option: schema.SessionConfigOptionBoolean | schema.SessionConfigOptionSelect,
+) -> Option:
+    if isinstance(option, schema.SessionConfigOptionBoolean):
+        value = str(option.current_value).lower()
+        return Option(option.id, value, ("true", "false"), is_boolean=True)
+    choices: list[str] = []
+    for choice in option.options:
+        if isinstance(choice, schema.SessionConfigSelectGroup):
+            choices += [member.value for member in choice.options]
+        else:
+            choices.append(choice.value)
+    return Option(option.id, option.current_value, choices)
+
+
 def _is_too_long(option: Option) -> bool:
     texts = (option.id, option.value, *option.choices)
-    return len(texts) > MAX_CHOICES or max(map(len, texts)) > MAX_ID_CHARS
+    return len(texts) > MAX_OPTION_TEXTS or max(map(len, texts)) > MAX_ID_CHARS
