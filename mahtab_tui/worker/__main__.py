@@ -66,6 +66,7 @@ def main(host_fd: int, holder_settings: str = "", watches_files: bool = False) -
     bind_library()
     install_finder()
     sys.argv = [""]
+    worker.load_protection()
     # Hides these objects from the collector, and keeps their pages shared when the user forks.
     gc.freeze()
     gc.enable()

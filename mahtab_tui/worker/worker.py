@@ -25,7 +25,6 @@ from .cells.executor import Executor, Outcome, failed_outcome
 from .cells.interrupter import CellInterrupter
 from .cells.jobs import JobQueue
 from .cells.tracebacks import format_safely
-from .guard import protected
 from .link.channel import Channel
 from .link.descriptors import hide_descriptor
 from .link.frames import Frame
@@ -106,11 +105,10 @@ class Worker:
         toolbox.install(self.calls.call)
         self.environment = CellEnvironment(main, self._interrupts, self._loop.make_current)
         self._executor = Executor(namespace, self.environment, self._interrupts, self._loop)
-        self._protected_files = protected.ProtectedFiles(self._executor.attribution)
-        self._protected_files.protect_from_programs = self._protect_files
+        self._protected_files: Any = None
+        """Refuses changes by cells without approval, once `load_protection` was called."""
         self._left_running: Any = None
         """Watches cells without approval, once there is one."""
-        self.environment.add_audit_handler(protected.EVENTS, self._protected_files.check)
 
         self._interrupter = CellInterrupter(
             self._interrupts, self._open_cells, is_executing=lambda: self._executor.depth > 0
@@ -142,6 +140,14 @@ class Worker:
             },
             version=self._namespace_version,
         )
+
+    def load_protection(self) -> None:
+        """Load what protects files from cells: before the first cell, which could prevent that, but
+        after `bind_library`, so that its modules have builtins that no cell replaces."""
+        protected = own_module("guard.protected")
+        self._protected_files = protected.ProtectedFiles(self._executor.attribution)
+        self._protected_files.protect_from_programs = self._protect_files
+        self.environment.add_audit_handler(protected.EVENTS, self._protected_files.check)
 
     def run(self) -> None:
         """Run jobs until the host closes the connection."""

@@ -175,6 +175,18 @@ def test_files_are_protected_after_a_cell_that_keeps_what_reads_commands_from_be
     assert "AGENTS.md is protected" in result.output
 
 
+@pytest.mark.parametrize("name", ["any", "bool"])
+def test_files_are_protected_from_a_cell_that_replaces_builtins(cells: Cells, name: str) -> None:
+    attempt = f"import builtins\nbuiltins.{name} = lambda *args: ()\nopen('AGENTS.md', 'w')"
+    result = cells.kernel.execute(attempt, cell=1, on_output=lambda kind, text: None, lock="guard")
+    assert "AGENTS.md is protected" in result.output
+
+
+def test_a_kernel_adds_each_of_its_finders_once(cells: Cells) -> None:
+    cells.text("import sys")
+    cells.expect("len(sys.meta_path) - len(set(map(id, sys.meta_path)))", "0\n")
+
+
 @pytest.mark.sample(3)
 @pytest.mark.parametrize("damage", BROKEN_LOOPS)
 def test_the_next_cell_runs_after_one_that_has_broken_the_event_loop(
