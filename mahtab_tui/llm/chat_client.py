@@ -77,14 +77,14 @@ class ChatClient:
         """Does not connect yet.
 
         Args:
-            model: its name, as the service calls it.
-            dialect: the protocol.
-            address: without the protocol's own paths, as in http://localhost:8080/v1.
-            key: the secret that the service asks for; may be empty.
-            key_name: where the key comes from, for error messages.
-            timeout: seconds without a byte before an answer is abandoned.
-            max_answer_chars: a longer answer, with its thinking, is stopped.
-            on_notice: gets a level and a sentence for the user, on the thread that reads the answer.
+            model: Its name, as the service calls it.
+            dialect: The protocol.
+            address: Without the protocol's own paths, as in http://localhost:8080/v1.
+            key: The secret that the service asks for; may be empty.
+            key_name: Where the key comes from, for error messages.
+            timeout: Seconds without a byte before an answer is abandoned.
+            max_answer_chars: A longer answer, with its thinking, is stopped.
+            on_notice: Gets a level and a sentence for the user, on the thread that reads the answer.
         """
         self.model = model
         self._dialect: Dialect = dialect
@@ -113,7 +113,7 @@ class ChatClient:
         """Ask, and yield the answer as it comes; closing the iterator closes the connection.
 
         Args:
-            messages: the conversation, in the form of Chat Completions.
+            messages: The conversation, in the form of Chat Completions.
             options: options of the service; those that are None are left out.
 
         Raises:

@@ -205,9 +205,9 @@ def fetch_json(service: HttpService, path: str, seconds: float) -> Any:
     """Return a JSON document of a service.
 
     Args:
-        service: the service.
-        path: the document's path.
-        seconds: time limit of the whole response, even if it comes in drops.
+        service: The service.
+        path: The document's path.
+        seconds: Time limit of the whole response, even if it comes in drops.
 
     Raises:
         ModelError: The service cannot be reached, or breaks off.

@@ -73,9 +73,9 @@ class Ledger:
         """Start with nothing used.
 
         Args:
-            max_usd: returns the limit in US dollars, which may change; None: no limit.
-            max_calls: limit of model calls; None: no limit.
-            max_tokens: limit of tokens read and written; None: no limit.
+            max_usd: Returns the limit in US dollars, which may change; None: no limit.
+            max_calls: Limit of model calls; None: no limit.
+            max_tokens: Limit of tokens read and written; None: no limit.
         """
         self.total = UsageStats()
         """Usage of the calls that have been counted."""
@@ -133,8 +133,8 @@ class Ledger:
         """Enclose a call, which must be counted inside (see `count`).
 
         Args:
-            model: name of the model.
-            worst: returns the most US dollars that the call may cost; None if unknown. Not called
+            model: Name of the model.
+            worst: Returns the most US dollars that the call may cost; None if unknown. Not called
                 without a limit.
             reserved_usd: US dollars that have been reserved for the call, which may then cost more
                 as long as no other call runs; None: it must never pass the limit.

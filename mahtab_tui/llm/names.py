@@ -27,7 +27,7 @@ def split_spec(spec: str) -> tuple[str, str]:
     """Split a name into provider and model, which may be empty.
 
     Args:
-        spec: such as ``openai:gpt-4o-mini``, ``ollama`` or ``claude-opus-4-1``.
+        spec: Such as ``openai:gpt-4o-mini``, ``ollama`` or ``claude-opus-4-1``.
 
     Raises:
         ModelError: The provider is unknown, or the model's name is missing.

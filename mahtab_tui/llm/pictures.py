@@ -81,8 +81,8 @@ def scale_picture(data: bytes, side: int = MAX_SIDE_PIXELS) -> EncodedPicture:
     """Prepare a picture for a model: its first frame, upright, on white.
 
     Args:
-        data: the file.
-        side: the most pixels of its longer side.
+        data: The file.
+        side: The most pixels of its longer side.
 
     Raises:
         PictureError: It is damaged, or has too many pixels.

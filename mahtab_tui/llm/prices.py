@@ -47,10 +47,10 @@ def worst_cost(
     """Return the most US dollars that a call may cost; None if the price is unknown.
 
     Args:
-        llm: the model.
-        prompts: the texts of the messages that it reads.
-        pictures: how many pictures they have.
-        max_tokens: the most that it may write; None: the model's limit.
+        llm: The model.
+        prompts: The texts of the messages that it reads.
+        pictures: How many pictures they have.
+        max_tokens: The most that it may write; None: the model's limit.
     """
     own_worst_cost = getattr(llm, "worst_cost", None)
     if callable(own_worst_cost):
@@ -121,12 +121,12 @@ def price(
     """Return US dollars for a call by genai-prices; None if unknown.
 
     Args:
-        provider: its name there, a service's address, or `LOCAL`.
-        model: the service's name for the model.
-        input_tokens: all tokens read, including those from the cache and those written to it.
-        output_tokens: tokens written.
-        cache_read_tokens: tokens read from the cache.
-        cache_creation_tokens: tokens written to the cache.
+        provider: Its name there, a service's address, or `LOCAL`.
+        model: The service's name for the model.
+        input_tokens: All tokens read, including those from the cache and those written to it.
+        output_tokens: Tokens written.
+        cache_read_tokens: Tokens read from the cache.
+        cache_creation_tokens: Tokens written to the cache.
     """
     if provider == "ollama" or _is_on_this_machine(provider):
         return 0.0

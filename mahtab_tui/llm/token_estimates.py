@@ -26,8 +26,8 @@ def estimate_message_tokens(texts: Iterable[str], pictures: int = 0) -> int:
     """Estimate the tokens of messages, rather too high than too low.
 
     Args:
-        texts: one for each message.
-        pictures: how many pictures the messages have.
+        texts: One for each message.
+        pictures: How many pictures the messages have.
     """
     text_tokens = 0
     for text in texts:

@@ -58,9 +58,9 @@ def with_cost(usage: Usage, provider: str, reported: object = None) -> Usage:
     """Add the cost of a call.
 
     Args:
-        usage: tokens of the call.
-        provider: see `price`.
-        reported: the cost as OpenRouter reports it, which may send anything.
+        usage: Tokens of the call.
+        provider: See `price`.
+        reported: The cost as OpenRouter reports it, which may send anything.
     """
     is_number = isinstance(reported, int | float) and not isinstance(reported, bool)
     if is_number and 0 <= reported < math.inf:  # type: ignore[operator]

@@ -9,8 +9,8 @@ def start_server(*, python: str | None = None, project: Path | str | None = None
     """Serve MCP over this process's stdin and stdout until the client closes them.
 
     Args:
-        python: the worker's interpreter, as a file or the folder of a virtual environment.
-        project: the folder to work in; its ``.venv`` is used if it has one.
+        python: The worker's interpreter, as a file or the folder of a virtual environment.
+        project: The folder to work in; its ``.venv`` is used if it has one.
 
     Raises:
         McpServerError: The package mcp is not installed, or a setting is wrong.

@@ -109,10 +109,10 @@ def format_answer(
     """Write the result of a cell for the agent.
 
     Args:
-        done: the result.
-        arguments: those of the call.
-        form: how its value, output and traceback are written; by default as plain text.
-        names_cell: whether the number that the user sees at the cell (In 7) is told as well.
+        done: The result.
+        arguments: Those of the call.
+        form: How its value, output and traceback are written; by default as plain text.
+        names_cell: Whether the number that the user sees at the cell (In 7) is told as well.
     """
     form = form or ResultForm()
     result = done.result

@@ -170,11 +170,11 @@ class SessionConnection:
         """Call a method of `AgentCalls`.
 
         Args:
-            method: its name.
-            result: type of its result, which is checked.
-            report: called about once a second while the call is open, with its seconds and a
+            method: Its name.
+            result: Type of its result, which is checked.
+            report: Called about once a second while the call is open, with its seconds and a
                 sentence.
-            accepted: set when the session first reports progress of the call.
+            accepted: Set when the session first reports progress of the call.
             args: arguments of the method.
         """
         if self._end_reason:

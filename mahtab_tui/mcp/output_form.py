@@ -60,7 +60,7 @@ def highlight_text(text: str, language: str) -> str:
     """Return a text with the colours of its language; a very long one as it is.
 
     Args:
-        language: as Pygments names it, such as `python`.
+        language: As Pygments names it, such as `python`.
     """
     if len(text) > MAX_HIGHLIGHTED_CHARS:
         return text

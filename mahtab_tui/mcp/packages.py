@@ -44,8 +44,8 @@ def find_environment(name: str, cwd: Path) -> ActivationTarget:
     """Find an environment.
 
     Args:
-        name: a folder or the file of an interpreter, relative to `cwd`.
-        cwd: the working directory.
+        name: A folder or the file of an interpreter, relative to `cwd`.
+        cwd: The working directory.
 
     Raises:
         McpToolError: There is no environment.
@@ -104,11 +104,11 @@ def plan_commands(
     """Plan the commands of an action.
 
     Args:
-        action: what to do.
-        packages: names of packages; folders for develop, arguments for test.
-        python: the environment's interpreter.
-        cwd: the working directory.
-        uv: path of uv; by default the one on the PATH, "" for none.
+        action: What to do.
+        packages: Names of packages; folders for develop, arguments for test.
+        python: The environment's interpreter.
+        cwd: The working directory.
+        uv: Path of uv; by default the one on the PATH, "" for none.
 
     Raises:
         McpToolError: The action does not work in this environment.
@@ -193,11 +193,11 @@ def _environment_commands(
     """Use the commands of pip, or of uv in its place, which know no project.
 
     Args:
-        pip: begins each command.
-        python_options: name the interpreter for uv; empty for pip.
-        action: what to do.
-        packages: names of packages.
-        folder: where requirements are.
+        pip: Begins each command.
+        python_options: Name the interpreter for uv; empty for pip.
+        action: What to do.
+        packages: Names of packages.
+        folder: Where requirements are.
     """
     install = [*pip, "install", *python_options]
     match action:

@@ -82,7 +82,7 @@ class SandboxServer:
         """Make a sandbox, which gets its text over its socket (`send_text`) if the server has none.
 
         Args:
-            load: make a server for a text instead.
+            load: Make a server for a text instead.
 
         Raises:
             SandboxError: The sandbox cannot be started.

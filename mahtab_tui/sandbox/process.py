@@ -96,9 +96,9 @@ class ProcessSandboxes:
         """Start a process that holds a text and is ready for its first turn.
 
         Args:
-            text: the text.
-            host: answers the calls of its code.
-            text_frame: the first frame, which says how its code gets the text.
+            text: The text.
+            host: Answers the calls of its code.
+            text_frame: The first frame, which says how its code gets the text.
 
         Raises:
             SandboxError: The process did not start, or not in time.

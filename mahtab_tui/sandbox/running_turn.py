@@ -62,8 +62,8 @@ class RunningTurn:
         """Add the time since the last call of this method.
 
         Args:
-            usage: what its process has used so far; None if that is unknown.
-            waits: whether a call was open.
+            usage: What its process has used so far; None if that is unknown.
+            waits: Whether a call was open.
         """
         now = time.monotonic()
         cpu_seconds = self.cpu_seconds

@@ -42,8 +42,8 @@ def extract_code(answer: str, *, ended: bool = True) -> AnswerCode:
     """Return the first block of Python in an answer, or all of it if it is bare Python.
 
     Args:
-        answer: a model's whole answer.
-        ended: whether the model ended it. If not, a block without an end is not run.
+        answer: A model's whole answer.
+        ended: Whether the model ended it. If not, a block without an end is not run.
     """
     if not answer.strip():
         return AnswerCode(None, feedback=EMPTY_ANSWER)
@@ -73,7 +73,7 @@ def last_answer(answer: str) -> tuple[str, str | None]:
     """Return what a last answer says.
 
     Args:
-        answer: the model's whole answer to the request for a last answer.
+        answer: The model's whole answer to the request for a last answer.
 
     Returns:
         Its words, and the code in it that gives the answer; None if there is no such code, or the

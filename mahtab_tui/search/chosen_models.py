@@ -72,8 +72,8 @@ class ChosenModels:
         """Return a model, which is made at the first call.
 
         Args:
-            spec: what the caller has chosen.
-            limits: limits of the search.
+            spec: What the caller has chosen.
+            limits: Limits of the search.
             sampling: `temperature`, `top_p` and `seed`, as far as they are set.
             access: `address` and `api_key` for `find_service`.
 

@@ -106,9 +106,9 @@ class Engine:
         """Run a new root; cancelling stops the tree.
 
         Args:
-            query: what the search is to answer.
-            text: the text to search.
-            about: attributes for its first event.
+            query: What the search is to answer.
+            text: The text to search.
+            about: Attributes for its first event.
         """
         self._text = text
         now = asyncio.get_running_loop().time()
@@ -328,9 +328,9 @@ class Engine:
         """Answer the sub-calls of a node's code.
 
         Args:
-            parent: the node.
-            request: the queries, and their parts of its text.
-            text: the node's text.
+            parent: The node.
+            request: The queries, and their parts of its text.
+            text: The node's text.
 
         Returns:
             One outcome for each part, in order.

@@ -63,10 +63,10 @@ class FanOuts:
         as many sub-calls again as there were.
 
         Args:
-            parent: the node whose code asks.
-            request: its request.
-            sources: the texts of the sub-calls.
-            fan_out_number: which fan-out of the node it is, from 1.
+            parent: The node whose code asks.
+            request: Its request.
+            sources: The texts of the sub-calls.
+            fan_out_number: Which fan-out of the node it is, from 1.
 
         Raises:
             CallRefusedError: The user, or nobody, has answered with yes.

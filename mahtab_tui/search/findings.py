@@ -29,10 +29,10 @@ class Findings:
         """Add the answer of a sub-call.
 
         Args:
-            query: the sub-call's query.
-            answer: its answer.
-            part_index: which part of the fan-out it has read, from 0.
-            part_count: how many parts the fan-out has.
+            query: The sub-call's query.
+            answer: Its answer.
+            part_index: Which part of the fan-out it has read, from 0.
+            part_count: How many parts the fan-out has.
         """
         part_label = f" (part {part_index + 1} of {part_count})" if part_count > 1 else ""
         short_query = shortened(query, _MAX_QUERY_CHARS)

@@ -54,10 +54,10 @@ class FunctionModel(Model):
         """Make a model of a function.
 
         Args:
-            function: answers the messages.
-            secrets: masked in its messages.
-            name: by default the function's.
-            tariff: prices of what it asks, if known.
+            function: Answers the messages.
+            secrets: Masked in its messages.
+            name: By default the function's.
+            tariff: Prices of what it asks, if known.
         """
         name = name or str(getattr(function, "__name__", type(function).__name__))
         super().__init__(name, secrets, tariff)

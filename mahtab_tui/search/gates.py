@@ -74,7 +74,7 @@ class Gate:
         """Make all calls wait because the service is busy.
 
         Args:
-            min_pause_s: seconds that the service asked for.
+            min_pause_s: Seconds that the service asked for.
 
         Returns:
             The seconds for which nothing is admitted.
@@ -116,10 +116,10 @@ async def run_scheduled(
     """Make a call when both gates admit it, and again after a pause if the service was busy.
 
     Args:
-        search_gate: limits the calls of the search, of all models together.
-        model_gate: limits the calls of the model; an overload makes all of them wait.
-        work: makes the call.
-        on_pause: called with the seconds of a pause.
+        search_gate: Limits the calls of the search, of all models together.
+        model_gate: Limits the calls of the model; an overload makes all of them wait.
+        work: Makes the call.
+        on_pause: Called with the seconds of a pause.
 
     Raises:
         Exception: What the call raises: if the service is busy, the last time.

@@ -93,10 +93,10 @@ def turn_message(
     """Return the message about a turn's code.
 
     Args:
-        result: how the code ended.
-        budget: what is left of it.
-        cut: whether text after the code was dropped.
-        query: the node's query, which is repeated if it is short.
+        result: How the code ended.
+        budget: What is left of it.
+        cut: Whether text after the code was dropped.
+        query: The node's query, which is repeated if it is short.
     """
     output = result.output.rstrip("\n")
     output_text = shorten(output, MAX_OUTPUT_CHARS)

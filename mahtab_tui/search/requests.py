@@ -109,9 +109,9 @@ def read_final(args: object, text: SearchedText, max_chars: int) -> FinalAnswer 
     """Check an answer.
 
     Args:
-        args: what the sandbox sent.
-        text: the node's text.
-        max_chars: the longest answer that is allowed.
+        args: What the sandbox sent.
+        text: The node's text.
+        max_chars: The longest answer that is allowed.
 
     Returns:
         The answer; None if it is invalid or too long.
@@ -188,10 +188,10 @@ def _read_made_text(made_text: str, raw_runs: object, text: SearchedText) -> _Ch
     """Return a text that code has made, and what it has in common with the node's text.
 
     Args:
-        made_text: the text.
-        raw_runs: where it has runs of the node's text, as `EvidenceFinder.find_runs` returns them;
+        made_text: The text.
+        raw_runs: Where it has runs of the node's text, as `EvidenceFinder.find_runs` returns them;
             wrong ones are ignored.
-        text: the node's text.
+        text: The node's text.
     """
     origin: list[TextRun] = []
     read_spans: list[TextSpan] = []

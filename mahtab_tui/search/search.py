@@ -62,11 +62,11 @@ class Search:
         """Start the search's thread.
 
         Args:
-            emit: called with every event on the search's thread; must return quickly.
-            open_sandboxes: called there before the first search.
-            model_options: returns the arguments for `get_llm`.
-            ledger: the session's, which limits what models use; by default without a limit.
-            secrets: masked in what models get.
+            emit: Called with every event on the search's thread; must return quickly.
+            open_sandboxes: Called there before the first search.
+            model_options: Returns the arguments for `get_llm`.
+            ledger: The session's, which limits what models use; by default without a limit.
+            secrets: Masked in what models get.
         """
         self._emit = emit
         self._ledger = ledger or Ledger()
@@ -111,20 +111,20 @@ class Search:
         """Answer a query over a `SearchedText` or any context.
 
         Args:
-            query: the question.
-            context: a `SearchedText`, or anything that `read_context` takes.
-            model: the model of the whole search.
-            sub_model: the model of its sub-calls; by default the same.
-            limits: limits of the search.
-            fan_out_policy: what happens before a large fan-out.
-            begin_attributes: further attributes of the search's first event.
-            tree: id of the search, which no other search in memory has; by default a new one.
+            query: The question.
+            context: A `SearchedText`, or anything that `read_context` takes.
+            model: The model of the whole search.
+            sub_model: The model of its sub-calls; by default the same.
+            limits: Limits of the search.
+            fan_out_policy: What happens before a large fan-out.
+            begin_attributes: Further attributes of the search's first event.
+            tree: Id of the search, which no other search in memory has; by default a new one.
             sampling: `temperature`, `top_p` and `seed`, as far as they are set.
             access: `address` and `api_key` of the model's service.
-            tools: functions that the model's code may call.
-            by_code: whether even a short text is searched by code.
-            emit: called with each event instead of the function given to the constructor.
-            cancel_token: lets another thread cancel the wait.
+            tools: Functions that the model's code may call.
+            by_code: Whether even a short text is searched by code.
+            emit: Called with each event instead of the function given to the constructor.
+            cancel_token: Lets another thread cancel the wait.
 
         Raises:
             ContextError: The context is not supported.
@@ -180,10 +180,10 @@ class Search:
         """Answer another query over a tree's text, with its models and within its limits.
 
         Args:
-            tree: id of the search.
-            query: the question.
-            begin_attributes: further attributes of the root's first event.
-            cancel_token: lets another thread cancel the wait.
+            tree: Id of the search.
+            query: The question.
+            begin_attributes: Further attributes of the root's first event.
+            cancel_token: Lets another thread cancel the wait.
 
         Raises:
             ValueError: The tree is no longer in memory.
@@ -279,8 +279,8 @@ class Search:
         """Run a search on the search's thread, and wait for its answer.
 
         Args:
-            search: the search, which has not begun.
-            cancel_token: lets another thread cancel the wait.
+            search: The search, which has not begun.
+            cancel_token: Lets another thread cancel the wait.
 
         Raises:
             RuntimeError: This process is a fork of the one that made the `Search`.
@@ -332,8 +332,8 @@ class Search:
         """Run a root, and return its outcome as an answer.
 
         Args:
-            engine: the tree of the root.
-            root_run: a call of `Engine.run` or `Engine.run_again`.
+            engine: The tree of the root.
+            root_run: A call of `Engine.run` or `Engine.run_again`.
         """
         start_time = time.monotonic()
         try:

@@ -33,9 +33,9 @@ class ServiceModel(Model):
         """Make a model that asks its service at the first call.
 
         Args:
-            service: where the model is, and how it is asked.
-            name: for people.
-            secrets: masked in its messages.
+            service: Where the model is, and how it is asked.
+            name: For people.
+            secrets: Masked in its messages.
             sampling: `temperature`, `top_p` and `seed`, as far as they are set.
 
         Raises:

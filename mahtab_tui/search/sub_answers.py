@@ -57,9 +57,9 @@ class SubAnswers:
         """Add an answer.
 
         Args:
-            answer: a sub-call's answer.
-            spans: parts of the root's text on which it rests.
-            read_spans: parts of the node's text that the sub-call has read.
+            answer: A sub-call's answer.
+            spans: Parts of the root's text on which it rests.
+            read_spans: Parts of the node's text that the sub-call has read.
         """
         if self._spans.setdefault(answer, spans) != spans:
             self._spans[answer] = ()

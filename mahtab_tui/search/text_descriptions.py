@@ -82,9 +82,9 @@ def preview(text: str, max_chars: int = PREVIEW_CHARS, *, ends: bool = True) -> 
     """Return the beginning of a text, and its end, or all of a short one.
 
     Args:
-        text: the text.
-        max_chars: characters of the beginning; of the end, half as many.
-        ends: whether to show the end; the beginning alone is half as long.
+        text: The text.
+        max_chars: Characters of the beginning; of the end, half as many.
+        ends: Whether to show the end; the beginning alone is half as long.
     """
     half = max_chars // 2
     if not text:

@@ -279,10 +279,10 @@ class Exploration:
         """Add a model's answer and the reply to it to the conversation, and return the reply.
 
         Args:
-            answer: the model's answer.
-            extracted: the code in it.
-            text: the reply.
-            repeated: whether the answer repeats an earlier one. It is then left out: the model
+            answer: The model's answer.
+            extracted: The code in it.
+            text: The reply.
+            repeated: Whether the answer repeats an earlier one. It is then left out: the model
                 would repeat it again if it saw it.
         """
         # A model that remembers the conversation has seen its own answer, as it was.
@@ -321,7 +321,7 @@ class Exploration:
         """Ask the model. Raises `OverBudget`; the call then does not count as a turn.
 
         Args:
-            reserved: what has been reserved for the call, which is released after it.
+            reserved: What has been reserved for the call, which is released after it.
         """
         self._turn += 1
         try:

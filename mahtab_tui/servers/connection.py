@@ -132,8 +132,8 @@ class Connection:
         """Start the server, and check a call's arguments.
 
         Args:
-            wire_name: the tool's name on the server.
-            arguments: the arguments by their names there.
+            wire_name: The tool's name on the server.
+            arguments: The arguments by their names there.
 
         Raises:
             ServerError: The server did not start, has no such tool, or an argument is wrong.
@@ -157,8 +157,8 @@ class Connection:
         """Call a tool, and return the parts of its result. Raises `ServerError`.
 
         Args:
-            wire_name: the tool's name on the server.
-            arguments: the arguments by their names there.
+            wire_name: The tool's name on the server.
+            arguments: The arguments by their names there.
         """
         await self.prepare(wire_name, arguments)
         client = self._client
@@ -206,8 +206,8 @@ class Connection:
         """Run the server until it ends or is stopped.
 
         Args:
-            closed: set when the server has ended.
-            started: set when it is ready, or with the reason why it did not start.
+            closed: Set when the server has ended.
+            started: Set when it is ready, or with the reason why it did not start.
         """
         state = self._state
         state.phase = "starting"

@@ -42,9 +42,9 @@ def make_login(url: str, logins: SavedLogins, ask: Callable[[str], None]) -> OAu
     """Return a login for a server.
 
     Args:
-        url: the server's address.
-        logins: where tokens are saved.
-        ask: called with the address to visit, then with "".
+        url: The server's address.
+        logins: Where tokens are saved.
+        ask: Called with the address to visit, then with "".
     """
     login = _Login(url, logins, ask)
     metadata = OAuthClientMetadata(

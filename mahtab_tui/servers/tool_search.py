@@ -25,10 +25,10 @@ def format_matches(
     """Start all servers, and find their tools.
 
     Args:
-        servers: the servers of the session.
-        words: what to look for; empty for all tools.
-        max_matches: how many tools to list, from 1 to 100.
-        meaning: finds tools by meaning; None to find them by words alone.
+        servers: The servers of the session.
+        words: What to look for; empty for all tools.
+        max_matches: How many tools to list, from 1 to 100.
+        meaning: Finds tools by meaning; None to find them by words alone.
 
     Returns:
         The tools that fit, the best first, and the servers that fail, one a line.

@@ -82,9 +82,9 @@ def identifier(name: str, used_names: Container[str] = (), *, private: str = "to
     """Return an unused Python name.
 
     Args:
-        name: what it is made of.
-        used_names: names that are taken.
-        private: put before an underscore or a digit.
+        name: What it is made of.
+        used_names: Names that are taken.
+        private: Put before an underscore or a digit.
     """
     base = _NOT_IN_NAMES.sub("_", name)[:_MAX_NAME_CHARS]
     if not base.strip("_") or base[0] in "_0123456789":
@@ -116,11 +116,11 @@ def build_signature(
     """Make the Python signature of a tool.
 
     Args:
-        wire_name: the tool's name on the server.
-        schema: the JSON schema of its arguments.
-        description: the server's words about it.
-        read_only: whether the server says that it changes nothing.
-        name: its name in Python.
+        wire_name: The tool's name on the server.
+        schema: The JSON schema of its arguments.
+        description: The server's words about it.
+        read_only: Whether the server says that it changes nothing.
+        name: Its name in Python.
     """
     if not isinstance(schema, Mapping):
         schema = {}

@@ -37,9 +37,9 @@ def make_loading_cell(file: DataFile, folder: Path, *, pandas: bool) -> LoadingC
     """Return the cell that loads a file into a variable.
 
     Args:
-        file: what to load.
-        folder: the kernel's working directory.
-        pandas: whether the kernel can import it.
+        file: What to load.
+        folder: The kernel's working directory.
+        pandas: Whether the kernel can import it.
     """
     path = ascii(str(file.path))
     if file.path.is_relative_to(folder):
@@ -136,9 +136,9 @@ def _open_text(file: DataFile, path: str, *, errors: str, newline: str) -> str:
     """Return the expression that opens a file as text.
 
     Args:
-        file: what to open.
-        path: its path, as a literal of Python.
-        errors: the option `errors` with a comma before it, or nothing; so for `newline`.
+        file: What to open.
+        path: Its path, as a literal of Python.
+        errors: The option `errors` with a comma before it, or nothing; so for `newline`.
     """
     options = f"encoding={file.encoding.name!r}{errors}{newline}"
     if file.packing.members:

@@ -44,9 +44,9 @@ def inspect_encoding(file: IO[bytes], beginning: bytes, max_bytes: int) -> TextE
     from its beginning.
 
     Args:
-        file: the open file, which must be seekable.
-        beginning: its first bytes.
-        max_bytes: how many bytes to read at most.
+        file: The open file, which must be seekable.
+        beginning: Its first bytes.
+        max_bytes: How many bytes to read at most.
     """
     encoding = _guess_encoding(beginning)
     if encoding.name == "utf-8" and not encoding.is_damaged:

@@ -32,10 +32,10 @@ def guess_separator(
     anything, `^` or `:` may, below a line of names.
 
     Args:
-        text: the first lines.
-        is_cut: whether the last line may be incomplete.
-        preferred: the separator that the file's suffix stands for.
-        tries_rare: whether `^` and `:` are considered, which also occur in prose and settings.
+        text: The first lines.
+        is_cut: Whether the last line may be incomplete.
+        preferred: The separator that the file's suffix stands for.
+        tries_rare: Whether `^` and `:` are considered, which also occur in prose and settings.
     """
     # A stable sort, and `max` returns the first of several equal ones.
     separators = sorted(_SEPARATORS, key=lambda separator: separator != preferred)

@@ -223,8 +223,8 @@ def _parse_patterns(arguments: str, rule_label: str) -> _Patterns:
     """Parse what stands within the parentheses of a rule.
 
     Args:
-        arguments: the text within the parentheses.
-        rule_label: the beginning of an error's clause.
+        arguments: The text within the parentheses.
+        rule_label: The beginning of an error's clause.
 
     Raises:
         ValueError: They cannot be read.
