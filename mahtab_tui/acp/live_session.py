@@ -1,4 +1,8 @@
-"""An open session of an editor, and the updates that wait for it."""
+"""An open session of an editor: sends what happens in it, asks the user, and stops what runs.
+
+Threads of the session queue updates; one task sends them, in their order. All else runs on the loop of
+the protocol.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +23,8 @@ from mahtab_tui.bus import records
 from mahtab_tui.servers.state import ServerError
 
 COMMANDS_DELAY_S = 0.2
-"""Editors ignore commands of a session that they do not know yet."""
+"""Seconds until an editor is told of the commands: it ignores those of a session that it does not know
+yet."""
 STOP_RETRY_S = 0.1
 """Seconds until a stop is tried again, because nothing had begun that it could stop."""
 STOP_TURN_RETRY_S = 1.0
@@ -33,7 +38,7 @@ REWIND_CHOICES = (
 
 
 class LiveSession:
-    """An open session, and the updates that wait for its editor."""
+    """An open session, for the editor that shows it."""
 
     def __init__(self, opened: EditorSession, editor: Editor) -> None:
         """Follow a session from its start.
@@ -55,11 +60,13 @@ class LiveSession:
         self._rewind_count = 0
         """How many rewinds the user was asked about."""
         self._replaying = asyncio.Lock()
+        """Held while the editor is told the past."""
         self._idle = asyncio.Event()
         self._idle.set()
         self._is_known = asyncio.Event()
         """Set when the editor knows the session: it ignores updates of others."""
         self._outgoing: asyncio.Queue[Item] = asyncio.Queue()
+        """Updates, requests to the user, and None for what cells have printed meanwhile."""
         self._tasks: set[asyncio.Task[None]] = set()
         """What goes on beside the updates, such as requests to the user."""
         self.writer = UpdateWriter(self._put, cost=lambda: self.session.spending.total.cost)
@@ -78,11 +85,19 @@ class LiveSession:
         await self.send(protocol.words(text))
 
     async def send(self, update: Update) -> None:
-        """Tell the editor something; does nothing if it is gone."""
+        """Tell the editor something, unless it is gone."""
         await self._editor.show(self.id, update)
 
     async def confirm_rewind(self, title: str, text: str) -> bool:
-        """Ask the user whether the session goes back; a stop takes the question back."""
+        """Ask the user whether the session goes back to an earlier point.
+
+        Args:
+            title: The question.
+            text: What would go back.
+
+        Returns:
+            Whether it goes back; False if the user has stopped it meanwhile.
+        """
         # The stop may have come while the preview was made.
         return not self.was_cancelled and await self._ask_about_rewind(title, text)
 
@@ -97,7 +112,7 @@ class LiveSession:
 
     async def flush(self) -> None:
         """Wait until the editor has all updates so far."""
-        # Behind those that threads have queued.
+        # First, let the loop queue those that threads have handed to it.
         await asyncio.sleep(0)
         self._outgoing.put_nowait(None)
         await self._outgoing.join()
@@ -130,7 +145,7 @@ class LiveSession:
 
     @contextlib.contextmanager
     def busy(self) -> Iterator[None]:
-        """Let nothing else begin meanwhile."""
+        """Say within this context that a question or a command runs, so that nothing else begins."""
         self.was_cancelled = False
         self._is_known.set()
         self._idle.clear()
@@ -138,7 +153,7 @@ class LiveSession:
             yield
         finally:
             self._idle.set()
-            # It must not stop what begins next.
+            # A stop that is still tried again must not stop what begins next.
             if self._stopping is not None:
                 self._stopping.cancel()
 
@@ -162,7 +177,7 @@ class LiveSession:
         self._sender.cancel()
 
     async def _keep_stopping(self) -> None:
-        """Stop until a cell was interrupted, or nothing runs."""
+        """Stop again and again, until a cell was interrupted or nothing runs any more."""
         while self.is_busy:
             stopped = self.session.stop()
             if stopped == "cell":
@@ -170,7 +185,7 @@ class LiveSession:
             await asyncio.sleep(STOP_TURN_RETRY_S if stopped else STOP_RETRY_S)
 
     async def _send_all(self) -> None:
-        """Send updates in their order, and what cells print meanwhile."""
+        """Send updates in their order, until the task is cancelled."""
         await self._is_known.wait()
         self._options = config_options(self.session)
         while True:
@@ -181,7 +196,7 @@ class LiveSession:
                 self._outgoing.task_done()
 
     async def _next_item(self) -> Item:
-        """Wait for the next item."""
+        """Wait for the next item; after a while without one, what cells have printed is the next."""
         try:
             return await asyncio.wait_for(self._outgoing.get(), self.writer.progress_interval_s)
         except TimeoutError:
@@ -201,7 +216,7 @@ class LiveSession:
             await self.send(item)
 
     async def _send_changed_options(self) -> None:
-        """Tell the editor of the session's options, if they are others than before."""
+        """Tell the editor the session's options, if they have changed."""
         options = config_options(self.session)
         if options != self._options:
             self._options = options

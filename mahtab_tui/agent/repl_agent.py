@@ -51,7 +51,11 @@ class AgentSession(Protocol):
     """A session that provides a host, a conversation and tools, such as `SessionState`."""
 
     def agent_host(self, model: str) -> AgentHost:
-        """Return what a model needs of the session. model: its name."""
+        """Return what a model needs of the session.
+
+        Args:
+            model: The model's name.
+        """
 
     def conversation(self) -> Sequence[tuple[str, str]]:
         """Return pairs of "user" or "assistant" and text."""

@@ -47,7 +47,12 @@ def binding_arguments(
 
 
 def call_message(text: str, calls: Sequence[ToolCall]) -> AIMessage:
-    """Return the message of an answer that calls tools. text: its words."""
+    """Return the message of an answer that calls tools.
+
+    Args:
+        text: What the model says besides.
+        calls: The calls.
+    """
     return AIMessage(
         text,
         tool_calls=[
@@ -112,8 +117,12 @@ def _raw_calls(piece: BaseMessage) -> list[_RawCall]:
 
 
 def _streamed_call(index: int, raw: _RawCall) -> ToolCall:
-    """Return a call that a service has sent, with the problem that prevents it. index: its place in
-    the answer."""
+    """Return a call that a service has sent, with the problem that prevents it.
+
+    Args:
+        index: The call's place in the answer, from 0.
+        raw: What the service has sent.
+    """
     arguments: dict[str, Any] = {}
     problem = ""
     try:

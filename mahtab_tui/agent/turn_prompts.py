@@ -89,8 +89,11 @@ class TurnPrompts:
         return messages
 
     def context_sizes(self, variables: Sequence[Variable]) -> ContextSizes:
-        """Return how much of the model's window the next question takes. variables: those that will
-        be described to it."""
+        """Return how much of the model's window the next question takes.
+
+        Args:
+            variables: Those that will be described to the model.
+        """
         max_tokens = self._nodes.model.token_limit
         sizes = section_sizes(self._history.messages, self._host.pictures, max_tokens)
         # Sections that were not sent yet go with the next question.

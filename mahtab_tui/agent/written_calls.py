@@ -39,8 +39,10 @@ class ParsedAnswer(NamedTuple):
 
 
 def parse_written_calls(text: str, tools: Collection[str]) -> ParsedAnswer:
-    """Find calls that an answer contains as text: objects with a name and arguments, in JSON or
-    Python, that fill a code fence, a ``<tool_call>`` or the whole answer.
+    """Find calls of tools that an answer contains as text.
+
+    Small models write calls as objects with a name and arguments, in JSON or Python. Such an object
+    counts only if it fills a code fence, a ``<tool_call>`` or the whole answer.
 
     Args:
         text: The answer.

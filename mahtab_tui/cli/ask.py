@@ -1,4 +1,7 @@
-"""``mahtab-tui ask``: questions without a screen."""
+"""``mahtab-tui ask``: asks one question, or each line of a file, in a session without a screen.
+
+The answers go to stdout, all else to stderr; the exit code says how it went.
+"""
 
 from __future__ import annotations
 
@@ -178,8 +181,9 @@ class QuestionsError(Exception):
 
 @contextlib.contextmanager
 def _open_questions(question: str | None, questions_file: str | None) -> Iterator[Iterator[str]]:
-    """Give the block an iterator of the questions, which may raise `QuestionsError`. Ends the command
-    if their file cannot be opened.
+    """Give the block an iterator of the questions, which may raise `QuestionsError`.
+
+    Ends the command if their file cannot be opened.
 
     Args:
         question: The only question.
@@ -190,12 +194,11 @@ def _open_questions(question: str | None, questions_file: str | None) -> Iterato
         yield iter([question or ""])
         return
     with contextlib.ExitStack() as stack:
+        is_stdin = questions_file == STDIN
         try:
-            source: Path | int = (
-                sys.stdin.fileno() if questions_file == STDIN else Path(questions_file)
-            )
+            source = sys.stdin.fileno() if is_stdin else Path(questions_file)
             lines = stack.enter_context(
-                open(source, encoding="utf-8", errors="replace", closefd=questions_file != STDIN)
+                open(source, encoding="utf-8", errors="replace", closefd=not is_stdin)
             )
         except OSError as error:
             fail(str(QuestionsError(questions_file, error)))
@@ -271,7 +274,8 @@ def ask_questions(
         except (KernelError, QuestionsError) as error:
             asking.fail(error)
         except KeyboardInterrupt:
-            pass  # while input was awaited; the signal is among those received
+            # A signal came while input was awaited. It is among those received.
+            pass
         finally:
             # A kernel that waited for its screen waits again.
             session.close(leave=session.kernel.was_reattached)
@@ -283,12 +287,13 @@ def ask_questions(
 
 
 class _Asking:
-    """Asks the questions of a session, and prints the answers."""
+    """Asks the questions of a session, prints the answers, and collects the exit codes."""
 
     def __init__(self, session: Session, form: AnswerForm) -> None:
         self._session = session
         self._form = form
-        self._is_talkative = not form.is_quiet and not form.prints_events
+        self._prints_remarks = not form.is_quiet and not form.prints_events
+        """Whether what is no answer and no failure is printed, too."""
         self._codes: list[int] = []
         """The exit code of each question, and of a failure before them."""
         self._approver = Approver(session)
@@ -301,8 +306,13 @@ class _Asking:
         session.log.addHandler(self._approver)
 
     def ask_all(self, questions: Iterator[str], signals: StopSignals, title: str | None) -> None:
-        """Ask each question. title: what the session is called once it is saved; None to leave its
-        name."""
+        """Ask each question.
+
+        Args:
+            questions: The questions, which are read one by one.
+            signals: A signal ends the wait for a question, and the questions.
+            title: What the session is called once it is saved; None leaves its name.
+        """
         while True:
             with signals.interrupting():
                 question = next(questions, None)
@@ -310,7 +320,7 @@ class _Asking:
                 return
 
             is_first = not self._codes
-            if not is_first and self._is_talkative:
+            if not is_first and self._prints_remarks:
                 write_stderr("")
             self._codes.append(self._ask(question, signals))
             if is_first and title is not None:
@@ -329,17 +339,18 @@ class _Asking:
             self._report(error)
             code = FAILED_CODE
         else:
-            code = ANSWERED_CODE
-            if signals.received or self._approver.was_stopped:
-                code = INTERRUPTED_CODE
-                answer = ""
-            elif self._approver.refused:
-                code = REFUSED_CODE
-            elif not answer:
-                code = FAILED_CODE
+            code = self._code_of_answer(answer, signals)
         if not self._form.prints_events:
-            self._print(question, answer, code)
+            self._print(question, "" if code == INTERRUPTED_CODE else answer, code)
         return code
+
+    def _code_of_answer(self, answer: str, signals: StopSignals) -> int:
+        """Return the exit code of a question that raised no error."""
+        if signals.received or self._approver.was_stopped:
+            return INTERRUPTED_CODE
+        if self._approver.refused:
+            return REFUSED_CODE
+        return ANSWERED_CODE if answer else FAILED_CODE
 
     def _print(self, question: str, answer: str, code: int) -> None:
         mask = self._session.secrets.mask
@@ -365,20 +376,30 @@ class _Asking:
         warn(sentence)
 
     def fail(self, error: KernelError | QuestionsError | None = None) -> None:
-        """Note that nothing can be asked. error: why, if that was not printed."""
+        """Note that nothing can be asked.
+
+        Args:
+            error: The reason; None if it has been printed.
+        """
         if error is not None:
             self._report(error)
         self._codes.append(FAILED_CODE)
 
     def say_where_saved(self) -> None:
         """Name the session that was saved, so that its ID need not be looked for."""
-        if self._is_talkative:
+        if self._prints_remarks:
             session_id = self._session.saved_id
             warn(f"Saved as session {session_id}: ask --session {session_id} goes on in it.")
 
     def exit_code(self, signals: Sequence[int]) -> int:
-        """Return the exit code of all questions together. signals: those that have stopped them."""
-        codes = {*self._codes, *([INTERRUPTED_CODE] if signals else [])}
+        """Return the exit code of all questions together.
+
+        Args:
+            signals: The signals that have stopped them.
+        """
+        codes = set(self._codes)
+        if signals:
+            codes.add(INTERRUPTED_CODE)
         if not codes:
             warn("There was no question.")
             return WRONG_ARGUMENTS_CODE
@@ -386,8 +407,10 @@ class _Asking:
 
 
 def _read_stdin(signals: StopSignals) -> bytes:
-    """Return what is piped in; nothing at a terminal. A signal ends the wait with
-    `KeyboardInterrupt`."""
+    """Return what is piped in; nothing at a terminal.
+
+    A signal ends the wait with `KeyboardInterrupt`.
+    """
     if sys.stdin.isatty():
         return b""
     with signals.interrupting():
@@ -396,7 +419,10 @@ def _read_stdin(signals: StopSignals) -> bytes:
 
 def _load_inputs(session: Session, stdin_data: bytes, files: Sequence[DataFile]) -> bool:
     """Load what was piped in, and the files; return whether all of it was loaded."""
-    return _load_stdin(session, stdin_data) and all(map(session.cell_thread.load, files))
+    if not _load_stdin(session, stdin_data):
+        return False
+    # The first file that cannot be loaded ends it.
+    return all(session.cell_thread.load(file) for file in files)
 
 
 def _load_stdin(session: Session, data: bytes) -> bool:

@@ -64,7 +64,13 @@ class AskedQuestion:
 
 
 def print_answer(asked: AskedQuestion, form: OutputForm, *, is_quiet: bool) -> None:
-    """Print an answer to stdout. is_quiet: print nothing to stderr, such as doubts about figures."""
+    """Print an answer to stdout.
+
+    Args:
+        asked: The question and its answer.
+        form: What is printed of the answer.
+        is_quiet: Print nothing to stderr, such as doubts about figures.
+    """
     if form is OutputForm.JSON:
         print(asked.json_line, flush=True)
     elif form is OutputForm.CODE:

@@ -163,7 +163,13 @@ def _show_untrusted(
     instructions: Sequence[Instructions],
     skills: Mapping[Path, str],
 ) -> None:
-    """Print everything that the user is asked to trust, uncut. skills: their texts by file."""
+    """Print everything that the user is asked to trust, uncut.
+
+    Args:
+        settings: Files of settings.
+        instructions: Files of instructions.
+        skills: The texts of skills, by their files.
+    """
     for source in settings:
         for key, value in source.values.items():
             echo(f"{source.path}: {key} = {_visible_value(key, value)}")

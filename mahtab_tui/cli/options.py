@@ -91,16 +91,20 @@ def fail_on(*errors: type[Exception], code: int = 2) -> Iterator[None]:
 
 
 def parse_path(text: str) -> Path:
-    """Return an argument as a path. Ends the command if it is empty, which `Path` would take for
-    the working folder."""
+    """Return an argument as a path.
+
+    Ends the command if it is empty, which `Path` would take for the working folder.
+    """
     if not text:
         fail("The name of a file or folder is empty. For the working folder, give a dot.")
     return Path(text)
 
 
 def enter_folder_and_inspect_files(paths: Sequence[Path] | None) -> list[DataFile]:
-    """Make the folder among the arguments of ``--load`` the working folder, and return the files. Ends
-    the command if there are several folders, or if something cannot be read."""
+    """Return the files among the arguments of ``--load``, and work in the folder among them.
+
+    Ends the command if there are several folders, or if something cannot be read.
+    """
     if not paths:
         return []
     from mahtab_tui.session.data_files import CannotLoad, inspect_files
@@ -128,8 +132,14 @@ def _is_folder(path: Path) -> bool:
 
 
 def check_reachable(files: Sequence[DataFile], kernel: str | None) -> None:
-    """End the command if files are given to a kernel that has an address, because it may run where
-    the files are not. kernel: its address."""
+    """End the command if files are given to a kernel that has an address.
+
+    It may run on a machine that does not have the files.
+
+    Args:
+        files: The files.
+        kernel: The kernel's address; None if it has none.
+    """
     if kernel and files:
         fail(
             f"The kernel at {kernel} does not see this machine's files. Load {files[0].path.name} in a cell, from a path that it sees."
@@ -149,8 +159,15 @@ def names_kernel(python: str | None, kernel: str | None, assignments: list[str] 
 
 
 def prompt_answer(prompt: str, hidden: bool) -> str | None:
-    """Ask on the terminal, and return the answer; None if the input has ended or the user has pressed
-    Ctrl+C. hidden: whether the terminal hides what is typed."""
+    """Ask on the terminal.
+
+    Args:
+        prompt: The question.
+        hidden: Whether the terminal hides what is typed.
+
+    Returns:
+        The answer; None if the input has ended or the user has pressed Ctrl+C.
+    """
     try:
         text = plain(prompt).strip()
         answer = typer.prompt(

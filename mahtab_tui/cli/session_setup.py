@@ -1,4 +1,7 @@
-"""Kernel, store and notebook of a session on the screen."""
+"""Sets up what a session needs before it starts: its kernel, its store and its notebook.
+
+A session is new, or a saved one that goes on. What cannot be set up ends the command with a sentence.
+"""
 
 from __future__ import annotations
 
@@ -51,8 +54,10 @@ def open_notebook(cell_files: Sequence[Path], notebook: Path | None) -> LoadedNo
 
 
 def _open_rewritable_notebook(path: Path) -> LoadedNotebook:
-    """Read a notebook that is kept up to date, or begin a new one. Raises `NotebookError`; ends the
-    command if the file could not be written."""
+    """Read a notebook that is kept up to date, or begin a new one.
+
+    Raises `NotebookError`. Ends the command if the file could not be written.
+    """
     if path.suffix.lower() != ".ipynb":
         fail(f"--notebook writes a notebook: {path} must end in .ipynb.")
     if os.path.lexists(path):
@@ -94,9 +99,12 @@ def reopen_notebook(past: list[Record]) -> LoadedNotebook | None:
 
 
 class ResumedSession(NamedTuple):
+    """A saved session that goes on."""
+
     backend: SessionBackend
     name: str
     past: list[Record]
+    """The records of the session so far."""
     notebook: LoadedNotebook | None
     kernel: str = ""
     """The kernel's address; empty on this machine."""
@@ -125,12 +133,14 @@ def resume_backend(
     its_kernel: bool = True,
     asks_user: bool = True,
 ) -> ResumedSession:
-    """Resume a session, reattaching its kernel if that is waiting. Ends the command if this is
-    impossible.
+    """Resume a session, and reattach its kernel if that is waiting.
+
+    Ends the command if this is impossible.
 
     Args:
-        session: The beginning of its ID; None is the last one.
-        project: Resume the last session of this folder.
+        settings: The settings of the model and the kernel.
+        session: The beginning of the session's ID; None is the last one.
+        project: Resume the last session of this folder; None looks in all folders.
         notebook: The notebook to show; None is the one that the session had opened.
         its_kernel: Use the session's own kernel address and interpreter.
         asks_user: Whether there is a user to ask if another terminal has it open; otherwise the
@@ -162,22 +172,22 @@ class _KernelChoice(NamedTuple):
 
 
 def _choose_last_kernel(settings: Settings, past: list[Record]) -> _KernelChoice:
-    """Return the settings with the kernel that the session last used; if it is gone, the settings
-    unchanged."""
-    last_kernel: KernelRecord | None = None
-    for record in reversed(past):
-        if isinstance(record, KernelRecord) and record.pid and record.executable:
-            last_kernel = record
-            break
+    """Return the settings with the kernel that the session last used.
+
+    The settings are unchanged if that kernel is unknown or gone.
+    """
+    last_kernel = _find_last_kernel(past)
     if last_kernel is None:
         return _KernelChoice(settings)
     # Sessions from a version that did not save addresses have only the host's name.
     if last_kernel.host and not last_kernel.address:
         return _KernelChoice(settings)
 
-    update: dict[str, str | None] = {"kernel": None, "python": last_kernel.executable}
+    update: dict[str, str | None]
     if last_kernel.address:
         update = {"kernel": last_kernel.address}
+    else:
+        update = {"kernel": None, "python": last_kernel.executable}
     changed_settings = settings.model_copy(update=update)
 
     try:
@@ -196,11 +206,21 @@ def _choose_last_kernel(settings: Settings, past: list[Record]) -> _KernelChoice
     return _KernelChoice(changed_settings)
 
 
+def _find_last_kernel(past: list[Record]) -> KernelRecord | None:
+    """Return the record of the last kernel that has started; None if there is none."""
+    for record in reversed(past):
+        if isinstance(record, KernelRecord) and record.pid and record.executable:
+            return record
+    return None
+
+
 def _make_backend(
     settings: Settings, store: SqliteStore, waiting_kernel: ReattachedKernel | None = None
 ) -> SessionBackend:
-    """Return the kernel, not started yet, and the store of a session. Ends the command if the
-    settings name a kernel that cannot exist."""
+    """Return the kernel, not started yet, and the store of a session.
+
+    Ends the command if the settings name a kernel that cannot exist.
+    """
     namespace_target = None
     if settings.keep_namespace:
         namespace_target = save_target(store.session, settings.keep_namespace_mb)
@@ -223,8 +243,14 @@ def _make_backend(
 
 
 def print_how_to_continue(backend: SessionBackend, name: str, *, resumed: bool, cell: int) -> None:
-    """Print the commands that continue a saved session. cell: the number of the cell that is still
-    running in the background; 0 if none is."""
+    """Print the commands that continue a saved session.
+
+    Args:
+        backend: The kernel and the store of the session.
+        name: The session's name.
+        resumed: Whether it was saved before; a new session is saved once it has a record.
+        cell: The number of the cell that is still running in the background; 0 if none is.
+    """
     store = backend.store
     if not isinstance(store, SqliteStore):
         return

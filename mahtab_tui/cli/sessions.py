@@ -219,7 +219,11 @@ def _stop_idle() -> None:
 
 
 def _stop_session(session: str) -> None:
-    """Stop the kernel of a session, wherever it is. session: the beginning of its ID."""
+    """Stop the kernel of a session, wherever it is.
+
+    Args:
+        session: The beginning of the session's ID.
+    """
     kernels: list[DetachedKernel | KernelNote] = [*detached_kernels(), *noted_kernels()]
     matches = [kernel for kernel in kernels if kernel.session.startswith(session)]
     if len({kernel.session for kernel in matches}) != 1:

@@ -43,7 +43,11 @@ def configured_folders(settings: Settings) -> tuple[Path | ProjectFolder, ...]:
 
 
 def _open_loader(skills_dir: list[Path] | None) -> SkillsLoader:
-    """Return what finds skills. skills_dir: more folders. Ends the command if the settings are wrong."""
+    """Return what finds skills. Ends the command if the settings are wrong.
+
+    Args:
+        skills_dir: More folders with skills.
+    """
     with fail_on(SettingsError):
         return SkillsLoader(*configured_folders(load_settings(skills_dir=skills_dir or None)))
 

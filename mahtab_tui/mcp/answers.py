@@ -160,7 +160,12 @@ def format_output(text: str) -> str:
 
 
 def describe_end(done: Evaluation, timeout_s: float | None) -> str:
-    """Return a sentence for any end except a normal one. timeout_s: the limit of the call."""
+    """Return a sentence for any end except a normal one.
+
+    Args:
+        done: The result.
+        timeout_s: The time limit of the call; None if it had none.
+    """
     timeout_note = ""
     if done.timed_out and timeout_s is not None:
         timeout_note = f"Timed out after {timeout_s:g} s: "

@@ -48,7 +48,13 @@ class CodeLog:
             self._file = None
 
     def write_code(self, cell: object, author: str, code: str) -> None:
-        """Write the code of a cell, if the log is on. cell: its number."""
+        """Write the code of a cell, if the log is on.
+
+        Args:
+            cell: The cell's number.
+            author: Who has run it.
+            code: Its code.
+        """
         if self._file is not None:
             head = f"── In [{cell}] · {author} · {time.strftime('%H:%M:%S')} ──"
             code = visible(self._secrets.mask(code))

@@ -108,8 +108,11 @@ class SessionConnection:
         *,
         can_rejoin: bool = True,
     ) -> SessionConnection:
-        """Connect to a session's socket, and wait until the agent has joined. can_rejoin: whether the
-        agent can go on elsewhere when the session has ended."""
+        """Connect to a session's socket, and wait until the agent has joined.
+
+        Args:
+            can_rejoin: Whether the agent can go on elsewhere when the session has ended.
+        """
         address = {"path": str(target)} if isinstance(target, Path) else {"sock": target}
         try:
             reader, writer = await asyncio.open_unix_connection(**address)

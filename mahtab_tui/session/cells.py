@@ -52,7 +52,11 @@ class _CellAuthor(NamedTuple):
 
     @classmethod
     def of(cls, started: ReplIn) -> _CellAuthor:
-        """Return the author of a cell. started: the record of its start."""
+        """Return the author of a cell.
+
+        Args:
+            started: The record of the cell's start.
+        """
         party = started.party or YOU
         if started.guest is not None:
             return cls("agent", party)
@@ -294,7 +298,11 @@ class Cells:
         yield None
 
     def _number_cell(self, lock: Lock | None) -> int:
-        """Return the number of a new cell. lock: How a fork confines it; None if it was approved."""
+        """Return the number of a new cell.
+
+        Args:
+            lock: How a fork confines the cell; None if the cell was approved.
+        """
         with self._number_lock:
             self.last += 1
             cell = self.last
@@ -440,7 +448,13 @@ class Cells:
     def _log_end(
         self, started: ReplIn, result: CellResult, withheld_names: tuple[str, ...]
     ) -> None:
-        """Log the end of a cell. withheld_names: private variables that its output may show."""
+        """Log the end of a cell.
+
+        Args:
+            started: The record of its start.
+            result: How it has ended.
+            withheld_names: Private variables that its output may show.
+        """
         attrs = output_attrs(started) | {"party": started.party or YOU}
         end_record = output_records(started).whole(
             result.output,

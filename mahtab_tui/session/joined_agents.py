@@ -1,4 +1,7 @@
-"""The agents that joined a session, and their open calls."""
+"""The agents that have joined a session: their names, their open calls, and what the user allows them.
+
+An agent joins by the MCP server. The one that answers the session's questions may be among them.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +64,8 @@ class AgentCall(Cancellation):
         self.send = send
         self.is_logged = is_logged
         self.has_reported = False
-        """Whether the agent's server has got a sentence about it. Before, it says that it runs."""
+        """Whether the agent's server was sent a sentence about it. Until then, that server tells the
+        agent that the call runs."""
         self.running = False
         """Whether its cell is running."""
 
@@ -97,9 +101,9 @@ class JoinedAgent:
     last_sent: FinishedCell | None
     """The last finished cell reported to it."""
     owns_session: bool = False
-    """Whether there is no user to ask."""
+    """Whether the session is the agent's own, without a user to ask."""
     is_model: bool = False
-    """Whether it is the one that answers the session's questions."""
+    """Whether it answers the session's questions, in place of a model."""
     trusted: bool = False
     """Whether its code runs without asking."""
     has_left: bool = False
@@ -158,9 +162,9 @@ class JoinedAgents:
         return agent
 
     def _make_unique_name(self, requested_name: str, *, is_model: bool) -> str:
-        """Return a name that nobody in the session has.
+        """Return a name that nobody in the session has. The caller holds the lock.
 
-        What answers has its own name, under which its answers stand. The caller holds the lock.
+        The agent that answers questions keeps its name, because its answers stand under it.
         """
         if is_model:
             return requested_name
@@ -198,29 +202,31 @@ class JoinedAgents:
             emit(self._runtime.log, Notice(text))
 
     def disconnect(self, name: str = "") -> str:
-        """Disconnect an agent, without waiting, but not the one that answers. name: may be empty if
-        there is only one.
+        """Disconnect an agent, without waiting. The one that answers cannot be disconnected.
+
+        Args:
+            name: The agent's name; may be empty if there is only one.
 
         Returns:
             A sentence for the user, which asks for a name if there is not exactly one such agent.
         """
         with self._lock:
             agents = list(self._agents)
-        joined = [agent for agent in agents if not agent.is_model]
-        named = [agent for agent in joined if not name or agent.name == name]
-        if len(named) != 1:
-            if not agents:
-                return _NO_AGENT
-            answering_names = [agent.name for agent in agents if agent.is_model]
-            if not joined or name in answering_names:
-                return f"{answering_names[0]} answers your questions. Esc stops it, /model chooses another one."
-            names = ", ".join(agent.name for agent in joined)
-            return f"Which one? In the session: {names}."
+        guests = [agent for agent in agents if not agent.is_model]
+        named_guests = [agent for agent in guests if not name or agent.name == name]
+        if len(named_guests) == 1:
+            agent = named_guests[0]
+            # On a thread, because sending may block if the agent does not read.
+            start_thread("disconnect", agent.leave, "The user disconnected you from the session.")
+            return f"Disconnected {agent.name}."
 
-        agent = named[0]
-        # On a thread, because sending may block if the agent does not read.
-        start_thread("disconnect", agent.leave, "The user disconnected you from the session.")
-        return f"Disconnected {agent.name}."
+        if not agents:
+            return _NO_AGENT
+        answering_names = [agent.name for agent in agents if agent.is_model]
+        if not guests or name in answering_names:
+            return f"{answering_names[0]} answers your questions. Esc stops it, /model chooses another one."
+        names = ", ".join(agent.name for agent in guests)
+        return f"Which one? In the session: {names}."
 
     def describe(self) -> str:
         """Return a sentence for the user that lists the agents."""

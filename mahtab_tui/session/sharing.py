@@ -112,8 +112,11 @@ class AgentService:
             raise
 
     def connect(self, receive: Callable[[Frame], object]) -> LocalPeer:
-        """Return the peer of the agent to whom the session belongs, and whose server runs in this
-        process. receive: called with each frame for the agent, on any thread."""
+        """Return the peer of the agent that owns the session, and whose server runs in this process.
+
+        Args:
+            receive: Called with each frame for the agent, on any thread.
+        """
         peer = LocalPeer(self, receive)
         with self._lock:
             self._peers.add(peer)

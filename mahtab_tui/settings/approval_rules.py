@@ -263,8 +263,14 @@ def _parse_pattern(text: str, rule_label: str) -> Pattern:
 
 
 def _matches(pattern: Pattern, value: object, paths: Paths, *, strict: bool) -> bool:
-    """Return whether a value matches a pattern. strict: it must surely match, and not only
-    perhaps."""
+    """Return whether a value matches a pattern.
+
+    Args:
+        pattern: The pattern.
+        value: The value; `UNKNOWN` if the code does not show it.
+        paths: How paths are written.
+        strict: Whether it must surely match, and not only perhaps.
+    """
     if pattern is _ANY_VALUE:
         return True
     if value is UNKNOWN:
@@ -382,7 +388,12 @@ class _StepMasks(NamedTuple):
 
 
 def _step_masks(tokens: Iterable[str], character: str) -> _StepMasks:
-    """Return what a character does. tokens: those of the pattern."""
+    """Return what a character does.
+
+    Args:
+        tokens: The tokens of the pattern.
+        character: The character.
+    """
     advancing = 0
     staying = 0
     for position, token in enumerate(tokens):

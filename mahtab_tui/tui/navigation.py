@@ -123,7 +123,10 @@ class Navigation:
     # Objects, and the output of cells
 
     def _inspect(self, name: str, *, private: bool = False, path: ObjectPath | None = None) -> None:
-        """Look inside an object. private, path: as those of `InspectorScreen`."""
+        """Look inside an object.
+
+        The arguments are those of `InspectorScreen`.
+        """
         from mahtab_tui.tui.inspector.screen import InspectorScreen
 
         inspector = self._session.open_inspector()

@@ -295,7 +295,12 @@ def choose_kernel(context: CommandContext, address: str) -> None:
 
 
 def switch_kernel(context: CommandContext, kind: str, name: str) -> None:
-    """Switch to another kernel. kind, name: as in a `KernelChoice`."""
+    """Switch to another kernel.
+
+    Args:
+        kind: That of a `KernelChoice`.
+        name: That of a `KernelChoice`.
+    """
     control = context.session.kernel_control
     match kind:
         case "python":
