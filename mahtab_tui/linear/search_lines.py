@@ -42,11 +42,15 @@ class SearchLines:
 
     def _end(self, record: SearchFinal) -> None:
         call = (record.tree, record.node)
-        if call in self._hidden_calls and record.state != "error":
+        is_hidden = call in self._hidden_calls
+        goes_to_cell = call in self._calls_of_cells
+        self._hidden_calls.discard(call)
+        self._calls_of_cells.discard(call)
+        if is_hidden and record.state != "error":
             return
         duration = f" in {record.duration:.1f} s" if record.duration is not None else ""
         answer = f": {shorten_line(record.text, MAX_TEXT_CHARS)}"
-        if call in self._calls_of_cells and record.state in _WITH_ANSWER:
+        if goes_to_cell and record.state in _WITH_ANSWER:
             answer = ""
         self._write(record.node, f"{record.state}{duration}{answer}")
 

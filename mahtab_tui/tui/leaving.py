@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 from mahtab_tui.session.open_session import cell_can_detach, unsaved_items
@@ -49,18 +48,12 @@ class QuitFlow:
         self._navigation = navigation
         self._keeps_namespace = keeps_namespace
         self._forget_draft = forget_draft
+        self._key_repeats = KeyRepeatFilter()
+        """The presses of the key that leaves."""
         self._key_closed_question = False
         """Whether the key that is being handled was pressed while the question was open."""
         self.row: LeaveRow | None = None
         """The question; None if it is not open."""
-
-    @cached_property
-    def _key_repeats(self) -> KeyRepeatFilter:
-        """The presses of the key that leaves.
-
-        Loaded when the key is pressed, because the first picture does not need it.
-        """
-        return KeyRepeatFilter()
 
     def leave(self) -> None:
         """Leave, or ask first if something would be lost.

@@ -245,7 +245,6 @@ def shown_table(display: DisplayLine) -> HtmlTable | None:
     """
     if display.mime != "text/html":
         return None
-    # Not needed before the first picture.
     has_words = not display.text.startswith("<")
     if has_words and not is_essentially_table(display.data):
         return None

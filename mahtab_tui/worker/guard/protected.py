@@ -223,9 +223,8 @@ def _meant_path(path: Any, folder_fd: int) -> str:
 
 def _path_of_socket(address: Any) -> Iterator[str]:
     """Yield the path of the file that a socket's address makes, if it makes one."""
-    cls = type(
-        address
-    )  # not `__class__`, by which a class of the user's may say that it is another
+    # Not `__class__`, by which a class of the user's may say that it is another.
+    cls = type(address)
     if issubclass(cls, str):
         yield str.__str__(address)
     elif cls in _PLAIN_ADDRESSES:

@@ -62,8 +62,8 @@ def read_array(array: object) -> Values:
 
 
 def is_mapped(base: object) -> bool:
-    """Return whether the memory is that of a file. Others may write to it, and a write by this process
-    changes a checkpoint, too."""
+    """Return whether the memory is mapped, such as that of a file. Others may write to it, and a write
+    by this process changes a checkpoint, too."""
     while type(base) is memoryview:
         base = base.obj
     return is_subclass(type(base), get_if_loaded("mmap", "mmap"))
