@@ -67,11 +67,15 @@ class RunningCell:
         self.watches_files = False
         """Whether its changes of files are watched, so that `sudo` cannot work in it."""
         self._needs_sudo_hint = False
+        self._last_printed = ""
+        """The end of what the cell has printed, in which a refusal of `sudo` may have begun."""
 
     def add_output(self, text: str) -> None:
         """Add what the cell has printed."""
-        if self.watches_files and SUDO_REFUSAL in text:
-            self._needs_sudo_hint = True
+        if self.watches_files:
+            printed = self._last_printed + text
+            self._last_printed = printed[-len(SUDO_REFUSAL) :]
+            self._needs_sudo_hint = self._needs_sudo_hint or SUDO_REFUSAL in printed
         self._add("stdout", text)
 
     def add_display(self, frame: Mapping[str, Any]) -> None:

@@ -15,8 +15,10 @@ from typing import Any
 
 import pytest
 
-from mahtab_tui.bus.values import NotRestored, describe_files
+from mahtab_tui.bus.values import NotRestored, Status, describe_files
 from mahtab_tui.kernel.process import ProcessKernel
+from mahtab_tui.kernel.requests import CellEnd
+from mahtab_tui.kernel.running_cell import SUDO_HINT, RunningCell
 from mahtab_tui.kernel.values import FileWatching, KernelState, Restoration
 from mahtab_tui.settings.model import file_copies_folder
 from mahtab_tui.store.file_copies import collect_file_copies, delete_file_copies
@@ -626,6 +628,17 @@ def test_sudo_that_cannot_work_names_the_setting(watched: Cells, folder: Path) -
         f"{refusal}\nsudo does not work in cells while their changes of files are watched:"
         " set file_undo = false, then /reset.\n",
     )
+
+
+def test_a_refusal_that_sudo_writes_in_pieces_names_the_setting() -> None:
+    pieces: list[str] = []
+    running_cell = RunningCell(1, lambda kind, text: pieces.append(text))
+    running_cell.watches_files = True
+    for piece in ("sudo: ", 'The "no new ', 'privileges" flag is set, which prevents sudo\n'):
+        running_cell.add_output(piece)
+    running_cell.done(CellEnd(1, Status.OK, (), (), (), 0.0, ""))
+    assert pieces[-1] == SUDO_HINT
+    assert running_cell.result.result(0).output.endswith(f"sudo\n{SUDO_HINT}")
 
 
 def test_copies_of_killed_kernels_are_collected(home: Path) -> None:
