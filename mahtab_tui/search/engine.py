@@ -1,4 +1,8 @@
-"""Runs the nodes of one tree, from the root's call to the last late answer."""
+"""Runs one search: its nodes, which read a text or explore it by code, and the nodes that their code starts.
+
+A node is a task. It waits at a gate until it may run, and ends everything that it has started when it
+ends itself. All nodes share limits of calls, money, memory and time.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +47,7 @@ _UNWIND_TIMEOUT_S = 0.3
 
 
 class Engine:
-    """Runs one tree, in one loop."""
+    """Runs the tree of one search, in one event loop."""
 
     def __init__(
         self,
@@ -83,15 +87,18 @@ class Engine:
         concurrency = limits.concurrency or max(model.concurrency, sub_model.concurrency)
         self.calls = BudgetedCalls(events, limits.open_ledger(), Gate(concurrency), session_ledger)
         self._fan_outs = FanOuts(events, limits, self.calls, sub_model, consent)
-        # An exploring node has a process. A gate for each depth prevents deadlock: nodes wait only
-        # for deeper ones.
-        self._exploring: defaultdict[int, Gate] = defaultdict(lambda: Gate(concurrency))
-        self._reading = Gate(concurrency)
-        """The gate for plain calls, which hold their text twice."""
+        # An exploring node has a process, and waits for the nodes that it starts. With one gate for
+        # all, waiting nodes could fill it, and none would end; so each depth has its own.
+        self._exploring_gates: defaultdict[int, Gate] = defaultdict(lambda: Gate(concurrency))
+        self._reading_gate = Gate(concurrency)
+        """The gate for nodes that read their text at once: they hold it twice in memory."""
         self._services = TreeServices(events, limits, self.calls, sandboxes, tools, self.ask)
         self._memo = Memo()
 
         self._text = SearchedText("")
+        """The text that the roots search."""
+        self._root: LiveNode
+        """The newest root; set by `run_again`."""
         self._nodes: dict[str, LiveNode] = {}
         """Nodes that have not ended, by their ids."""
         self._sub_call_count = 0
@@ -102,27 +109,33 @@ class Engine:
         self._background: set[asyncio.Task[None]] = set()
         """Closes the sandboxes of nodes that have ended."""
 
-    async def run(self, query: str, text: SearchedText, about: Mapping[str, Any]) -> NodeOutcome:
+    async def run(
+        self, query: str, text: SearchedText, begin_attributes: Mapping[str, Any]
+    ) -> NodeOutcome:
         """Run a new root; cancelling stops the tree.
 
         Args:
             query: What the search is to answer.
             text: The text to search.
-            about: Attributes for its first event.
+            begin_attributes: Further fields of its first event.
         """
         self._text = text
         now = asyncio.get_running_loop().time()
         self._services.deadline = SearchDeadline.after(self.limits.max_seconds, now)
-        return await self.run_again(query, about)
+        return await self.run_again(query, begin_attributes)
 
-    async def run_again(self, query: str, about: Mapping[str, Any]) -> NodeOutcome:
+    async def run_again(self, query: str, begin_attributes: Mapping[str, Any]) -> NodeOutcome:
         """Run another root over the same text and limits."""
-        root = self._start(
-            None, query, NodeSource(self._text), self.model, FanOutPlace(), about=about
+        self._root = self._start(
+            None,
+            query,
+            NodeSource(self._text),
+            self.model,
+            FanOutPlace(),
+            begin_attributes=begin_attributes,
         )
-        self._root = root
         try:
-            outcomes = await _outcomes([root])
+            outcomes = await _outcomes([self._root])
             return outcomes[0]
         except asyncio.CancelledError:
             await self._unwind(self.running())
@@ -175,8 +188,8 @@ class Engine:
         model: Model,
         place: FanOutPlace,
         *,
-        plain: bool = False,
-        about: Mapping[str, Any] | None = None,
+        must_read_at_once: bool = False,
+        begin_attributes: Mapping[str, Any] | None = None,
     ) -> LiveNode:
         """Start a node.
 
@@ -184,10 +197,10 @@ class Engine:
             parent: The node whose code asks; None for a root.
             query: What the node is to answer.
             source: The text that it reads.
-            model: Answers it.
+            model: The model that answers it.
             place: Its place in its parent's fan-out.
-            plain: Whether it must read its text at once.
-            about: Further fields of its first event.
+            must_read_at_once: Whether it must not explore its text by code.
+            begin_attributes: Further fields of its first event.
         """
         if parent is None:
             self._root_count += 1
@@ -198,10 +211,10 @@ class Engine:
             node_id = f"{parent.id}.{parent.child_count}"
             depth = parent.depth + 1
 
-        plain = plain or self._is_read_at_once(query, source, depth)
-        node = LiveNode(node_id, parent, depth, plain, query, source, model, place)
+        is_plain = must_read_at_once or self._is_read_at_once(query, source, depth)
+        node = LiveNode(node_id, parent, depth, is_plain, query, source, model, place)
         self._nodes[node_id] = node
-        self.events.send(_begin_event(node, about or {}))
+        self.events.send(_begin_event(node, begin_attributes or {}))
         if parent is not None:
             parent.running_children[node] = None
         node.task = asyncio.create_task(self._run_node(node))
@@ -221,7 +234,7 @@ class Engine:
     async def _run_node(self, node: LiveNode) -> NodeOutcome:
         """Answer a node, whatever happens, and then stop what it has started."""
         try:
-            return await self._memo.answer(node, self._work)
+            return await self._memo.answer(node, self._answer)
         except (OverBudget, SandboxError, CallRefusedError) as error:
             return NodeOutcome(str(error), "error")
         except Exception as error:  # a node's outermost frame, around a provider's code
@@ -241,18 +254,8 @@ class Engine:
         else:
             outcome = task.result()
         node.outcome = outcome
-
-        parent = node.parent
-        if parent is not None:
-            parent.running_children.pop(node, None)
-            if not outcome.failed:
-                parent.findings.add_answer(
-                    node.query,
-                    outcome.text,
-                    part_index=node.place.part_index,
-                    part_count=node.place.part_count,
-                )
-
+        if node.parent is not None:
+            _tell_parent(node.parent, node, outcome)
         self.events.send(
             SearchFinal(
                 outcome.text,
@@ -266,17 +269,20 @@ class Engine:
         # Others of its fan-out may still refer to the node.
         node.source = NodeSource(SearchedText(""))
 
-    async def _work(self, node: LiveNode) -> NodeOutcome:
-        """Answer a node when it may run."""
+    async def _answer(self, node: LiveNode) -> NodeOutcome:
+        """Answer a node once it may run."""
         deadline = self._services.deadline
         # Only the root keeps time for a last call.
         if node.parent is not None:
             deadline = deadline._replace(end=deadline.work)
         if node.is_plain:
-            async with self._reading:
-                return await self._answer_plainly(node, deadline)
+            async with self._reading_gate:
+                return await self._read_at_once(node, deadline)
+        return await self._explore(node, deadline)
 
-        gate = self._exploring[node.depth]
+    async def _explore(self, node: LiveNode, deadline: SearchDeadline) -> NodeOutcome:
+        """Answer a node by code that its model writes."""
+        gate = self._exploring_gates[node.depth]
         await gate.enter()
         try:
             exploration = Exploration(self._services, node)
@@ -286,11 +292,12 @@ class Engine:
         try:
             return await exploration.run(deadline)
         finally:
+            # The answer does not wait for the end of the sandbox, but the next node does.
             closing = asyncio.create_task(_close(exploration.sandbox, gate))
             self._background.add(closing)
             closing.add_done_callback(self._background.discard)
 
-    async def _answer_plainly(self, node: LiveNode, deadline: SearchDeadline) -> NodeOutcome:
+    async def _read_at_once(self, node: LiveNode, deadline: SearchDeadline) -> NodeOutcome:
         """Answer a node by one call that reads its text."""
         self._check_plain(node.source)
         text = node.source.make_text()
@@ -350,11 +357,8 @@ class Engine:
                 " Hand on parts of `context` as they are, or less text."
             )
 
-        sources = [
-            NodeSource(part) if isinstance(part, SearchedText) else self._source_in_root(text, part)
-            for part in request.parts
-        ]
-        # First, because nodes that are bound to fail would hold their texts.
+        sources = [self._source(text, part) for part in request.parts]
+        # Before nodes are started, because those that are bound to fail would hold their texts.
         try:
             self._check_affordable(request, sources)
         except (OverBudget, CallRefusedError) as error:
@@ -367,8 +371,12 @@ class Engine:
             self._made_bytes -= made_bytes
 
     def _check_affordable(self, request: Request, sources: Sequence[NodeSource]) -> None:
-        """Raise `OverBudget` if not even the cheapest sub-call is possible, or `CallRefusedError` if
-        the only one is too long."""
+        """Raise an error if sub-calls are bound to fail.
+
+        Raises:
+            OverBudget: Not even the cheapest one is possible.
+            CallRefusedError: The only one is too long.
+        """
         min_chars = min((source.chars for source in sources), default=0)
         self.calls.ledger.check(self.calls.estimate(self.sub_model, min_chars))
         if request.plain and not request.many:
@@ -410,7 +418,9 @@ class Engine:
         nodes: list[LiveNode] = []
         for index, (query, source) in enumerate(zip(request.queries, sources, strict=True)):
             place = FanOutPlace(fan_out_number, index, len(sources))
-            node = self._start(parent, query, source, self.sub_model, place, plain=request.plain)
+            node = self._start(
+                parent, query, source, self.sub_model, place, must_read_at_once=request.plain
+            )
             nodes.append(node)
         try:
             return await _outcomes(nodes)
@@ -419,9 +429,19 @@ class Engine:
                 self.stop(node.id)
             raise
 
-    def _source_in_root(self, text: SearchedText, spans: tuple[TextSpan, ...]) -> NodeSource:
-        """Refer to parts of a node's text as parts of the root's text, if each is in one place
-        there: then the node's text, which may be a copy, can go."""
+    def _source(self, text: SearchedText, part: SearchedText | tuple[TextSpan, ...]) -> NodeSource:
+        """Return what a sub-call reads.
+
+        Spans of a node's text become spans of the root's text, if each is in one place there: then the
+        node's text, which may be a copy, can go.
+
+        Args:
+            text: The text of the node that asks.
+            part: A text that its code has made, or spans of its text.
+        """
+        if isinstance(part, SearchedText):
+            return NodeSource(part)
+        spans = part
         root_spans: list[TextSpan] = []
         for start, end in spans:
             places = text.to_root([(start, end)])
@@ -434,11 +454,24 @@ class Engine:
         return NodeSource(self._text, tuple(root_spans))
 
 
-def _begin_event(node: LiveNode, about: Mapping[str, Any]) -> SearchBegin:
+def _tell_parent(parent: LiveNode, node: LiveNode, outcome: NodeOutcome) -> None:
+    """Let a parent know that a node has ended. It keeps the answer, in case that it fails itself."""
+    parent.running_children.pop(node, None)
+    if not outcome.failed:
+        parent.findings.add_answer(
+            node.query,
+            outcome.text,
+            part_index=node.place.part_index,
+            part_count=node.place.part_count,
+        )
+
+
+def _begin_event(node: LiveNode, begin_attributes: Mapping[str, Any]) -> SearchBegin:
     """Return the first event of a node.
 
     Args:
-        about: Further fields of it.
+        node: The node.
+        begin_attributes: Further fields of the event.
     """
     return SearchBegin(
         shortened(node.query, MAX_RECORDED_QUERY_CHARS),
@@ -452,15 +485,16 @@ def _begin_event(node: LiveNode, about: Mapping[str, Any]) -> SearchBegin:
         spans=tuple(node.source.root_spans),
         chars=node.source.chars,
         model=node.model.name,
-        **about,
+        **begin_attributes,
     )
 
 
 def _broken_off(partial_answer: str, reason: str) -> NodeOutcome:
-    """Return the outcome of a call that did not end.
+    """Return the outcome of a call that broke off.
 
     Args:
-        reason: A sentence.
+        partial_answer: What the model had written until then.
+        reason: Why it broke off, as a sentence.
     """
     if not partial_answer.strip():
         return NodeOutcome(reason, "error")
