@@ -1,4 +1,8 @@
-"""Evaluates expressions as far as possible without running code."""
+"""Evaluates expressions as far as possible without running code.
+
+What an expression would return is either known, as the value of a variable is, or only its class, as of
+the result of a call; then it is an `Instance`. Completion, help and hints ask this module.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ import ast
 import builtins
 import types
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 from typing import Any
@@ -38,6 +42,7 @@ _MAX_KEYS = 100_000
 """Keys of a dict that are looked at."""
 _SEQUENCES = Classes(list, tuple)
 _PLAIN = Classes(str, int, float, bool, bytes)
+"""The classes of values that may be keys, because comparing them runs no code."""
 _OPERANDS = Classes(str, bytes, list, tuple, set, complex)
 """Types that an operator between two of them returns."""
 _SLICED = (("numpy", "ndarray"), ("pandas", "Series"), ("polars", "Series"), ("pandas", "Index"))
@@ -124,38 +129,54 @@ def _attribute(value: object, name: str) -> object:
     """
     if type(value) is Instance:
         member = attribute(value.cls, name)
-        of_class = True
+        is_class_member = True
     else:
         member = attribute(value, name)
-        of_class = not is_class(value) and not is_module(value) and name not in own_dict(value)
+        has_no_class_members = is_class(value) or is_module(value)
+        is_class_member = not has_no_class_members and name not in own_dict(value)
     if member is MISSING:
         return column_instance(value, name)
     if type(member) is staticmethod:
         return member.__func__
     if type(member) is classmethod:
         return types.MethodType(member.__func__, value)
-    if type(member) is types.FunctionType and of_class:
+    if type(member) is types.FunctionType and is_class_member:
         return types.MethodType(member, value)
-    if type(member) is property:
-        return require(call_result(member.fget, value))
-    if type(member) is get_if_loaded("functools", "cached_property"):
-        return require(call_result(own_dict(member).get("func"), value))
-
+    getter = _property_getter(member)
+    if getter is not MISSING:
+        return require(call_result(getter, value))
     # What pandas registers as an accessor, such as `.str`.
     accessor: Any = own_dict(member).get("_accessor") if is_from(member, "pandas") else None
     if is_class(accessor):
-        if of_class:
-            return Instance(accessor)
-        return accessor
-
-    # Other descriptors are not called, because they run code.
-    has_getter = find_in_class(type(member), "__get__") is not MISSING
-    if of_class and type(member) not in FUNCTIONS and has_getter:
-        # Reading these two runs no code but that of pandas.
-        if name in ("index", "columns") and is_one_of(value, "pandas", "DataFrame", "Series"):
-            return getattr(value, name)
-        return require(listed_result(value, name))
+        return Instance(accessor) if is_class_member else accessor
+    if is_class_member and _is_other_descriptor(member):
+        return _descriptor_value(value, name)
     return member
+
+
+def _property_getter(member: Any) -> object:
+    """Return the function that computes a property; `MISSING` for other members of a class."""
+    if type(member) is property:
+        return member.fget
+    if type(member) is get_if_loaded("functools", "cached_property"):
+        return own_dict(member).get("func")
+    return MISSING
+
+
+def _is_other_descriptor(member: object) -> bool:
+    """Return whether Python would call a member, which is no function, to get its value."""
+    return type(member) not in FUNCTIONS and find_in_class(type(member), "__get__") is not MISSING
+
+
+def _descriptor_value(value: Any, name: str) -> object:
+    """Return the value of a descriptor, which is not called, because that may run code.
+
+    Raises `UnresolvedError`.
+    """
+    # Reading these two runs no code but that of pandas.
+    if name in ("index", "columns") and is_one_of(value, "pandas", "DataFrame", "Series"):
+        return getattr(value, name)
+    return require(listed_result(value, name))
 
 
 def _item(value: Any, key: ast.expr, namespace: Mapping[str, object]) -> object:
@@ -168,25 +189,27 @@ def _item(value: Any, key: ast.expr, namespace: Mapping[str, object]) -> object:
         except Exception:  # unhashable, or raised by a key's `__eq__`
             raise UnresolvedError from None
     if type(value) in _SEQUENCES and type(constant) is int:
-        if not -len(value) <= constant < len(value):
-            raise UnresolvedError
-        return value[constant]
+        return _item_at(value, constant)
     if table_of(value) is not None or is_frame(cls):
         return _table_item(value, cls, key, constant, namespace)
 
     is_slice = isinstance(key, ast.Slice) and (cls in _SEQUENCES or is_any_of(cls, _SLICED))
-    items = value.items if type(value) is Instance else ()
+    item_types = value.items if type(value) is Instance else ()
     if cls in (str, bytes) or is_slice:
-        return Instance(cls, items=items)
-
+        return Instance(cls, items=item_types)
     index = 0
     if is_subclass(cls, dict):
         index = 1  # the type of the values comes after that of the keys
     elif cls is tuple and type(constant) is int:
         index = constant
-    if not -len(items) <= index < len(items):
-        raise UnresolvedError
-    return require(items[index])
+    return require(_item_at(item_types, index))
+
+
+def _item_at(items: Sequence[Any], index: int) -> object:
+    """Return an item of a list or tuple. Raises `UnresolvedError` if there is none."""
+    if -len(items) <= index < len(items):
+        return items[index]
+    raise UnresolvedError
 
 
 def _constant(key: ast.expr, namespace: Mapping[str, object]) -> object:

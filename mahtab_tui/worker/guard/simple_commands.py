@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from .shell_words import Word, split_commands
@@ -124,19 +125,31 @@ class ReadCommand(NamedTuple):
 
 def read_simple_commands(text: str) -> ReadCommand:
     """Read a shell command and those that it hands to other shells. Of long ones, nothing is read."""
-    keeps_names = _REDEFINING.search(text) is None
+    if _REDEFINING.search(text) is None:
+        command = _read_with(text, keeps_names=True)
+        if not any(map(_may_set_search_path, command.commands)):
+            return command
+    return _read_with(text, keeps_names=False)
+
+
+def _read_with(text: str, *, keeps_names: bool) -> ReadCommand:
+    """Read a command as `read_simple_commands` does.
+
+    Args:
+        text: The command.
+        keeps_names: Whether commands of the system surely mean what their names say.
+    """
     reader = _Reader(keeps_names=keeps_names)
     reader.read(text, depth=0, is_certain=True)
-    if keeps_names and any(map(_may_set_search_path, reader.commands)):
-        keeps_names = False
-        reader = _Reader(keeps_names=keeps_names)
-        reader.read(text, depth=0, is_certain=True)
     return ReadCommand(reader.commands, reader.unread_part, keeps_names)
 
 
 def _may_set_search_path(command: SimpleCommand) -> bool:
+    """Return whether a command may change where the shell finds commands, so that their names may mean
+    others."""
     words = command.words
     if command.is_harmless and command.program not in _HARMLESS_SETTERS:
+        # Its arguments set no variable, but for a descriptor as in `{PATH}>file`.
         descriptor_words = [word for word in command.arguments if word.text.startswith("{")]
         words = [*words[: len(words) - len(command.arguments)], *descriptor_words]
     return any(_SETS_SEARCH_PATH.search(word.text) is not None for word in words)
@@ -158,7 +171,8 @@ class _Reader:
         """Read a command.
 
         Args:
-            depth: Of nested shells around it.
+            text: The command.
+            depth: How many other shells it is handed to.
             is_certain: As in `SimpleCommand`.
         """
         if len(text) > MAX_COMMAND_CHARS:
@@ -182,29 +196,29 @@ class _Reader:
         command = self._command_from(words, is_certain)
         self.commands.append(command)
         self._read_nested(command, depth, is_certain)
+        # Git's own reader knows which programs it starts.
         if command.is_harmless or command.basename == "git":
             return
-        inner_count = 0
-        for index, word in enumerate(command.arguments):
-            words_before = words[: len(words) - len(command.arguments) + index]
-            if _starts_program(word, words_before):
-                inner_count += 1
-                if inner_count > MAX_INNER_PROGRAMS:
-                    self._note_unread(word.text, is_certain)
-                    return
-                arguments = command.arguments[index + 1 :]
-                program = known_program(word)
-                inner_command = SimpleCommand(
-                    words[-len(arguments) - 1 :], word, program, arguments, False, is_certain, False
-                )
-                self.commands.append(inner_command)
-                self._read_nested(inner_command, depth, is_certain)
+        inner_commands = list(islice(_inner_commands(command), MAX_INNER_PROGRAMS + 1))
+        for inner_command in inner_commands[:MAX_INNER_PROGRAMS]:
+            self.commands.append(inner_command)
+            self._read_nested(inner_command, depth, is_certain)
+        if len(inner_commands) > MAX_INNER_PROGRAMS:
+            self._note_unread(inner_commands[-1].words[0].text, is_certain)
 
     def _command_from(self, words: Sequence[Word], is_certain: bool) -> SimpleCommand:
+        """Return the simple command that consists of words."""
         name, arguments = _name_and_arguments(words)
         program = "" if name is None else known_program(name)
-        is_harmless = self._keeps_names and program in _HARMLESS
-        return SimpleCommand(words, name, program, arguments, is_harmless, is_certain, True)
+        return SimpleCommand(
+            words,
+            name,
+            program,
+            arguments,
+            is_harmless=self._keeps_names and program in _HARMLESS,
+            is_certain=is_certain,
+            is_whole=True,
+        )
 
     def _read_nested(self, command: SimpleCommand, depth: int, is_certain: bool) -> None:
         """Read the words of a simple command that are commands, or may be."""
@@ -218,6 +232,22 @@ class _Reader:
                 self.read(word.text, depth=depth + 1, is_certain=False)
 
 
+def _inner_commands(command: SimpleCommand) -> Iterator[SimpleCommand]:
+    """Yield the programs that a simple command may start, with the arguments after their names."""
+    name_end = len(command.words) - len(command.arguments)
+    for index, word in enumerate(command.words[name_end:], name_end):
+        if _starts_program(word, command.words[:index]):
+            yield SimpleCommand(
+                command.words[index:],
+                word,
+                known_program(word),
+                command.words[index + 1 :],
+                is_harmless=False,
+                is_certain=command.is_certain,
+                is_whole=False,
+            )
+
+
 def _starts_program(word: Word, words_before: Sequence[Word]) -> bool:
     """Return whether an argument may be the program that a simple command starts.
 
@@ -229,9 +259,10 @@ def _starts_program(word: Word, words_before: Sequence[Word]) -> bool:
     program = os.path.basename(word.text)
     if program in _INNER_PROGRAMS:
         return True
-    return program in _STARTED_PROGRAMS and any(
-        os.path.basename(word.text) in _STARTERS | _COMMAND_TAKERS for word in words_before
-    )
+    if program not in _STARTED_PROGRAMS:
+        return False
+    programs_before = {os.path.basename(word_before.text) for word_before in words_before}
+    return not programs_before.isdisjoint(_STARTERS | _COMMAND_TAKERS)
 
 
 def nested_commands(command: SimpleCommand) -> Iterator[Word]:
@@ -256,7 +287,7 @@ def _operands_after_option(words: Sequence[Word]) -> Iterator[Word]:
 
 
 def reads_commands_elsewhere(command: SimpleCommand) -> bool:
-    """Return whether a command runs what its input, or a text with a path like a file's, says."""
+    """Return whether a command runs commands from its input, or from a stream that has a path."""
     words = [word.text for word in command.arguments if not word.redirection]
     operands = [word for word in words if not word.startswith("-")]
     if command.program in SOURCING_PROGRAMS:

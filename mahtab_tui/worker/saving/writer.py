@@ -1,4 +1,9 @@
-"""Saves the variables of a namespace, in a fork of the kernel."""
+"""Saves the variables of a namespace, in a fork of the kernel.
+
+Variables that share objects make a group, which is pickled as a whole. A further fork pickles the
+groups, one after the other, because an object may crash or never end. The index of the folder names
+the files with the groups, and what is not saved, with the reason.
+"""
 
 from __future__ import annotations
 
@@ -98,6 +103,7 @@ class Writer:
             return {"error": str(error)}
 
     def _write(self) -> dict[str, object]:
+        """Save into the open folder, and return what `write` returns."""
         previous_index: dict[str, Any] = {"files": [], "missing": []}
         with contextlib.suppress(FolderError):  # of another version, which is now replaced
             previous_index = self._folder.index() or previous_index
@@ -108,23 +114,15 @@ class Writer:
         kernel = self._settings["kernel"]
         self._cloudpickle = load_cloudpickle(self._settings["cloudpickle"], kernel)
 
-        variables: dict[str, object] = {}
-        reasons: dict[str, str] = {}
-        """Why other variables are not saved."""
-        for name, value in self._namespace.items():
-            if type(name) is not str or name in HIDDEN_NAMES:
-                continue
-            if is_hidden(name, value):
-                reasons[name] = "its name looks like a secret's"
-            else:
-                variables[name] = value
+        variables, reasons = self._select_variables()
         carried_bytes = sum(file["size"] for file in carried_files)
         saved_groups = self._save_groups(variables, reasons, carried_bytes)
-
         files = [*self._write_files(saved_groups), *carried_files]
         missing = [self._describe(name, reason=reason) for name, reason in reasons.items()]
         lost_names = set(self._request["lost"]).difference(self._namespace)
         missing += [row for row in previous_index["missing"] if row["name"] in lost_names]
+
+        # The index comes last: until then, the folder has what was saved before.
         if not self._folder.is_owner(kernel):
             raise FolderError("another kernel saves there now")
         self._folder.write_index({"written": time.time(), "files": files, "missing": missing})
@@ -134,6 +132,20 @@ class Writer:
             "names": sum(len(saved.group.names) for saved in saved_groups),
             "missing": len(reasons),
         }
+
+    def _select_variables(self) -> tuple[dict[str, object], dict[str, str]]:
+        """Return the variables to save by name, and by the names of others why they are not saved, as
+        clauses."""
+        variables: dict[str, object] = {}
+        reasons: dict[str, str] = {}
+        for name, value in self._namespace.items():
+            if type(name) is not str or name in HIDDEN_NAMES:
+                continue
+            if is_hidden(name, value):
+                reasons[name] = "its name looks like a secret's"
+            else:
+                variables[name] = value
+        return variables, reasons
 
     def _carried_files(self, previous_index: dict[str, Any]) -> list[dict[str, Any]]:
         """Return the entries of earlier files that are kept, each without groups of which the
@@ -175,6 +187,7 @@ class Writer:
             saved_group = _read_reply(group, reply)
             saved_groups.append(saved_group)
             total_bytes += saved_group.size
+            # The largest are left out, so that as many variables as possible are saved.
             while saved_groups and total_bytes > self._max_bytes:
                 largest = max(saved_groups, key=lambda saved: saved.size)
                 saved_groups.remove(largest)
@@ -201,7 +214,8 @@ class Writer:
         """Describe a variable, without texts that were typed hidden.
 
         Args:
-            fields: In addition.
+            name: The variable.
+            fields: Fields to add to the description.
         """
         row = {**describe_variable(name, self._namespace[name]), **fields}
         return self._hidden.redact_row(row)
@@ -297,6 +311,7 @@ def _read_reply(group: VariableGroup, reply: bytes) -> _SavedGroup:
 
 
 def _shorten(reason: str) -> str:
+    """Return a reason, cut to the characters that the index keeps of it."""
     if len(reason) <= MAX_REASON_CHARS:
         return reason
     return f"{reason[:MAX_REASON_CHARS]}…"

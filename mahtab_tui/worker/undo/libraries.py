@@ -12,6 +12,7 @@ import os
 import sys
 import types
 import weakref
+from collections import deque
 from collections.abc import Collection, Iterable, Iterator
 from functools import partial
 from typing import Any, Callable, NamedTuple
@@ -84,6 +85,7 @@ _WITHOUT_FINALIZER = ATOMS.union(
 
 _DOCUMENTATION = "__doc__"
 _PROPERTY_ATTRIBUTES = (_DOCUMENTATION,)
+"""The attributes of a property that can be set."""
 
 _CHANGEABLE_CLASS = 1 << 9
 """The flag of classes whose attributes can be set."""
@@ -96,6 +98,10 @@ class ReleasedObject:
     """An object that a step does not keep alive, because something happens when it ends."""
 
     def __init__(self, value: Any) -> None:
+        """
+        Args:
+            value: The object, which is only referred to weakly, if that is possible.
+        """
         self.address = address_of(value)
         self._reference = OwnReference(value) if has_weak_references(type(value)) else None
 
@@ -143,6 +149,7 @@ class LibrarySnapshot(NamedTuple):
 
     @property
     def was_loaded_since(self) -> bool:
+        """Whether the module was loaded since, so that all its attributes are new."""
         return self.was_lazy and not is_lazy(self.holder)
 
     def registry_action(self) -> Action | None:
@@ -171,8 +178,7 @@ class LibrarySnapshot(NamedTuple):
             if _is_same(old_value, new_value):
                 continue
             # An import sets submodules as attributes of their packages.
-            is_imported = is_module(new_value) and (old_value is MISSING or is_module(old_value))
-            if is_imported:
+            if is_module(new_value) and (old_value is MISSING or is_module(old_value)):
                 continue
             if type(name) is not str or f"{self.label}.{name}" in _KERNEL_ATTRIBUTES:
                 continue
@@ -265,25 +271,17 @@ def _find_changeable(
 
     The parameters are those of `take_library_snapshots`.
     """
-    # What the names mean in the namespace and among the modules, and below what modules have.
-    pending = [
-        *(sys.modules.get(name) for name in _ALWAYS_WITHIN_REACH),
-        *(namespace.get(name) for name in names),
-        *(sys.modules.get(name) for name in names),
-    ]
-    if not _CLASS_NAMES.isdisjoint(names):
-        pending += [type(namespace[name]) for name in names if name in namespace]
-
     holders: dict[int, Any] = {}
-    for value in pending:  # which grows meanwhile
-        if len(holders) >= _MAX_LIBRARIES:
-            break
+    pending = deque(_values_of_names(names, namespace))
+    while pending and len(holders) < _MAX_LIBRARIES:
+        value = pending.popleft()
         value_is_module = is_module(value)
         if address_of(value) in holders or not (value_is_module or is_class(value)):
             continue
         if is_own(value) or (value_is_module and _is_being_loaded(value)):
             continue
         if value_is_module:
+            # The names may also mean what the module has.
             members = own_dict(value)
             pending += [members[name] for name in names if name in members]
             parts = _find_parts(value, names, is_own)
@@ -295,6 +293,18 @@ def _find_changeable(
         if value_is_module or _class_flags(value) & _CHANGEABLE_CLASS:
             holders[address_of(value)] = value
     return holders
+
+
+def _values_of_names(names: tuple[str, ...], namespace: dict[str, object]) -> list[object]:
+    """Return what names mean in the namespace and among the modules; None for what they do not."""
+    values = [
+        *(sys.modules.get(name) for name in _ALWAYS_WITHIN_REACH),
+        *(namespace.get(name) for name in names),
+        *(sys.modules.get(name) for name in names),
+    ]
+    if not _CLASS_NAMES.isdisjoint(names):
+        values += [type(namespace[name]) for name in names if name in namespace]
+    return values
 
 
 def _is_being_loaded(module: Any) -> bool:
@@ -320,7 +330,7 @@ def _find_class_parts(cls: Any, names: Iterable[str]) -> Iterator[Any]:
     properties."""
     bases = mro_of(cls)
     if _DOCUMENTATION in names:
-        # Code that sets it may reach any property, also by a text.
+        # Code that sets `__doc__` may reach any property, also by a text: `getattr(cls, text)`.
         for base in bases:
             members = class_dict(base).values()
             yield from (member for member in members if type(member) is property)
@@ -350,6 +360,7 @@ def _is_library_part(part: object) -> bool:
 
 
 def _has_attributes(value: object) -> bool:
+    """Return whether an object has a `__dict__` of its own."""
     return any("__dict__" in class_dict(base) for base in mro_of(type(value)))
 
 
@@ -371,18 +382,14 @@ def take_library_snapshot(holder: Any, mentioned: Collection[str] = ()) -> Libra
         return snapshot._replace(was_lazy=True)
     if label in _ALWAYS_WITHIN_REACH and label not in mentioned:
         return snapshot
-
-    contents = take_content_snapshots(
-        label,
-        {
-            name: value
-            for name, value in attributes.items()
-            if may_contain(value)
-            and (name in mentioned or snapshot.is_public(name))
-            and f"{label}.{name}" not in _KERNEL_ATTRIBUTES
-        },
-    )
-    return snapshot._replace(contents=contents)
+    containers = {
+        name: value
+        for name, value in attributes.items()
+        if may_contain(value)
+        and (name in mentioned or snapshot.is_public(name))
+        and f"{label}.{name}" not in _KERNEL_ATTRIBUTES
+    }
+    return snapshot._replace(contents=take_content_snapshots(label, containers))
 
 
 def _label_holder(holder: Any) -> str:

@@ -1,7 +1,12 @@
 """Parts of Python's own objects: the values inside each kind of object, read and written back.
 
 Values are read into one flat list, so that two states can be compared without running code of the
-user's classes. A dict is read as key, value, key, value and so on."""
+user's classes. A dict is read as key, value, key, value and so on.
+
+All functions are those of the classes of Python (`dict.clear(mapping)`, not `mapping.clear()`), because
+a class of the user's may define its own. Each kind of object has a `_read_…` and a `_write_…` function;
+the tables at the end say which belong together.
+"""
 
 from __future__ import annotations
 
@@ -95,11 +100,16 @@ def for_each_class(module: str, class_names: str, value: T) -> dict[ClassName, T
 
 
 def _are_same_objects(first: Iterable[object], second: Iterable[object]) -> bool:
+    """Return whether two collections have the same objects in the same order."""
     return list(map(address_of, first)) == list(map(address_of, second))
 
 
-def _flatten(items: Iterable[tuple[object, object]]) -> Values:
-    return [item for pair in items for item in pair]
+# Containers
+
+
+def _flatten(pairs: Iterable[tuple[object, object]]) -> Values:
+    """Return the first and the second of each pair by turns."""
+    return [item for pair in pairs for item in pair]
 
 
 def read_items(mapping: Any) -> Values:
@@ -129,6 +139,8 @@ def _write_ordered_dict(mapping: Any, content: dict[Any, Any]) -> None:
 
 
 class _DefaultDictState(NamedTuple):
+    """A `defaultdict`."""
+
     factory: Any
     content: dict[Any, Any]
 
@@ -179,6 +191,9 @@ def _bytearray_size(data: Any) -> int:
     return bytearray.__len__(data) // 8
 
 
+# Attributes and slots
+
+
 def _read_attributes(value: object) -> Values:
     return read_items(own_dict(value))
 
@@ -193,6 +208,7 @@ def _read_pandas_attributes(value: object) -> Values:
 
 
 def _write_pandas_attributes(value: object, attributes: dict[Any, Any]) -> None:
+    """Write attributes, and leave the caches as they are."""
     present = own_dict(value)
     caches = {name: present[name] for name in _PANDAS_CACHES if name in present}
     _write_dict(present, {**attributes, **caches})
@@ -206,6 +222,7 @@ def slot_descriptors(cls: type) -> list[Any]:
 
 
 def _read_slot(slot: Any, value: Any) -> object:
+    """Return what an object has in a slot; `MISSING` if the slot is empty."""
     try:
         return slot.__get__(value)
     except AttributeError:
@@ -233,6 +250,9 @@ def writes_fields(*names: str) -> Callable[[Any, Values], None]:
             setattr(value, name, earlier)
 
     return write
+
+
+# Functions, classes and modules
 
 
 def _read_function(function: Any) -> Values:
@@ -270,6 +290,8 @@ def _write_cell_contents(cell: Any, values: Values) -> None:
 
 
 class _ClassState(NamedTuple):
+    """What an undo restores of a class."""
+
     bases: tuple[type, ...]
     name: str
     qualified_name: str
@@ -279,12 +301,15 @@ class _ClassState(NamedTuple):
 
     @classmethod
     def from_values(cls, values: Values) -> _ClassState:
+        """Return the state of which `to_values` returned the values."""
         bases, name, qualified_name, registered_count, *others = values
         registered = others[:registered_count]
         attributes = _to_dict(others[registered_count:])
         return cls(bases, name, qualified_name, registered, attributes)
 
     def to_values(self) -> Values:
+        """Return the state as one flat list. The number of the registered classes comes before them, so
+        that the attributes after them can be told from them."""
         attributes = read_items(self.attributes)
         names = (self.name, self.qualified_name)
         return [self.bases, *names, len(self.registered), *self.registered, *attributes]
@@ -307,6 +332,7 @@ def _read_class(cls: object) -> Values:
 
 
 def _write_class(cls: Any, earlier: _ClassState) -> None:
+    """Write only what is different, because Python drops its caches of a class at each change."""
     if not _are_same_objects(_BASES.__get__(cls), earlier.bases):
         _BASES.__set__(cls, earlier.bases)
     _NAME.__set__(cls, earlier.name)
@@ -330,6 +356,7 @@ def _read_module(module: object) -> Values:
 
 
 def _is_set_by_python(name: object) -> bool:
+    """Return whether undo leaves a name of a module alone."""
     return type(name) is str and name in _PYTHON_MODULE_NAMES
 
 
@@ -341,6 +368,9 @@ def _write_module(module: object, earlier: dict[Any, Any]) -> None:
     for name, value in earlier.items():
         if present.get(name, MISSING) is not value:
             present[name] = value
+
+
+# Other objects
 
 
 def _fields_part(cls: type, *names: str) -> ObjectPart:

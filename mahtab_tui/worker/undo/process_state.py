@@ -224,10 +224,7 @@ class ProcessState:
             changes["sys.modules"] = modules_action
 
         new_modules = _new_names(_read_module_names(), self._module_names)
-        has_new_libraries = False
-        if new_modules:
-            new_libraries = _library_names(new_modules) - _library_names(self._module_names)
-            has_new_libraries = bool(new_libraries)
+        has_new_libraries = self._has_new_libraries(new_modules)
         for setting, old_value in zip(SETTINGS, self._values):
             is_mentioned = any(mentioned.issuperset(name.split(".")) for name in setting.set_by)
             if setting.is_cache and not is_mentioned:
@@ -245,6 +242,13 @@ class ProcessState:
                 # What the loaded modules have set must stay: they will not set it again.
                 changes[setting.label] = None
         return changes
+
+    def _has_new_libraries(self, new_modules: frozenset[str]) -> bool:
+        """Return whether any of the modules that were loaded since the snapshot belongs to a library
+        of which no module was loaded then."""
+        if not new_modules:
+            return False
+        return not _library_names(new_modules) <= _library_names(self._module_names)
 
     def _make_modules_action(self) -> Action | None:
         """Return how to restore the entries of `sys.modules`; None if they have not changed."""

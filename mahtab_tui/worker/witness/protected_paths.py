@@ -1,4 +1,8 @@
-"""Tells which protected file a call would change, however its path is written."""
+"""Tells which protected file a call would change, however its path is written.
+
+A call's path is one of the process that makes it, whose root folder and mounts may be others. So the
+witness resolves it as that process would (`resolve_as`), and looks at files through its root folder.
+"""
 
 from __future__ import annotations
 
@@ -27,9 +31,12 @@ MAX_LINKS = 40
 _WRITE_FLAGS = os.O_WRONLY | os.O_RDWR | os.O_TRUNC
 _LEADING_ELSEWHERE = frozenset((".git", ".config"))
 """Names of folders with protected folders in them: a link of this name replaces these."""
-_RENAMING = ("rename", "unlink", "create", "socket", "link")
-_WRITING = ("open", "open2", "write", "link")
+_NAME_ACTIONS = ("rename", "unlink", "create", "socket", "link")
+"""Actions that change a name, and not the file."""
+_FILE_ACTIONS = ("open", "open2", "write", "link")
+"""Actions after which a path may be that of a file."""
 _PROCESS_MEMORY = re.compile(r"/proc/(\d+)/(?:task/\d+/)?mem")
+"""The memory of a process, by which it could be made to do anything."""
 
 
 def changed_protected_path(call: FileCall, thread: int, own_folder: str) -> str:
@@ -37,7 +44,7 @@ def changed_protected_path(call: FileCall, thread: int, own_folder: str) -> str:
 
     Args:
         call: The call, with paths as `resolve_as` returns them.
-        thread: Which calls.
+        thread: The thread that makes the call.
         own_folder: Where the kernel keeps variables, which is not protected, with a slash at its end;
             empty if it keeps none.
     """
@@ -46,14 +53,12 @@ def changed_protected_path(call: FileCall, thread: int, own_folder: str) -> str:
             continue
         if _leaves_existing_file(call, path, thread):
             continue
-        memory = _PROCESS_MEMORY.fullmatch(path)
-        if memory is not None and int(memory[1]) != read_status(thread, "Tgid"):
-            return path
-        if any(map(is_protected, _names_of_file(path, call.action, thread))):
-            return path
-        if is_git_setting(path, _working_folder(thread), _root(thread, path)):
-            return path
-        if _hides_protected(call, path, thread):
+        if (
+            _is_memory_of_other(path, thread)
+            or any(map(is_protected, _names_of_file(path, call.action, thread)))
+            or is_git_setting(path, _working_folder(thread), _root(thread, path))
+            or _hides_protected(call, path, thread)
+        ):
             return path
     return ""
 
@@ -61,9 +66,14 @@ def changed_protected_path(call: FileCall, thread: int, own_folder: str) -> str:
 def _leaves_existing_file(call: FileCall, path: str, thread: int) -> bool:
     """Return whether a call only reads the file at a path, or fails because there is one."""
     only_reads = call.action in ("open", "open2") and not call.flags & _WRITE_FLAGS
-    return (call.action in ("create", "socket") or only_reads) and os.path.lexists(
-        _as_seen_by(thread, path)
-    )
+    needs_free_name = call.action in ("create", "socket")
+    return (only_reads or needs_free_name) and os.path.lexists(_as_seen_by(thread, path))
+
+
+def _is_memory_of_other(path: str, thread: int) -> bool:
+    """Return whether a path is that of the memory of another process than the thread's."""
+    memory = _PROCESS_MEMORY.fullmatch(path)
+    return memory is not None and int(memory[1]) != read_status(thread, "Tgid")
 
 
 def _hides_protected(call: FileCall, path: str, thread: int) -> bool:
@@ -72,7 +82,7 @@ def _hides_protected(call: FileCall, path: str, thread: int) -> bool:
     if call.action != "rename":
         is_link = call.name.startswith("symlink")
         # Without a file `.git`, Git finds another repository, or none.
-        is_file = call.action in _WRITING or os.path.isfile(_as_seen_by(thread, path))
+        is_file = call.action in _FILE_ACTIONS or os.path.isfile(_as_seen_by(thread, path))
         return _is_link_in_the_way(path, is_link, is_file)
     source = _as_seen_by(thread, call.paths[0])
     if _is_link_in_the_way(path, os.path.islink(source), os.path.isfile(source)):
@@ -89,7 +99,12 @@ def _is_link_in_the_way(path: str, is_link: bool, is_file: bool) -> bool:
 
 def _moves_protected(call: FileCall, path: str, thread: int) -> bool:
     """Return whether a rename moves protected files with their folder, or gives files such names.
-    path: one of its two paths."""
+
+    Args:
+        call: The rename.
+        path: One of its two paths.
+        thread: The thread that makes it.
+    """
     folders = call.paths if call.flags & RENAME_EXCHANGE else call.paths[:1]
     seen_folders = [_as_seen_by(thread, folder) for folder in folders if folder]
     seen_folders = [folder for folder in seen_folders if os.path.isdir(folder)]
@@ -116,7 +131,8 @@ def _names_of_file(path: str, action: str, thread: int) -> Iterator[str]:
         if root != "/":
             yield root + path
         status = os.lstat(_as_seen_by(thread, path))
-        if action not in _RENAMING and status.st_nlink > 1 and not stat.S_ISDIR(status.st_mode):
+        has_hard_links = status.st_nlink > 1 and not stat.S_ISDIR(status.st_mode)
+        if action not in _NAME_ACTIONS and has_hard_links:
             yield from well_known_links(status, os.readlink(f"/proc/{thread}/cwd"))
 
 
@@ -153,6 +169,7 @@ def resolve_as(thread: int, path: str, *, follows: bool) -> str:
         link_count += 1
         if link_count > MAX_LINKS:
             raise OSError("too many links")
+        # The names in the link come before the rest of the path.
         pending_names.extendleft(reversed(target.split("/")))
         if target.startswith("/"):
             resolved = "/"
@@ -182,6 +199,7 @@ def _working_folder(thread: int) -> str:
 
 def _root(thread: int, path: str) -> str:
     """Return what stands before a path as `_as_seen_by` returns it."""
+    # `/proc` shows the same processes to all.
     return "" if path.startswith("/proc/") else f"/proc/{thread}/root"
 
 
