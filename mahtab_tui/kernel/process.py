@@ -282,10 +282,11 @@ class ProcessKernel(Kernel):
     def _require(self, *, wait: bool = True) -> WorkerProcess:
         """Return the process.
 
-        Raises `KernelError`.
-
         Args:
             wait: Whether to wait for one that starts.
+
+        Raises:
+            KernelError: There is none.
         """
         worker = self._ready() if wait else self._worker
         if worker is None:
@@ -372,10 +373,24 @@ class ProcessKernel(Kernel):
             self._report(KernelState.IDLE, "")
             return
 
-        # Startup code that ends the process must not end the next one, too.
-        startup = self._startup
-        self._startup = ""
-        # The worker handles these before anything that is sent later.
+        self._send_settings(worker)
+        startup_problem = self._run_startup(worker)
+        if startup_problem is None:
+            return
+        if self._save_target is not None:
+            # `saved_namespace` raises the error again, for the user.
+            with suppress(KernelError):
+                settings = self._launcher.keep_settings(self._save_target)
+                worker.set_save_settings(settings, wait=not has_replaced)
+                if follows_crash:
+                    # It answers once the old one's variables are saved.
+                    worker.ask(Operations.saved_namespace)
+        notes = (text, startup_problem, self._moved_note, self._launcher.problem)
+        self._moved_note = ""
+        self._report(KernelState.IDLE, " ".join(filter(None, notes)))
+
+    def _send_settings(self, worker: WorkerProcess) -> None:
+        """Tell a new process what it must know before anything that is sent later."""
         if self._launcher.label:
             worker.set_remote()
         definitions = host_definitions(self._host)
@@ -386,45 +401,53 @@ class ProcessKernel(Kernel):
             worker.set_reload(True)
         if self._undo_steps:
             worker.set_undo_limits(self._undo_steps, self._undo_megabytes)
-
         if self._watching is not None:
             worker.watch_files(self._watching)
 
-        if startup:
-            result = worker.execute(startup, RunningCell(0, lambda kind, text: None))
-            if result.output and result.status is Status.OK:
-                self._host.background_output(result.output)
-            if result.status in (Status.DIED, Status.KILLED):
-                return
-            self._startup = startup
-            if result.status is not Status.OK:
-                text = f"{text} {startup_failure(result)}".lstrip()
+    def _run_startup(self, worker: WorkerProcess) -> str | None:
+        """Run the startup code in a new process.
 
-        if self._save_target is not None:
-            # `saved_namespace` raises the error again, for the user.
-            with suppress(KernelError):
-                settings = self._launcher.keep_settings(self._save_target)
-                worker.set_save_settings(settings, wait=not has_replaced)
-                if follows_crash:
-                    # It answers once the old one's variables are saved.
-                    worker.ask(Operations.saved_namespace)
-        text = f"{text} {self._moved_note} {self._launcher.problem}".strip()
-        self._moved_note = ""
-        self._report(KernelState.IDLE, text)
+        Returns:
+            A sentence if it failed, otherwise an empty text; None if it has ended the process.
+        """
+        if not self._startup:
+            return ""
+        # Startup code that ends the process must not end the next one, too.
+        startup = self._startup
+        self._startup = ""
+        result = worker.execute(startup, RunningCell(0, lambda kind, text: None))
+        if result.status in (Status.DIED, Status.KILLED):
+            return None
+        self._startup = startup
+        if result.status is not Status.OK:
+            return startup_failure(result)
+        if result.output:
+            self._host.background_output(result.output)
+        return ""
 
     def _info(self, worker: WorkerProcess | None, state: KernelState) -> KernelInfo:
+        """Return what is known of the kernel.
+
+        Args:
+            worker: Its process; None if there is none.
+            state: Its state.
+        """
         if worker is None:
             hello = KernelReady("", self._executable, "", 0)
+            cwd = self._cwd
+            next_try = 0.0
         else:
             hello = worker.hello
+            cwd = worker.cwd
+            next_try = self._wire.next_try
         return KernelInfo(
             hello.python,
             hello.executable,
-            self._cwd if worker is None else worker.cwd,
+            cwd,
             hello.pid,
             state,
             self._launcher.label,
-            0.0 if worker is None else self._wire.next_try,
+            next_try,
             self._launcher.address,
         )
 
@@ -434,6 +457,7 @@ class ProcessKernel(Kernel):
         """Start a new process in place of one that has died.
 
         Args:
+            worker: The process that has ended.
             sentence: How it has ended.
         """
         with self._changed:
@@ -454,6 +478,7 @@ class ProcessKernel(Kernel):
             self._fail(f"Could not start a new kernel: {type(error).__name__}: {error}")
 
     def _restart(self) -> None:
+        """Start a new process, with several attempts, unless there is one or the kernel was closed."""
         for attempt in range(1, MAX_START_ATTEMPTS + 1):
             with self._swap:
                 if self._closed or self._worker is not None:

@@ -19,8 +19,7 @@ _NamedT = TypeVar("_NamedT", Change, NotRestored)
 
 MAX_PREVIEW_RECORDS = 300
 MAX_PREVIEW_TEXT_CHARS = 20_000
-"""At most this many characters of each text are previewed, because rendering long Markdown would
-block the screen."""
+"""Characters of each text that are previewed: rendering long Markdown would block the screen."""
 PRIVATE_CELL_TEXT = "# This cell uses a private variable, so it is left out."
 
 _GAP = "\n…\n"
@@ -80,28 +79,22 @@ def preview_records(path: Path, session: str, around_record: int = 0) -> list[Re
         rows = connection.execute(_RECORD_PAGE, page).fetchall()
         hidden = find_private_cells(connection, session)
 
-    visible_records: list[Record] = []
-    unreadable_count = 0
-    for columns in rows:
-        record = readable_record(StoredRow(*columns))
-        if record is None:
-            unreadable_count += 1
-            continue
-        visible_record = without_private(_shorten(record), hidden)
-        if visible_record is not None:
-            visible_records.append(visible_record)
+    page_records = [readable_record(StoredRow(*columns)) for columns in rows]
+    read_records = [record for record in page_records if record is not None]
+    visible_records = [without_private(_shorten(record), hidden) for record in read_records]
 
-    later_count = record_count - start - len(rows)
+    preview: list[Record] = []
     if start:
-        notice = f"Earlier records not shown here: {start:,}."
-        visible_records.insert(0, records.Notice(notice))
+        preview.append(records.Notice(f"Earlier records not shown here: {start:,}."))
+    preview += [record for record in visible_records if record is not None]
+    later_count = record_count - start - len(rows)
     if later_count > 0:
-        notice = f"Later records not shown here: {later_count:,}."
-        visible_records.append(records.Notice(notice))
+        preview.append(records.Notice(f"Later records not shown here: {later_count:,}."))
+    unreadable_count = len(page_records) - len(read_records)
     if unreadable_count:
         notice = f"Records that cannot be read: {unreadable_count:,}."
-        visible_records.append(records.Notice(notice, level="warning"))
-    return visible_records
+        preview.append(records.Notice(notice, level="warning"))
+    return preview
 
 
 def _page_start(record_count: int, around_record: int) -> int:
@@ -136,6 +129,7 @@ def without_private(record: Record, hidden: HiddenEntries) -> Record | None:
     """
     match record:
         case records.DisplayRecord(cell=int(cell)):
+            # A display makes no entry of its own.
             entry = cell_entry(cell)
         case records.Review():
             return record.changed(

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage
-from pydantic import PrivateAttr
+from pydantic import Field
 
 from mahtab_tui.agent import create_repl_agent
 from mahtab_tui.agent.repl_agent import ReplAgent
@@ -43,19 +43,19 @@ class Listener(FakeModel):
     most: int = 10_000_000
     window: int | None = 64_000
     broken_summary: bool = False
-    _sent: list[list[tuple[str, str]]] = PrivateAttr(default_factory=list)
-    _summaries: list[str] = PrivateAttr(default_factory=list)
+    sent: list[list[tuple[str, str]]] = Field(default_factory=list)
+    summaries: list[str] = Field(default_factory=list)
 
     def pieces(self, messages: list[BaseMessage]) -> list[str | Exception]:
         texts = [(message.type, str(message.text)) for message in messages]
         words = "Yes."
         if "keep the memory" in texts[-1][1]:
-            self._summaries.append(texts[-1][1])
+            self.summaries.append(texts[-1][1])
             if self.broken_summary:
                 return [ConnectionError("away")]
-            words = f"summary {len(self._summaries)}"
+            words = f"summary {len(self.summaries)}"
         else:
-            self._sent.append([text for text in texts if text[0] != "system"])
+            self.sent.append([text for text in texts if text[0] != "system"])
         if sum(len(text) for _, text in texts) > self.most:
             return [ContextTooLong("The conversation is too long for the model.")]
         return [words]
@@ -85,15 +85,15 @@ def test_full_history_is_sent_up_to_max_history(recorded_session: RecordedSessio
     llm = Listener()
     agent = agent_over(recorded_session, llm)
     ask(agent, 1, 4)
-    assert questions(llm._sent[-1]) == ["1", "2", "3", "4"]
-    assert not llm._summaries
+    assert questions(llm.sent[-1]) == ["1", "2", "3", "4"]
+    assert not llm.summaries
 
 
 def test_older_questions_are_summarised_with_a_notice(recorded_session: RecordedSession) -> None:
     llm = Listener()
     agent = agent_over(recorded_session, llm)
     ask(agent, 1, 7)
-    sent = llm._sent[4:]
+    sent = llm.sent[4:]
     assert [" ".join(questions(conversation)) for conversation in sent] == [
         "4 5",
         "4 5 6",
@@ -102,7 +102,7 @@ def test_older_questions_are_summarised_with_a_notice(recorded_session: Recorded
     assert {conversation[0][1].split("\n\n")[0] for conversation in sent} == {
         "<earlier-conversation>\nsummary 1\n</earlier-conversation>"
     }
-    (sent_summary,) = llm._summaries
+    (sent_summary,) = llm.summaries
     assert all(f"question {number}" in sent_summary for number in (1, 2, 3))
     assert "question 4" not in sent_summary
     (notice,) = recorded_session.notices("info")
@@ -112,9 +112,9 @@ def test_older_questions_are_summarised_with_a_notice(recorded_session: Recorded
         notice,
     )
     agent.ask_sync("question 8")
-    assert questions(llm._sent[-1]) == ["7", "8"]
-    assert "summary 1" in llm._summaries[1]
-    assert "question 3" not in llm._summaries[1]
+    assert questions(llm.sent[-1]) == ["7", "8"]
+    assert "summary 1" in llm.summaries[1]
+    assert "question 3" not in llm.summaries[1]
     assert [record.attrs["turn"] for record in recorded_session.of(tags.SUMMARY)] == [3, 6]
 
 
@@ -124,9 +124,9 @@ def test_messages_keep_alternating_between_user_and_model(
     llm = Listener()
     agent = agent_over(recorded_session, llm, max_history=1)
     ask(agent, 1, 5)
-    for sent in llm._sent:
+    for sent in llm.sent:
         assert [kind for kind, _ in sent] == ["human", "ai"] * (len(sent) // 2) + ["human"]
-    assert questions(llm._sent[-1]) == ["5"]
+    assert questions(llm.sent[-1]) == ["5"]
     assert [message.type for message in agent.messages] == ["human", "ai"]
 
 
@@ -135,7 +135,7 @@ def test_cheaper_model_writes_the_summary(recorded_session: RecordedSession) -> 
     cheap = Listener()
     agent = agent_over(recorded_session, llm, 1, reflection_llm=cheap)
     ask(agent, 1, 2)
-    assert (len(llm._summaries), len(cheap._summaries)) == (0, 1)
+    assert (len(llm.summaries), len(cheap.summaries)) == (0, 1)
 
 
 def test_failed_summary_is_retried_with_the_next_question(
@@ -144,15 +144,15 @@ def test_failed_summary_is_retried_with_the_next_question(
     llm = Listener(broken_summary=True)
     agent = agent_over(recorded_session, llm)
     ask(agent, 1, 6)
-    assert questions(llm._sent[-1]) == ["1", "2", "3", "4", "5", "6"]
+    assert questions(llm.sent[-1]) == ["1", "2", "3", "4", "5", "6"]
     failed = "Summarising failed (The service cannot be reached: away)."
     assert recorded_session.notices("warning") == [f"{failed} The next question tries again."] * 2
     assert not recorded_session.of(tags.SUMMARY)
     llm.broken_summary = False
     agent.ask_sync("question 7")
-    assert all(f"question {number}" in llm._summaries[-1] for number in range(1, 6))
-    assert questions(llm._sent[-1]) == ["6", "7"]
-    assert "summary 3" in llm._sent[-1][0][1]
+    assert all(f"question {number}" in llm.summaries[-1] for number in range(1, 6))
+    assert questions(llm.sent[-1]) == ["6", "7"]
+    assert "summary 3" in llm.sent[-1][0][1]
     assert [record.attrs["turn"] for record in recorded_session.of(tags.SUMMARY)] == [5]
 
 
@@ -162,12 +162,12 @@ def test_later_failed_summary_keeps_the_first(recorded_session: RecordedSession)
     ask(agent, 1, 7)
     llm.broken_summary = True
     ask(agent, 8, 11)
-    assert "summary 1" in llm._sent[-1][0][1]
-    assert len(llm._summaries) == 1 + 4, "never twice for one question"
+    assert "summary 1" in llm.sent[-1][0][1]
+    assert len(llm.summaries) == 1 + 4, "never twice for one question"
     llm.broken_summary = False
     agent.ask_sync("question 12")
-    assert "summary 1" in llm._summaries[-1]
-    assert all(f"question {number}" in llm._summaries[-1] for number in (4, 5, 6))
+    assert "summary 1" in llm.summaries[-1]
+    assert all(f"question {number}" in llm.summaries[-1] for number in (4, 5, 6))
 
 
 def test_failed_summary_is_retried_after_a_resume(open_session: OpenSession) -> None:
@@ -196,18 +196,18 @@ def test_outputs_are_shortened_before_anything_is_summarised(
     llm = Listener(window=16_000)
     agent = agent_over(recorded_session, llm, 20)
     agent.ask_sync("question 0")
-    fixed = sum(len(text) for _, text in llm._sent[0])
+    fixed = sum(len(text) for _, text in llm.sent[0])
     for number in range(1, 12):
         recorded_session.session.run_code("print('x' * 3_900)")
         agent.ask_sync(f"question {number}")
-    assert not llm._summaries
-    assert questions(llm._sent[-1]) == [str(number) for number in range(12)]
-    assert "characters left out" in llm._sent[-1][2][1]
-    assert "x" * 3_900 in llm._sent[-1][-1][1], "new outputs are sent whole"
-    assert sum(len(text) for _, text in llm._sent[-1]) < 12 * (fixed + 3_900)
+    assert not llm.summaries
+    assert questions(llm.sent[-1]) == [str(number) for number in range(12)]
+    assert "characters left out" in llm.sent[-1][2][1]
+    assert "x" * 3_900 in llm.sent[-1][-1][1], "new outputs are sent whole"
+    assert sum(len(text) for _, text in llm.sent[-1]) < 12 * (fixed + 3_900)
     changes = sum(
         earlier_messages != later_messages[: len(earlier_messages)]
-        for earlier_messages, later_messages in pairwise(llm._sent)
+        for earlier_messages, later_messages in pairwise(llm.sent)
     )
     assert changes <= 4, "the beginning seldom changes"
 
@@ -219,9 +219,9 @@ def test_conversation_exceeding_the_context_window_is_summarised(
     agent = agent_over(recorded_session, llm, 20)
     for number in range(1, 9):
         agent.ask_sync("word " * 1_500 + f"{number}")
-    assert llm._summaries
-    assert all(sum(len(text) for _, text in sent) < 3 * 16_000 for sent in llm._sent)
-    assert questions(llm._sent[-1])[-1] == "8"
+    assert llm.summaries
+    assert all(sum(len(text) for _, text in sent) < 3 * 16_000 for sent in llm.sent)
+    assert questions(llm.sent[-1])[-1] == "8"
 
 
 def test_context_overflow_error_leads_to_one_retry(recorded_session: RecordedSession) -> None:
@@ -229,9 +229,9 @@ def test_context_overflow_error_leads_to_one_retry(recorded_session: RecordedSes
     agent = agent_over(recorded_session, llm, 20)
     for number in range(1, 5):
         agent.ask_sync("word " * 1_500 + f"{number}")
-    tries = [questions(sent) for sent in llm._sent]
+    tries = [questions(sent) for sent in llm.sent]
     assert tries[:3] == [["1"], ["1", "2"], ["1", "2", "3"]]
-    assert BEGINNING_OMITTED in str(llm._sent) or llm._summaries
+    assert BEGINNING_OMITTED in str(llm.sent) or llm.summaries
     assert any("too long for the model" in notice for notice in recorded_session.notices("warning"))
     assert not recorded_session.notices("error")
 
@@ -258,7 +258,7 @@ def test_question_too_long_by_itself_fails_with_a_sentence(
     llm = Listener(most=10)
     with pytest.raises(Exception, match="The conversation is too long for the model"):
         agent_over(recorded_session, llm).ask_sync("word " * 1_500)
-    assert len(llm._sent) == 2
+    assert len(llm.sent) == 2
 
 
 def test_hidden_or_replaced_entries_invalidate_a_summary(recorded_session: RecordedSession) -> None:
@@ -267,14 +267,14 @@ def test_hidden_or_replaced_entries_invalidate_a_summary(recorded_session: Recor
     ask(agent, 1, 6)
     emit(recorded_session.host.log, tags.HIDE, entry="question 2", hidden=True)
     agent.ask_sync("question 7")
-    assert len(llm._summaries) == 2
-    assert "summary 1" not in llm._summaries[1], "it contains hidden text"
-    assert "question 2" not in llm._summaries[1]
-    assert "question 1" in llm._summaries[1]
+    assert len(llm.summaries) == 2
+    assert "summary 1" not in llm.summaries[1], "it contains hidden text"
+    assert "question 2" not in llm.summaries[1]
+    assert "question 1" in llm.summaries[1]
     emit(recorded_session.host.log, tags.REPLACE, entry="question 6")
     agent.ask_sync("question 6 anew")
-    assert "question 7" not in str(llm._sent[-1])
-    assert "summary 2" in str(llm._sent[-1])
+    assert "question 7" not in str(llm.sent[-1])
+    assert "summary 2" in str(llm.sent[-1])
 
 
 def test_stop_during_summarising_asks_nothing_more(recorded_session: RecordedSession) -> None:

@@ -117,13 +117,13 @@ def test_home_folders_of_all_users_have_private_places(
     user[5] = str(user_folder)
     # Changing the system's users needs its rights.
     monkeypatch.setattr(pwd, "getpwall", lambda: [pwd.struct_passwd(user)])
-    private_places._homes.cache_clear()
+    private_places.home_folders.cache_clear()
     try:
         assert whole(user_folder, user_folder) == ["notes.txt", *IN_PROJECT]
         for name in (".mahtab", ".config/chromium", "keys"):
             assert whole(user_folder, user_folder / name) == []
     finally:
-        private_places._homes.cache_clear()
+        private_places.home_folders.cache_clear()
 
 
 def test_only_home_folders_around_or_in_what_is_read_are_looked_at(
@@ -140,7 +140,7 @@ def test_only_home_folders_around_or_in_what_is_read_are_looked_at(
     user = list(pwd.getpwuid(os.getuid()))
     accounts = [pwd.struct_passwd([*user[:5], str(home), *user[6:]]) for home in homes]
     monkeypatch.setattr(pwd, "getpwall", lambda: accounts)
-    private_places._homes.cache_clear()
+    private_places.home_folders.cache_clear()
     try:
         for paths, places in {
             ("me",): [],
@@ -159,7 +159,7 @@ def test_only_home_folders_around_or_in_what_is_read_are_looked_at(
         with pytest.raises(PermissionError):
             guarded_os.stat(users / "other" / ".docker" / "x")
     finally:
-        private_places._homes.cache_clear()
+        private_places.home_folders.cache_clear()
 
 
 @pytest.mark.parametrize("form", OTHER_FORMS)

@@ -94,7 +94,7 @@ def private_in_homes(paths: Iterable[str]) -> list[str]:
     folders_above = {parent for folder in folders for parent in _with_parents(folder)}
     other_places = [
         os.path.join(home, name)
-        for home in _homes()
+        for home in home_folders()
         if home in folders_above or not folders.isdisjoint(_with_parents(home))
         for name in _PRIVATE_IN_HOME
     ]
@@ -102,7 +102,7 @@ def private_in_homes(paths: Iterable[str]) -> list[str]:
 
 
 @lru_cache(maxsize=1)
-def _homes() -> frozenset[str]:
+def home_folders() -> frozenset[str]:
     """Return the home folders of this system's users.
 
     HOME may lead elsewhere, as with `sudo`. Looks at none of them, because each might be mounted
@@ -144,7 +144,7 @@ def _is_private_in_any_home(path: str) -> bool:
     """Return whether a resolved path is in a private place of a home folder. Looks at no file."""
     return any(
         _is_inside(path, os.path.join(home, name))
-        for home in _homes().intersection(_with_parents(path))
+        for home in home_folders().intersection(_with_parents(path))
         for name in _PRIVATE_IN_HOME
     )
 

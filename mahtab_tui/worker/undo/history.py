@@ -1,4 +1,9 @@
-"""The history of a namespace: a step for each cell that can be undone."""
+"""The history of a namespace: a step for each cell that can be undone.
+
+Before a cell, a step notes the names of the namespace. If the cell may change objects in place, a fork
+of the kernel (`Checkpoint`) keeps their state. An undo compares both and writes back what is different
+(`restoring.plan_undo`).
+"""
 
 from __future__ import annotations
 
@@ -199,6 +204,7 @@ class UndoHistory:
             self._note_names(step, args[0])
 
     def _note_names(self, step: Step, code: Any) -> None:
+        """Note the state of what code may change, unless it is of a library or mentions nothing new."""
         if type(code) is not types.CodeType or is_of_library(code.co_filename):
             return
         known_names = frozenset(step.mentioned)
@@ -227,6 +233,7 @@ class UndoHistory:
                 add_snapshots(step.libraries, snapshots)
 
     def _new_step(self, cell: int) -> Step:
+        """Return a step of the namespace as it is now."""
         self._serial += 1
         names = dict(self._namespace)
         return Step(self._serial, cell, names, self._memory, self._scheduled())
@@ -240,18 +247,21 @@ class UndoHistory:
         graph = self._walk(step)
         step.retained = graph.retained_objects()
         library_files = find_library_files(library.holder for library in step.libraries)
-        by_address = {address_of(value): value for value in (*step.retained, *library_files)}
-        step.side_state = SideState(by_address.values())
+        values_by_address = {address_of(value): value for value in (*step.retained, *library_files)}
+        step.side_state = SideState(values_by_address.values())
 
+        # A step keeps no object alive whose end runs code, nor the memory of such an array.
         kept_addresses = graph.nodes.keys() - graph.finalizable()
-        blocks = {
+        blocks_by_address = {
             address: node.memory for address, node in graph.nodes.items() if node.memory is not None
         }
-        step.blocks = frozenset(blocks[address] for address in kept_addresses & blocks.keys())
-        code = {address_of(value) for value in step.names.values() if _is_code(value)}
-        kept_addresses |= code - graph.nodes.keys()
+        step.blocks = frozenset(
+            blocks_by_address[address] for address in kept_addresses & blocks_by_address.keys()
+        )
+        code_addresses = {address_of(value) for value in step.names.values() if _is_code(value)}
+        kept_addresses |= code_addresses - graph.nodes.keys()
         try:
-            self._fork(step, frozenset(blocks.values()))
+            self._fork(step, frozenset(blocks_by_address.values()))
         finally:
             # The graph would keep everything alive that the steps release.
             del graph
@@ -329,18 +339,18 @@ class UndoHistory:
         effect = read_side_effect(event, args)
         if effect is None or not effect.remains:
             return
+        # What was done to a watched file is taken back elsewhere.
         path = changed_path(event, args)
         if path and self.is_watched(path):
             return
-        remains = effect.remains
+        changes_process = event in PROCESS_EVENTS
+        if changes_process and _is_called_by_worker():
+            return
+        label = event if changes_process else effect.target
+        reason = effect.remains
         if self.watches_files:
-            remains = WATCHED_REMAINS.get(remains, remains)
-        name = effect.target
-        if event in PROCESS_EVENTS:
-            if _is_called_by_worker():
-                return
-            name = event
-        effects[Unrestored(name, remains)] = None
+            reason = WATCHED_REMAINS.get(reason, reason)
+        effects[Unrestored(label, reason)] = None
 
     def enforce_memory_limit(self) -> None:
         """Drop the oldest steps until the memory limit is met."""
@@ -354,6 +364,7 @@ class UndoHistory:
             self._drop_for_memory()
 
     def _drop_for_memory(self) -> None:
+        """Drop the oldest step, and wait until the memory of its checkpoint is free."""
         self._drop_oldest(f"only {self._max_bytes // 2**20} MB may be used for undo (undo_memory)")
         for checkpoint in self._killed_checkpoints:
             checkpoint.wait()
@@ -361,6 +372,11 @@ class UndoHistory:
         self._memory_use.reset()
 
     def _drop_oldest(self, reason: str) -> None:
+        """Drop the oldest step.
+
+        Args:
+            reason: Why its cell can no longer be undone, as a clause.
+        """
         step = self._steps.pop(0)
         self._dropped_cell = step.cell
         self._drop_reason = reason
@@ -480,6 +496,7 @@ class UndoHistory:
         self._undone = []
 
     def _end_checkpoint(self, step: Step) -> None:
+        """End the process that keeps the state before a step."""
         if step.checkpoint is not None:
             step.checkpoint.end()
             self._killed_checkpoints.append(step.checkpoint)
@@ -562,9 +579,11 @@ def _is_called_by_worker() -> bool:
 
 
 def _is_code(value: object) -> bool:
+    """Return whether a value is a class, a function or a module."""
     cls = type(value)  # compared by identity, because comparing it may run its metaclass
     return is_class(value) or cls is types.FunctionType or cls is types.ModuleType
 
 
 def _last_line(error: BaseException) -> str:
+    """Return the last line of an error's traceback, which has its message."""
     return describe_safely(error).text.strip().splitlines()[-1]
