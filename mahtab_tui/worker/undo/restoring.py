@@ -26,24 +26,20 @@ from .reduction import load_state
 from .side_state import SideState
 from .step import Step
 
-_PLAIN_CONTAINERS = Classes(list, tuple, set, frozenset)
 ANSWER_TIMEOUT_S = 60.0
 """For an answer of the checkpoint."""
-
-_OPEN_FILE = "an open file cannot be restored"
-
-_UNKNOWN_FILE = "not compared: what was read from this file or written to it stays so"
-
-_CONNECTION = "the settings and tables of a connection stay as they are"
-
-_UNKNOWN_CONNECTION = "the settings and tables of this connection were not compared"
-
 _MAX_NUMBERS = 1_000
 """Items of a list or dict in which descriptors are looked for."""
+_PLAIN_CONTAINERS = Classes(list, tuple, set, frozenset)
 
+# Reasons why something is not restored, as the user reads them.
+_OPEN_FILE = "an open file cannot be restored"
+_UNKNOWN_FILE = "not compared: what was read from this file or written to it stays so"
+_CONNECTION = "the settings and tables of a connection stay as they are"
+_UNKNOWN_CONNECTION = "the settings and tables of this connection were not compared"
 _LOADED_SINCE = "not compared: it was only loaded when it was used, so what was set in it stays"
-
 _ENDED = "it has ended and does not come back"
+_NOT_REACHED = "there was not enough time to compare it: changes in it stay"
 
 
 def plan_undo(
@@ -125,51 +121,79 @@ def _compare_with_checkpoint(
         ANSWER_TIMEOUT_S,
         lambda: unreached_names.update(walk_state(graph, step, names, mentioned)),
     )
+    unreached_names.update(unreached_there)
     kept_alive = set(map(address_of, (*step.live_objects(), *names.values())))
     matches = _match_objects(unpack_numbers(rows), graph, step.ended(), kept_alive)
     written_spans = checkpointed.written_since(copy.memory for copy in matches.same_object)
     copies = [*_find_changed_memory(matches.same_object, written_spans, checkpoint), *matches.moved]
 
-    # Fetch the earlier states of what differs, and create what is gone.
     rebound_names = [
         name
         for name in step.names
         if name not in names or namespace.get(name, MISSING) is not names[name]
     ]
-    changed_memory = array("q", [address_of(copy.array) for copy in copies])
-    addresses = (matches.alive, matches.changed, changed_memory)
-    states = States(
-        *checkpoint.ask(
-            ("collect_states", *(item.tobytes() for item in addresses), rebound_names),
-            ANSWER_TIMEOUT_S,
-        )
-    )
-    nodes = graph.nodes
-    loaded: list[Row]
-    if is_preview:
-        loaded = [(True, name, object()) for name in states.created]
-    else:
-        loaded = run_with_timeout(
-            RECREATE_TIMEOUT_S,
-            lambda: load_state(states.payload, lambda address: nodes[address].value, namespace),
-        )
-
-    recreated = {name: value for is_name, name, value in loaded if is_name}
-    alive = {address: nodes[address].value for address in matches.alive}
+    states = _fetch_states(checkpoint, matches, copies, rebound_names)
+    earlier_rows = _load_rows(states, graph, namespace, is_preview=is_preview)
+    recreated = {name: value for is_name, name, value in earlier_rows if is_name}
+    alive = {address: graph.nodes[address].value for address in matches.alive}
     plan = Plan(_earlier_names(step, namespace, alive, recreated), graph)
-    plan.states = [(nodes[key].value, values) for is_name, key, values in loaded if not is_name]
+    plan.states = [
+        (graph.nodes[address].value, values)
+        for is_name, address, values in earlier_rows
+        if not is_name
+    ]
     plan.copies = copies
     plan.inside = states.changed
     plan.variables = states.variables
     plan.repeated_ends = [Unrestored(*item) for item in states.ended]
     plan.not_restored = [
         *(Unrestored(*item) for item in states.not_restored),
-        *(
-            Unrestored(name, "there was not enough time to compare it: changes in it stay")
-            for name in sorted(unreached_names.union(unreached_there))
-        ),
+        *(Unrestored(name, _NOT_REACHED) for name in sorted(unreached_names)),
     ]
     return plan
+
+
+def _fetch_states(
+    checkpoint: Checkpoint,
+    matches: _Matches,
+    copies: Iterable[MemoryCopy],
+    rebound_names: list[str],
+) -> States:
+    """Ask the checkpoint for the earlier states of what differs.
+
+    Args:
+        checkpoint: The process that has them.
+        matches: The objects that live in both processes.
+        copies: The arrays whose memory is written back.
+        rebound_names: The names that have other objects now.
+    """
+    changed_memory = array("q", [address_of(copy.array) for copy in copies])
+    addresses = (matches.alive, matches.changed, changed_memory)
+    question = ("collect_states", *(item.tobytes() for item in addresses), rebound_names)
+    return States(*checkpoint.ask(question, ANSWER_TIMEOUT_S))
+
+
+def _load_rows(
+    states: States, graph: Graph, namespace: dict[str, object], *, is_preview: bool
+) -> list[Row]:
+    """Return the earlier values of objects and names, and create the objects that are gone.
+
+    Args:
+        states: The checkpoint's answer.
+        graph: Of the kernel's objects, to which these values refer.
+        namespace: The user's.
+        is_preview: See `plan_undo`.
+
+    Raises:
+        Exception: Anything that creating an object again raises.
+    """
+    if is_preview:
+        return [(True, name, object()) for name in states.created]
+    rows: list[Row] = run_with_timeout(
+        RECREATE_TIMEOUT_S,
+        lambda: load_state(states.payload, lambda address: graph.nodes[address].value, namespace),
+    )
+    return rows
 
 
 class _Matches(NamedTuple):
@@ -263,52 +287,70 @@ def _add_side_state(plan: Plan, steps: list[Step], kinds: Kinds, mentioned: froz
         return
 
     mentioned_values = [plan.names.get(name) for name in mentioned]
-    if first_step.process is None:
-        settings = {}
-    else:
-        settings = first_step.process.find_changes(mentioned, mentioned_values)
-    for label, action in settings.items():
+    process = first_step.process
+    side_state = first_step.side_state
+    if process is not None:
+        _add_settings(plan, process.find_changes(mentioned, mentioned_values))
+    compared_files: set[int] = set()
+    if side_state is not None:
+        _add_files_and_connections(plan, side_state, mentioned)
+        compared_files = side_state.file_descriptors()
+    if process is not None:
+        # A module of the user's may have descriptors in it, too. Those of libraries are full of other
+        # numbers.
+        for module in list(filter(is_module, mentioned_values)):
+            if kinds.is_user_defined(module):
+                mentioned_values += [
+                    value for name, value in own_dict(module).items() if name != "__builtins__"
+                ]
+        descriptors = _find_numbers(mentioned_values)
+        plan.not_restored += process.find_descriptor_changes(compared_files, descriptors)
+        plan.not_restored += process.find_lasting_calls(mentioned, mentioned_values)
+
+
+def _add_settings(plan: Plan, actions: dict[str, Action | None]) -> None:
+    """Add the settings that have changed.
+
+    Args:
+        plan: Gets them.
+        actions: What restores each, by its label; None if it cannot be restored.
+    """
+    for label, action in actions.items():
         if action is None:
             plan.not_restored.append(Unrestored(label, "this setting cannot be restored"))
         else:
             plan.actions.append(action)
             plan.inside.append(label)
 
-    if first_step.side_state is not None:
-        for value, action in first_step.side_state.find_differences():
-            names = plan.find_names(value)
-            if action is None:
-                is_file = not is_connection(type(value))
-                reason = _OPEN_FILE if is_file else _CONNECTION
-                if is_file and not names:
-                    names = [file_label(value)]
-                plan.not_restored += [Unrestored(name, reason) for name in names]
-            else:
-                plan.actions.append(action)
-                plan.inside += names
-        plan.not_restored += first_step.side_state.find_started_threads()
-        _add_unknown_files(plan, first_step.side_state, mentioned)
-        _add_unknown_connections(plan, first_step.side_state, mentioned)
 
-    if first_step.process is not None:
-        compared_files: set[int] = set()
-        if first_step.side_state is not None:
-            compared_files = first_step.side_state.file_descriptors()
-        # The modules of libraries are full of numbers.
-        for module in list(filter(is_module, mentioned_values)):
-            if kinds.is_user_defined(module):
-                mentioned_values += [
-                    value for name, value in own_dict(module).items() if name != "__builtins__"
-                ]
-        plan.not_restored += first_step.process.find_descriptor_changes(
-            compared_files, _find_numbers(mentioned_values)
-        )
-        plan.not_restored += first_step.process.find_lasting_calls(mentioned, mentioned_values)
+def _add_files_and_connections(
+    plan: Plan, side_state: SideState, mentioned: frozenset[str]
+) -> None:
+    """Add what has changed of open files and of connections, and threads that have started."""
+    for value, action in side_state.find_differences():
+        names = plan.find_names(value)
+        if action is not None:
+            plan.actions.append(action)
+            plan.inside += names
+            continue
+        is_file = not is_connection(type(value))
+        reason = _OPEN_FILE if is_file else _CONNECTION
+        if is_file and not names:
+            names = [file_label(value)]
+        plan.not_restored += [Unrestored(name, reason) for name in names]
+    plan.not_restored += side_state.find_started_threads()
+    _add_unknown_files(plan, side_state, mentioned)
+    _add_unknown_connections(plan, side_state, mentioned)
 
 
 def _find_numbers(values: Iterable[Any], depth: int = 2) -> set[int]:
     """Return the numbers among values, and in lists, dicts and attributes of other objects than
-    modules. depth: how deep in each other these may be."""
+    modules.
+
+    Args:
+        values: Where to look.
+        depth: How deep in each other these may be.
+    """
     numbers: set[int] = set()
     for value in values:
         if type(value) is int:
