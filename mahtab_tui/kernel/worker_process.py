@@ -1,7 +1,8 @@
 """A kernel's process, from its start to its end, or until another host attaches to it.
 
 `process.ProcessKernel` has one process after the other; `launch.Launcher` starts it, here or
-elsewhere."""
+elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -187,6 +188,7 @@ class WorkerProcess:
         }
         try:
             data = encode(frame)
+            # Whoever notes the end gives a result to the cells that are in the list by then.
             with self._lock:
                 if self.over:
                     died = ProcessEnd(Status.DIED, "The kernel had ended before the cell began.")
@@ -299,6 +301,7 @@ class WorkerProcess:
         """Interrupt a cell.
 
         Args:
+            cell: The cell.
             asked_at: Monotonic time, so that code that has begun since is not interrupted.
         """
         has_our_clock = self._process is not None and self._process.shares_clock
@@ -409,26 +412,30 @@ class WorkerProcess:
             return
         self._process = process
         self._started.set_result(None)
+        self._connect(process)
 
-        handle = process.detach_handle
         output = process.reader
-        self._detach_handle = handle
-        if handle is not None:
-            self._seekable = cast("SeekableOutput", output)
-        self._outbox.channel = process.channel
-        if handle is not None and handle.ready is not None:
-            self._on_ready(handle.ready)
-
         is_claimed = False
         try:
             is_claimed = self._read(process, output)
         except Exception as error:  # code in the kernel may have written anything there
             reason = str(error) or type(error).__name__
             self._break(f"something outside the session wrote to its connection ({reason})")
+        handle = process.detach_handle
         if handle is not None and (is_claimed or self._is_released):
             self._finish_left(process, handle)
         else:
             self._finish_ended(process, output)
+
+    def _connect(self, process: Process) -> None:
+        """Send to a process that has started. One that began under an earlier host is ready."""
+        handle = process.detach_handle
+        self._detach_handle = handle
+        if handle is not None:
+            self._seekable = cast("SeekableOutput", process.reader)
+        self._outbox.channel = process.channel
+        if handle is not None and handle.ready is not None:
+            self._on_ready(handle.ready)
 
     def _finish_left(self, process: Process, handle: DetachHandle) -> None:
         """Close the connection to a process that continues, without a host or with another one."""
@@ -495,10 +502,8 @@ class WorkerProcess:
                 selector.register(process.output, selectors.EVENT_READ)
             while True:
                 ready = {key.fileobj for key, _events in selector.select(self._chunks.wait())}
-
-                # The lifeline brings a byte when another host attaches; otherwise it only ends.
                 if lifeline is not None and lifeline in ready:
-                    if lifeline.recv(1):
+                    if _is_claimed(lifeline):
                         return True
                     selector.unregister(lifeline)
                     lifeline = None
@@ -517,7 +522,7 @@ class WorkerProcess:
                     # The other host's byte may come together with the end.
                     if lifeline is None or not is_readable(lifeline):
                         return False
-                    return bool(lifeline.recv(1))
+                    return _is_claimed(lifeline)
                 for frame in frames.feed(data):
                     self._handle(output, frame)
                 # Earlier output is read with the backlog.
@@ -618,6 +623,12 @@ class WorkerProcess:
             self._host.background_output(display["text"])
         else:
             cell.add_display(display)
+
+
+def _is_claimed(lifeline: socket.socket) -> bool:
+    """Return whether another host has attached: then the holder sends a byte. Otherwise the lifeline
+    only ends, with the holder."""
+    return bool(lifeline.recv(1))
 
 
 def _receive(channel: socket.socket) -> bytes:

@@ -106,6 +106,7 @@ class Describer:
     def __init__(self, namespace: dict[str, object], version: Callable[[], int | None]) -> None:
         """
         Args:
+            namespace: The user's namespace.
             version: Returns a number that every cell increases; None while a cell runs.
         """
         self._namespace = namespace
@@ -195,6 +196,7 @@ def _lines(name: str, value: Any) -> list[str]:
 
 
 def _module_line(name: str, module: object) -> str:
+    """Describe a module in a line."""
     module_name = own_dict(module).get("__name__")
     if type(module_name) is not str:
         module_name = ""
@@ -202,6 +204,7 @@ def _module_line(name: str, module: object) -> str:
 
 
 def _text_lines(name: str, value: Any) -> list[str]:
+    """Describe a text: all of a short one, of a longer one the first line."""
     # The class of the text may have its own methods.
     size = str.__len__(value)
     beginning = str.__getitem__(value, slice(0, _MAX_TEXT_CHARS + 1))
@@ -236,8 +239,8 @@ def _dict_lines(title: str, value: Any) -> list[str]:
     entries = [f"{short_key(key)}: {short_value(item, key)}" for key, item in items[:_MAX_ITEMS]]
     if not entries:
         return [title]
-    separators_chars = 2 * size
-    if size <= _MAX_ITEMS and sum(map(len, entries)) + separators_chars <= _MAX_DICT_CHARS:
+    line_chars = sum(len(entry) + len(", ") for entry in entries)
+    if size <= _MAX_ITEMS and line_chars <= _MAX_DICT_CHARS:
         return [f"{title}: {{{', '.join(entries)}}}"]
 
     lines = [title, *(f"  {entry}" for entry in entries)]
@@ -251,35 +254,51 @@ def _dict_lines(title: str, value: Any) -> list[str]:
 
 def _sequence_lines(name: str, value: Any, base: Any) -> list[str]:
     """Describe a list, tuple, set or deque in one line if its first items are short, else with a line
-    for each. base: its built-in class."""
-    sample = list(islice(base.__iter__(value), _MAX_ITEMS))
+    for each.
+
+    Args:
+        name: The variable.
+        value: What it contains.
+        base: The built-in class of the value.
+    """
+    first_items = list(islice(base.__iter__(value), _MAX_ITEMS))
     size = base.__len__(value)
     title = f"{name}: {type_name(value)}, {format_count(size, 'items')}"
     types_text = _describe_item_types(value, base)
     if types_text:
-        first_items = f", the first {_MAX_TYPED_ITEMS:,}" if size > _MAX_TYPED_ITEMS else ""
-        title += f"{first_items} of {types_text}"
-    if types_text == "dict" and type(sample[0]) is dict:
-        return [title, *_dict_lines("  first item", sample[0])]
+        typed_part = f", the first {_MAX_TYPED_ITEMS:,}" if size > _MAX_TYPED_ITEMS else ""
+        title += f"{typed_part} of {types_text}"
+    if types_text == "dict" and type(first_items[0]) is dict:
+        return [title, *_dict_lines("  first item", first_items[0])]
 
     fields = field_names(type(value))[:_MAX_ITEMS] if base is tuple else ()
-    entries = []
-    for index, item in enumerate(sample):
-        if index < len(fields):
-            entries.append(f"{fields[index]}={short_value(item, fields[index])}")
-        else:
-            entries.append(short_value(item))
+    entries = _item_entries(first_items, fields)
     are_short = sum(map(len, entries)) <= _MAX_SEQUENCE_CHARS
-    is_one_line = are_short and all(type(item) in SCALARS for item in sample)
+    is_one_line = are_short and all(type(item) in SCALARS for item in first_items)
     if not is_one_line and not fields and base in (list, tuple):
         entries = [f"[{index}]: {entry}" for index, entry in enumerate(entries)]
-
     omitted_count = size - len(entries)
     if omitted_count > 0:
         entries.append(f"... and {omitted_count:,} more")
     if is_one_line:
         return [f"{title}: {', '.join(entries)}" if entries else title]
     return [title, *(f"  {entry}" for entry in entries)]
+
+
+def _item_entries(items: Sequence[object], fields: Sequence[str]) -> list[str]:
+    """Return the first items of a sequence as short texts.
+
+    Args:
+        items: The items.
+        fields: The names of the fields that the first of them are, as in a named tuple.
+    """
+    entries: list[str] = []
+    for index, item in enumerate(items):
+        if index < len(fields):
+            entries.append(f"{fields[index]}={short_value(item, fields[index])}")
+        else:
+            entries.append(short_value(item))
+    return entries
 
 
 def _describe_item_types(value: Any, base: Any) -> str:
@@ -290,6 +309,7 @@ def _describe_item_types(value: Any, base: Any) -> str:
 
 
 def _function_lines(name: str, value: object) -> list[str]:
+    """Describe a function by its signature and the first line of its docstring."""
     function = unwrap(value)
     if function is None:
         keyword = "function"
@@ -310,6 +330,7 @@ def _doc_lines(value: object) -> list[str]:
 
 
 def _class_lines(name: str, value: Any) -> list[str]:
+    """Describe a class by its bases, its constructor, and the names of its public attributes."""
     bases = [
         one_line(name_of(base))
         for base in type.__dict__["__bases__"].__get__(value)

@@ -1,4 +1,8 @@
-"""Finds the rich representation of a value: a picture, Markdown or a table."""
+"""Finds the rich representation of a value: a picture, Markdown or a table.
+
+Unlike most of the worker, this runs code of the value's class: that is how a class says how its objects
+are displayed. So whatever it raises is caught.
+"""
 
 from __future__ import annotations
 
@@ -26,23 +30,23 @@ _DEFAULT_MAX_COLUMNS = (0, 20)
 MAX_STYLED_ROWS = 60
 """Rows of a table with a style of the user's."""
 
-_METHODS = {
+_METHODS_BY_MIME = {
     "image/png": "_repr_png_",
     "image/jpeg": "_repr_jpeg_",
     "text/markdown": "_repr_markdown_",
     "text/html": "_repr_html_",
 }
-MIMES = tuple(_METHODS)
+MIMES = tuple(_METHODS_BY_MIME)
 """The types that the screen can show, the best first."""
 
 
 def rich_form(value: object) -> tuple[str, str]:
     """Return the type and data of the first rich representation; empty texts if there is none."""
-    finders = (
+    form_finders = (
         *(_from_figure, _from_image, _from_frame, _from_styler),
         *(_from_html, _from_bundle, _from_methods),
     )
-    for find_form in finders:
+    for find_form in form_finders:
         try:
             form = find_form(value)
         except Exception:  # raised by the object's code, or by a library
@@ -52,7 +56,11 @@ def rich_form(value: object) -> tuple[str, str]:
     return "", ""
 
 
+# Each of these returns a type and data, or None if the value is of another kind, or too large.
+
+
 def _from_figure(value: Any) -> tuple[str, str] | None:
+    """Draw a figure of matplotlib."""
     if not is_instance_if_loaded(value, "matplotlib.figure", "Figure"):
         return None
     if has_file_backend():
@@ -61,11 +69,13 @@ def _from_figure(value: Any) -> tuple[str, str] | None:
         canvas = value.canvas
         sys.modules["matplotlib.pyplot"].close(value)
         value.set_canvas(canvas)
+    # The smaller picture is only drawn if the larger one is not accepted.
     forms = (encode_form("image/png", draw_png(value, side)) for side in _PICTURE_SIDES_PIXELS)
     return next(filter(None, forms), None)
 
 
 def _from_image(value: Any) -> tuple[str, str] | None:
+    """Return an image of Pillow, made smaller if it is too large."""
     if not is_instance_if_loaded(value, "PIL.Image", "Image"):
         return None
     for side in _PICTURE_SIDES_PIXELS:
@@ -80,6 +90,7 @@ def _from_image(value: Any) -> tuple[str, str] | None:
 
 
 def _from_bundle(value: Any) -> tuple[str, str] | None:
+    """Return the best form of a value that has several, as IPython asks for them."""
     if find_in_class(type(value), "_repr_mimebundle_") is MISSING:
         return None
     bundle = value._repr_mimebundle_(include=list(MIMES), exclude=[])
@@ -126,7 +137,8 @@ def is_html_display(value: object) -> bool:
 
 
 def _from_methods(value: object) -> tuple[str, str] | None:
-    for mime, method in _METHODS.items():
+    """Return what the first of IPython's methods returns that a value has."""
+    for mime, method in _METHODS_BY_MIME.items():
         if find_in_class(type(value), method) is MISSING:
             continue
         try:
