@@ -69,7 +69,8 @@ class ListScreen(Dialog[ScreenResultType], Generic[ScreenResultType, Row]):
         self._options = Options(compact=True, markup=False)
         self._options.can_focus = False
         self._has_moved = False
-        """Whether the user has moved the cursor since something was typed: then it follows its row."""
+        """Whether the user has moved the cursor in the results of what is typed: then it follows its
+        row."""
         self.companion: Widget | None = None
         """The widget beside the list, such as a preview."""
         self.below: Widget = Static(classes="listing-about", markup=False)
@@ -116,7 +117,6 @@ class ListScreen(Dialog[ScreenResultType], Generic[ScreenResultType, Row]):
 
     def find(self) -> None:
         """Fill the list, because something else is typed."""
-        self._has_moved = False
         self.fill(0)
 
     def act_on_chosen(self, act: Callable[[Row], object]) -> None:
@@ -158,9 +158,11 @@ class ListScreen(Dialog[ScreenResultType], Generic[ScreenResultType, Row]):
         old_row = self.chosen
         old_cursor = self._options.highlighted or 0
         self.rows = self.find_rows(self.typed)
-        if cursor is None and old_row is not None and self._has_moved:
+        if cursor is not None:
+            self._has_moved = False
+        elif old_row is not None and self._has_moved:
             cursor = self._index_of(old_row, old_cursor)
-        elif cursor is None:
+        else:
             cursor = old_cursor
         width = max(1, self._options.scrollable_content_region.width)
         self._options.set_options([Option(self.line(row, width)) for row in self.rows])
@@ -281,8 +283,6 @@ class SearchScreen(ListScreen[ScreenResultType, Row], Generic[ScreenResultType, 
             cursor: The row to go to; None lets `show_results` decide.
             pause: Seconds without another key before the search starts.
         """
-        if cursor is not None:
-            self._has_moved = False
         self.is_searching = True
         self._waiting_actions = []
         search = partial(self.search, self.typed)
