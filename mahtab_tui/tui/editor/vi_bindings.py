@@ -42,6 +42,8 @@ the start of a line goes to insert mode."""
 _ROW_MOTIONS = frozenset("jk")
 """Motions that fail if there is no other line in their direction."""
 _BRACKET = re.compile(r"[()\[\]{}]")
+_WORD_OR_BLANKS = {"w": re.compile(r"\s+|\w+|[^\s\w]+"), "W": re.compile(r"\s+|\S+")}
+"""What a line consists of, by the key that names a word in a text object."""
 
 
 def _swap_case(text: str) -> str:
@@ -265,6 +267,15 @@ def _add_text_objects(bindings: KeyBindings) -> None:
     def words_between_blanks(event: KeyPressEvent) -> TextObject:
         return _words(event, between_blanks=True)
 
+    for key in _WORD_OR_BLANKS:
+        _add_word_objects(bindings, key)
+
+    for key, between_blanks in (("b", False), ("B", True)):
+        text_object(key)(_backward_motion(between_blanks=between_blanks))
+
+    for key, between_blanks in (("e", False), ("E", True)):
+        text_object(key)(_end_of_word_motion(between_blanks=between_blanks))
+
     @text_object("i", "p", no_move_handler=True)
     def paragraph(event: KeyPressEvent) -> TextObject:
         return _paragraph(event.current_buffer.document, with_gap=False)
@@ -328,6 +339,69 @@ def _words(event: KeyPressEvent, *, between_blanks: bool) -> TextObject:
     remaining_line_chars = len(at_last_word.current_line_after_cursor)
     word_chars = at_last_word.find_next_word_beginning(1, between_blanks) or remaining_line_chars
     return TextObject(distance_to_last + min(word_chars, remaining_line_chars))
+
+
+def _backward_motion(*, between_blanks: bool) -> Callable[[KeyPressEvent], TextObject]:
+    """Return `b` or `B`, which goes to the start of the text if there are fewer words."""
+
+    def start_of_word(event: KeyPressEvent) -> TextObject:
+        document = event.current_buffer.document
+        distance = document.find_start_of_previous_word(event.arg, between_blanks)
+        return TextObject(-document.cursor_position if distance is None else distance)
+
+    return start_of_word
+
+
+def _end_of_word_motion(*, between_blanks: bool) -> Callable[[KeyPressEvent], TextObject]:
+    """Return `e` or `E`, which goes to the end of the text if there are fewer words."""
+
+    def end_of_word(event: KeyPressEvent) -> TextObject:
+        document = event.current_buffer.document
+        distance = document.find_next_word_ending(count=event.arg, WORD=between_blanks)
+        if distance is None:
+            distance = len(document.text_after_cursor)
+        return TextObject(max(0, distance - 1), type=TextObjectType.INCLUSIVE)
+
+    return end_of_word
+
+
+def _add_word_objects(bindings: KeyBindings, key: str) -> None:
+    """Add the text objects of a word. key: `w`, or `W` if only blanks separate words."""
+    text_object = create_text_object_decorator(bindings)
+
+    @text_object("i", key, no_move_handler=True)
+    def word(event: KeyPressEvent) -> TextObject:
+        return _word_object(event.current_buffer.document, key, with_gap=False)
+
+    @text_object("a", key, no_move_handler=True)
+    def word_with_gap(event: KeyPressEvent) -> TextObject:
+        return _word_object(event.current_buffer.document, key, with_gap=True)
+
+
+def _word_object(document: Document, key: str, *, with_gap: bool) -> TextObject:
+    """Return the word at the cursor; between words, the blanks.
+
+    Args:
+        document: The text and the cursor.
+        key: A key of `_WORD_OR_BLANKS`.
+        with_gap: Whether the blanks after a word are added, or those before the last one of the line;
+            or the word after blanks.
+    """
+    column = document.cursor_position_col
+    line = document.current_line
+    parts = list(_WORD_OR_BLANKS[key].finditer(line))
+    index = next((index for index, part in enumerate(parts) if part.end() > column), None)
+    if index is None:
+        return TextObject(0)
+    start, end = parts[index].span()
+    if with_gap:
+        is_blank = line[start].isspace()
+        next_end = parts[index + 1].end() if index + 1 < len(parts) else end
+        if is_blank or line[end : end + 1].isspace():
+            end = next_end
+        elif line[:start].strip() and line[start - 1].isspace():
+            start = parts[index - 1].start()
+    return TextObject(start - column, end - column)
 
 
 def _add_quoted_text(bindings: KeyBindings, quote: str) -> None:
@@ -577,7 +651,8 @@ def _add_selection_commands(bindings: KeyBindings) -> None:
     def join_selection(event: KeyPressEvent) -> None:
         buffer = event.current_buffer
         start, end = _selected_range(buffer)
-        line_count = buffer.text.count("\n", start, end) + 1
+        # The line break at the end of what is selected belongs to its last line.
+        line_count = buffer.text.count("\n", start, end - 1) + 1
         buffer.exit_selection()
         buffer.cursor_position = start
         _join_lines(buffer, line_count)

@@ -68,6 +68,8 @@ _SEARCHES = frozenset("nN*#")
 """Commands that search as often as their count says."""
 _CHANGE = re.compile(r"[0-9]*c[0-9]*")
 """The operator `c` with its counts, before its motion."""
+_COUNTS = re.compile(r"(?:[1-9][0-9]*)?(?P<operator>g.|[dcy<>]|)(?:[1-9][0-9]*)?")
+"""The counts of a command, before and after its operator."""
 _WORD_MOTIONS = {"w": "e", "W": "E"}
 """The motions that replace others after `c`: in Vi, `cw` leaves the blanks after the word, as `ce` does."""
 
@@ -282,10 +284,10 @@ class ViKeys:
         """Return a key as prompt_toolkit knows it."""
         command = "".join(key_press.data for key_press in self._command)
         if character in _WORD_MOTIONS and _CHANGE.fullmatch(command) and self.mode == "normal":
-            character = self._end_of_word_motion(character, has_count=command != "c")
+            character = self._end_of_word_motion(character)
         return KeyPress(_KEYS.get(key, character or ""), character or "")
 
-    def _end_of_word_motion(self, motion: str, *, has_count: bool) -> str:
+    def _end_of_word_motion(self, motion: str) -> str:
         """Return the motion that ends where `cw` or `cW` ends in Vi: at the end of a word, and not at
         the start of the next one."""
         text = self._buffer.document.text_after_cursor
@@ -293,9 +295,21 @@ class ViKeys:
         if kind == "blank":
             return motion
         is_word_end = _kind_of_character(text[1:2], motion) != kind
-        if is_word_end and not has_count:
+        if is_word_end and not self._lower_count():
             return "l"
         return _WORD_MOTIONS[motion]
+
+    def _lower_count(self) -> bool:
+        """Make the count of an operator and its motion one less; return False if it is 1."""
+        vi = self._app.vi_state
+        processor = self._app.key_processor
+        motion_count = processor.arg or ""
+        count = (vi.operator_arg or 1) * (int(motion_count) if motion_count.isdecimal() else 1)
+        if count == 1:
+            return False
+        vi.operator_arg = None
+        processor.arg = str(count - 1)
+        return True
 
     def _takes_name(self, character: str | None) -> bool:
         """Return whether a key is followed by the name of a register."""
@@ -366,8 +380,7 @@ class ViKeys:
             return
         if count is not None:
             digits = [(digit, digit) for digit in count]
-            first = next((index for index, key in enumerate(keys) if key[0] not in _DIGITS), 0)
-            self._last_change = keys = [*digits, *keys[first:]]
+            self._last_change = keys = [*digits, *_without_counts(keys)]
         for key, character in keys:
             self._enter_key(key, character)
         self._command = []
@@ -419,6 +432,17 @@ class ViKeys:
         selection = self._buffer.selection_state
         anchor = None if selection is None else selection.original_cursor_position
         return ViText(self._buffer.text, self._buffer.cursor_position, anchor)
+
+
+def _without_counts(keys: list[tuple[str, str | None]]) -> list[tuple[str, str | None]]:
+    """Return the keys of a change without its counts: `d2w` and `2dw` become `dw`."""
+    # A key of the keyboard that types more or less than a character counts as one.
+    characters = "".join((character or " ")[0] for _, character in keys)
+    counts = _COUNTS.match(characters)
+    if counts is None:
+        return keys
+    operator_keys = keys[counts.start("operator") : counts.end("operator")]
+    return [*operator_keys, *keys[counts.end() :]]
 
 
 def _kind_of_character(character: str, motion: str) -> str:
