@@ -1,4 +1,8 @@
-"""The base class of our applications, and their pace: records, late imports, garbage."""
+"""The base class of our applications, and what keeps them quick: keys come before all other work.
+
+`RecordPump` passes records on at most once a frame, `LateImports` loads modules after the first picture,
+one at a time, and `Collector` lets garbage be collected while nobody types.
+"""
 
 from __future__ import annotations
 
@@ -100,8 +104,11 @@ BRIEF_CHARS = 60
 
 
 class Collector:
-    """Collects nothing before the first picture, goes through loaded libraries only once, and through
-    all objects only while nobody types. Call it on the main thread only."""
+    """Decides when Python collects garbage, which stops all threads. Main thread only.
+
+    Before the first picture, nothing is collected. The objects of loaded libraries are never gone
+    through again. All others are gone through while nobody types.
+    """
 
     def __init__(self) -> None:
         self._collection_started = 0.0
@@ -112,6 +119,7 @@ class Collector:
         gc.disable()
 
     def settle(self) -> None:
+        """Begin to collect, after the first picture. The objects of loaded modules are left out."""
         gc.freeze()
         gc.set_threshold(_YOUNG_OBJECTS, _YOUNG_COLLECTIONS, _FULL_COLLECTION_LATE)
         gc.callbacks.append(self._freeze_after_long)
@@ -137,6 +145,7 @@ class Collector:
         gc.collect()
 
     def _freeze_after_long(self, phase: str, info: Mapping[str, int]) -> None:
+        """Leave out the remaining objects from now on, if it takes long to go through all."""
         is_full = info["generation"] == 2
         if is_full and phase == "start":
             self._collection_started = thread_time()
@@ -197,7 +206,7 @@ class RecordPump:
     def _wake(self) -> None:
         """Pass the records on soon. Any thread may call it."""
         if self._is_running:
-            # The application may have just ended.
+            # A `RuntimeError` if the application has just ended.
             with contextlib.suppress(RuntimeError):
                 self._app.call_later(self.tick)
 
@@ -230,7 +239,10 @@ class LateImports:
     ) -> None:
         """
         Args:
-            steps: What to call once these modules are imported; may be async.
+            app: Handles keys between two modules.
+            module_names: What to import first.
+            steps: What to call once these modules are imported; may be async. After them, the
+                modules that draw a transcript are imported.
         """
         self._app = app
         self._steps: deque[Callable[[], object]] = deque()

@@ -1,4 +1,9 @@
-"""The terminal: typed keys, filtered output, signals."""
+"""The screen's side of the terminal: reads keys, filters what is drawn, and gives the terminal back.
+
+Only the renderer's own sequences reach the terminal (`TextOnly`, `filter_output`), and nothing that
+libraries and child processes print (`StdioRedirect`). However the program ends, the terminal is as it
+was before.
+"""
 
 from __future__ import annotations
 
@@ -38,6 +43,7 @@ _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _RENDERED_SEQUENCE = re.compile(r"\x1b\[[\d;]*[mH]")
 """What Textual's renderer writes besides text: styles and positions."""
 _NEVER_RENDERED = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
+"""Control characters that the renderer writes only within its sequences."""
 _TERMINAL_COMMANDS = re.compile(
     # Modes: the other screen, the mouse, pastes, the cursor, updates at once, the keyboard.
     r"(?:\x1b\[(?:\?\d+(?:[hl]|\$p)|>\d+u|<u))+"
@@ -48,12 +54,13 @@ _TERMINAL_COMMANDS = re.compile(
     # The clipboard.
     r"|\x1b\]52;c;[A-Za-z0-9+/=]*\x07"
 )
-"""What Textual writes as a piece of its own."""
+"""What Textual writes apart from what it draws, in a call of `write` of its own."""
 _PIPE_CHUNK_BYTES = 65536
 _WRITER_THREAD = "textual-output"
+"""The name that Textual gives to its thread that writes to the terminal."""
 _INPUT_CHUNK_BYTES = 4096
 _SILENCE_S = 0.1
-"""After this time without input, a sequence is taken as it is."""
+"""After this time without input, an incomplete sequence is taken as it is: Escape, for example."""
 _RESTORE_SEQUENCE = "".join(
     (
         # End any truncated sequence.
@@ -72,6 +79,7 @@ _RESTORE_SEQUENCE = "".join(
 ).encode()
 """Undoes what `LinuxDriver.start_application_mode` sends."""
 KITTY_CLEAR_SEQUENCE = "\x1b_Ga=d,d=A,q=2\x1b\\"
+"""Removes all pictures from a terminal with Kitty's graphics."""
 
 
 class TextOnly(LineFilter):
@@ -105,14 +113,26 @@ def filter_output(data: str) -> str:
 
 
 class StdioRedirect:
-    """Turns output of libraries and child processes on descriptors 1 and 2 into lines."""
+    """Keeps what libraries and child processes print off the screen, and passes it on as lines.
+
+    Within its context, descriptors 1 and 2 lead into a pipe, which a thread reads. Textual gets streams
+    of its own to the terminal.
+    """
 
     def __init__(self, on_line: Callable[[str], None]) -> None:
+        """
+        Args:
+            on_line: Called with one or several lines, on a thread.
+        """
         self._on_line = on_line
         self._terminal: list[int] = []
+        """Descriptors of the terminal: what 1 and 2 were before."""
         self._originals: tuple[TextIO | None, TextIO | None] = (None, None)
+        """`sys.__stdout__` and `sys.__stderr__` as they were before."""
         self._streams: list[TextIO] = []
+        """The streams to the terminal that take their places."""
         self._write_end = -1
+        """The descriptor that writes into the pipe."""
         self._reader: threading.Thread | None = None
 
     def __enter__(self) -> StdioRedirect:
@@ -167,6 +187,7 @@ class StdioRedirect:
             self._connect(self._write_end, self._write_end)
 
     def _connect(self, output: int, errors: int) -> None:
+        """Let descriptors 1 and 2 lead to where others lead."""
         os.dup2(output, 1)
         os.dup2(errors, 2)
 
@@ -214,17 +235,21 @@ def report_thread_failures(report: Callable[[str], None]) -> Iterator[None]:
 
 
 class TerminalDriver(LinuxDriver):
-    """Reads keys; early ones have Enter as a line feed, which is Ctrl+J."""
+    """Textual's driver, with our reading of keys, filter of output, and questions about graphics."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
+        # Before Textual sets its own.
         numbers = (signal.SIGTSTP, signal.SIGCONT)
         self._previous_handlers = {number: signal.getsignal(number) for number in numbers}
         super().__init__(*args, **kwargs)
         self.pictures: PictureMode = "auto"
-        self.stops = 0
+        """The setting of this name."""
+        self.release_count = 0
         """How often the terminal was given back: its graphics are gone then."""
         self._is_suspended = False
+        """Whether another program, or the shell, has the terminal."""
         self._has_asked = False
+        """Whether the terminal was asked what it can draw."""
         self._has_answered = threading.Event()
         self._on_answered: Callable[[], object] = lambda: None
 
@@ -244,13 +269,13 @@ class TerminalDriver(LinuxDriver):
         super().write(data)
 
     def disable_input(self) -> None:
-        # Late answers would be typed into the program that has the terminal next.
+        # An answer that comes later would be typed into the program that has the terminal next.
         if wait_s := self.answers.wait_s:
             self._has_answered.wait(wait_s)
         super().disable_input()
 
     def stop_application_mode(self) -> None:
-        self.stops += 1
+        self.release_count += 1
         if self.graphics == "kitty":
             self.send(KITTY_CLEAR_SEQUENCE)
         super().stop_application_mode()
@@ -286,7 +311,8 @@ class TerminalDriver(LinuxDriver):
         """Read keys until the application ends. Runs on the input thread."""
         parser = KeyParser(self._debug, self._take_reply)
         decode = getincrementaldecoder("utf-8")("replace").decode
-        # Pending input was typed before single keys could be read.
+        # What is pending now was typed while the terminal still read lines: Enter has become a line
+        # feed, which would be Ctrl+J.
         is_early = self.input_tty
         timeout_s = 0.0
         while not self.exit_event.is_set():
@@ -304,6 +330,7 @@ class TerminalDriver(LinuxDriver):
             timeout_s = _SILENCE_S
 
     def _take_reply(self, sequence: str) -> bool:
+        """Return whether a sequence is an answer of the terminal, and take it; else it is a key."""
         is_reply = self.answers.read(sequence)
         if is_reply and not self.answers.awaited:
             self._has_answered.set()
@@ -311,12 +338,17 @@ class TerminalDriver(LinuxDriver):
         return is_reply
 
     def ask_for_graphics(self, on_answered: Callable[[], object]) -> None:
-        """Ask the terminal once. `on_answered` is called on another thread, or never."""
-        self._on_answered = on_answered
+        """Ask the terminal what it can draw, unless it was asked before or nobody needs to know.
+
+        Args:
+            on_answered: Called when it has answered, on another thread; never if it does not.
+        """
         from mahtab_tui.pictures.terminal_answers import is_mute
 
-        is_hopeless = self.pictures == "auto" and is_mute()
-        if self._has_asked or self.pictures == "blocks" or is_hopeless:
+        self._on_answered = on_answered
+        if self._has_asked or self.pictures == "blocks":
+            return
+        if self.pictures == "auto" and is_mute():
             return
         self._has_asked = True
         self.send(self.answers.ask())
@@ -346,6 +378,7 @@ class SignalHandler(TerminationHandler):
     def __init__(self, app: App[Any], on_shutdown: Callable[[], object] = lambda: None) -> None:
         """
         Args:
+            app: The application that has the terminal.
             on_shutdown: See `TerminationHandler`.
         """
         super().__init__(on_shutdown)
@@ -359,8 +392,8 @@ class SignalHandler(TerminationHandler):
 
 @contextlib.contextmanager
 def ignore_signal_keys() -> Iterator[None]:
-    r"""Ignore Ctrl+C and Ctrl+\ while another program has the terminal; it would inherit
-    `SIG_IGN`."""
+    r"""Ignore Ctrl+C and Ctrl+\ while another program has the terminal, which gets them."""
+    # Functions that do nothing, because the program would inherit `SIG_IGN`.
     keys = (signal.SIGINT, signal.SIGQUIT)
     previous_handlers = {number: signal.signal(number, lambda *_: None) for number in keys}
     wakeup_descriptor = signal.set_wakeup_fd(-1)

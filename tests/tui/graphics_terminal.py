@@ -26,7 +26,7 @@ class GraphicsTerminal:
         self.protocol = protocol
         self.graphics: GraphicsProtocol | None = None
         self.cell_size: tuple[int, int] | None = CELL
-        self.stops = 0
+        self.release_count = 0
         self.asked = 0
         self.sent: list[str] = []
         self.stored: set[str] = set()

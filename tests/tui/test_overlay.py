@@ -289,7 +289,7 @@ async def test_suspended_terminal_gets_pictures_again_and_the_setting_removes_th
     async with showing(make_app(*cell(1, png(80, 80))), SIZE) as pilot:
         watched = Watcher(pilot, kitty)
         (placement,) = await watched.standing(1)
-        kitty.stops += 1
+        kitty.release_count += 1
         kitty.standing.clear()
         kitty.stored.clear()
         pilot.app.refresh(layout=True)

@@ -109,7 +109,7 @@ class Overlay:
         graphics = None
         if protocol is not None and cell is not None:
             graphics = GraphicsState(
-                protocol, cell, answers.colours, self._app.size, terminal.stops
+                protocol, cell, answers.colours, self._app.size, terminal.release_count
             )
         if graphics == self._graphics:
             return
