@@ -102,8 +102,10 @@ def look_up_figures(
 def _mark_unprinted_digits(
     figures: Sequence[AnswerFigure], texts: Sequence[str]
 ) -> tuple[AnswerFigure, ...]:
-    """Return figures, in which a 0 or 1 counts as found only if it stands in one of the texts.
-    Otherwise these do, because they occur in most sentences."""
+    """Return figures, in which a 0 or 1 has a source only if it stands in one of the texts.
+
+    `find_figures` takes them for found anywhere, because they occur in most sentences.
+    """
     digits = {digit for text in texts for digit in _ZERO_OR_ONE.findall(text)}
     return tuple(
         figure._replace(

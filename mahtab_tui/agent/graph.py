@@ -72,8 +72,11 @@ def after_execute(
 
 
 def _output_answers(state: AgentState, nodes: Nodes) -> bool:
-    """Return whether the short output of a single block is the answer. A small model is told to print
-    what was asked, in the form that was asked, and loses both when it tells the output in words."""
+    """Return whether the short output of a single block is the answer.
+
+    A small model is told to print what was asked, in the form that was asked, and loses both when
+    it tells the output in words.
+    """
     if nodes.output_answers:
         return True
     if not nodes.leads_small_model or not state["about_data"]:

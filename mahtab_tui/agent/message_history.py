@@ -27,8 +27,10 @@ class _Summary(NamedTuple):
 
 
 class MessageHistory(PromptMessages):
-    """A conversation reduced to what a model can read. A summary is reused as long as possible, so
-    that the start of the prompt stays the same."""
+    """A conversation reduced to what a model can read.
+
+    A summary is reused as long as possible, so that the start of the prompt stays the same.
+    """
 
     def __init__(
         self,

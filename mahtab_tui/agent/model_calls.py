@@ -60,8 +60,9 @@ def call_model(
     listener: AnswerListener | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> ModelAnswer:
-    """Call a model within the session's budget, and log what it has used. A call that could cost
-    too much is not made and counts as failed.
+    """Call a model within the session's budget, and log what it has used.
+
+    A call that could cost too much is not made and counts as failed.
 
     Args:
         host: The session.

@@ -235,8 +235,10 @@ class ReplAgent:
         return [model for model in models if isinstance(model, Stoppable)]
 
     def set_model(self, model: str | BaseChatModel) -> None:
-        """Use another model from the next question on. Waits for the running turn. Raises
-        `ModelError`."""
+        """Use another model from the next question on.
+
+        Waits for the running turn. Raises `ModelError`.
+        """
         llm = self._resolve_model(model)
         with self._turn_lock:
             old_llm = self._nodes.llm

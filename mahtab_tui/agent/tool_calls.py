@@ -141,8 +141,10 @@ def _streamed_call(index: int, raw: _RawCall) -> ToolCall:
 
 
 def encodable_arguments(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return arguments whose texts can be encoded. Raises `TypeError` and `ValueError` if they are not
-    JSON."""
+    """Return arguments whose texts can be encoded.
+
+    Raises `TypeError` and `ValueError` if they are not JSON.
+    """
     return dict(json.loads(make_encodable(json.dumps(arguments, ensure_ascii=False))))
 
 

@@ -99,8 +99,10 @@ def _progress_text(record: Record) -> str:
 
 
 class Approver(logging.Handler):
-    """Answers approvals and `input()` from the terminal. Without one, it refuses approvals and ends
-    the input."""
+    """Answers approvals and `input()` from the terminal.
+
+    Without one, it refuses approvals and ends the input.
+    """
 
     def __init__(self, session: Session) -> None:
         super().__init__()

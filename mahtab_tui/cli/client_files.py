@@ -214,8 +214,10 @@ def _remove_section(client: Client, path: Path, text: str) -> str:
 
 
 def _without_section(client: Client, text: str) -> str:
-    """Return a text without the lines of our section. Comments at its end stay: they are about the
-    next section."""
+    """Return a text without the lines of our section.
+
+    Comments at its end stay: they are about the next section.
+    """
     header = re.compile(rf"\[\s*{client.servers_key}\s*\.\s*{SERVER_NAME}\s*[.\]]")
     lines: list[str] = []
     end_comments: list[str] = []

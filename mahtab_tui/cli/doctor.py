@@ -106,8 +106,10 @@ def _check_sandbox() -> str:
 
 
 async def _try_sandbox() -> tuple[str, str]:
-    """Run code in a sandbox; return its name, and what it does not support. Raises
-    `SandboxError`."""
+    """Run code in a sandbox; return its name, and what it does not support.
+
+    Raises `SandboxError`.
+    """
     sandboxes = open_sandboxes()
     try:
         sandbox = await sandboxes.start(SearchedText.root("text"), _RefusingHost())

@@ -17,9 +17,11 @@ from mahtab_tui.settings.model import PACKAGE, SettingsError, home_folder
 
 
 def write_plugin() -> Path:
-    """Write the plug-in for Claude Code and Codex, and return its folder. Its ``.mcp.json`` names the
-    program by its full path: a client whose PATH lacks it would show no error and have no tools.
-    Raises `SettingsError`."""
+    """Write the plug-in for Claude Code and Codex, and return its folder.
+
+    Its ``.mcp.json`` names the program by its full path: a client whose PATH lacks it would show no
+    error and have no tools. Raises `SettingsError`.
+    """
     folder = home_folder() / "claude-plugin"
     try:
         folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -87,8 +89,10 @@ ClientOption = Annotated[
 def _client_name(
     client: ClientOrFormerName | None, client_option: ClientOrFormerName | None
 ) -> ClientName:
-    """Return the present name of a client; Claude Code, if none is given. Ends the command if the
-    argument and the option name two."""
+    """Return the present name of a client; Claude Code, if none is given.
+
+    Ends the command if the argument and the option name two.
+    """
     if client is not None and client_option is not None:
         fail("The client is given twice: leave out --client.")
     name = client or client_option

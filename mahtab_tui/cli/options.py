@@ -28,8 +28,11 @@ the line, and anywhere those for colours and styles."""
 
 
 class _FilteredStream(TextIOWrapper):
-    """Replaces a standard stream. It passes only text, colours and styles, whoever prints: also the
-    argument parser, and tracebacks."""
+    """Replaces a standard stream.
+
+    It passes only text, colours and styles, whoever prints: also the argument parser, and
+    tracebacks.
+    """
 
     def __init__(self, stream: TextIOWrapper) -> None:
         """Take over a stream's file. stream: must not be used any more."""

@@ -126,8 +126,10 @@ def attach(store: SqliteStore, past: list[Record], settings: Settings) -> Attach
 
 
 def _attach_remote(note: KernelNote) -> ConnectedKernel | None:
-    """Attach to a kernel on another machine; None if it has ended. Ends the command if the machine
-    cannot be reached."""
+    """Attach to a kernel on another machine; None if it has ended.
+
+    Ends the command if the machine cannot be reached.
+    """
     label = one_line(note.station.label)
     echo(f"Connecting to {label}, where the session's kernel is running …", to_stderr=True)
     try:

@@ -138,8 +138,10 @@ def _open_notebook(options: ScreenOptions) -> LoadedNotebook | None:
 
 
 def _check_model_name(settings: Settings) -> None:
-    """End the command if there is no such model. Whether it can be reached is said when it is asked,
-    because Python works without it."""
+    """End the command if there is no such model.
+
+    Whether it can be reached is said when it is asked, because Python works without it.
+    """
     from mahtab_tui.llm.base import ModelError
     from mahtab_tui.llm.names import check_name, full_name
 
@@ -148,8 +150,10 @@ def _check_model_name(settings: Settings) -> None:
 
 
 def _check_theme(settings: Settings) -> None:
-    """End the command if its options name a theme that does not exist. Of one in a file, the full
-    screen warns."""
+    """End the command if its options name a theme that does not exist.
+
+    The full screen warns of a theme that a file names.
+    """
     if settings.theme is None or settings.origin("theme").text != COMMAND_LINE:
         return
     from mahtab_tui.settings.model import SettingsError
@@ -274,8 +278,11 @@ def _resume_session(settings: Settings, start: _SessionStart) -> _ReadySession:
 
 
 def _new_session(settings: Settings, start: _SessionStart) -> _ReadySession:
-    """Prepare a session in this folder. Its kernel starts when the first picture is on the screen.
-    Ends the command if the kernel's address is invalid."""
+    """Prepare a session in this folder.
+
+    Its kernel starts when the first picture is on the screen. Ends the command if the kernel's
+    address is invalid.
+    """
     project = Path.cwd()
     backend = Lazy(partial(_new_backend, settings, project))
     if settings.kernel is not None:

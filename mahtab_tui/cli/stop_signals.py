@@ -20,8 +20,10 @@ EXIT_DELAY_S = 2.0
 
 
 class StopSignals:
-    """Within its block, signals stop what the session does. At the end of the block, a signal that
-    ends programs ends this one."""
+    """Within its block, signals stop what the session does.
+
+    At the end of the block, a signal that ends programs ends this one.
+    """
 
     def __init__(self, session: Session) -> None:
         self.received: list[int] = []

@@ -32,8 +32,9 @@ _NOTHING_NOW = "(none now)"
 
 
 def render_element(tag: str, content: str, *, name: str = "", has_records: bool = False) -> str:
-    """Put content between tags, each on a line of its own. It can open and close no element of the
-    same prompt.
+    """Put content between tags, each on a line of its own.
+
+    It can open and close no element of the same prompt.
 
     Args:
         tag: The element's name.

@@ -14,8 +14,10 @@ READ_BYTES = 65_536
 
 
 class LineReader:
-    """Yields the lines of a pipe, a socket or a file, without line ends. The last one may have
-    none."""
+    """Yields the lines of a pipe, a socket or a file, without line ends.
+
+    The last one may have none.
+    """
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -62,8 +64,10 @@ class LineReader:
 
 
 class LineWriter:
-    """Writes to a pipe, a socket or a file. A thread writes what the other side does not accept at
-    once."""
+    """Writes to a pipe, a socket or a file.
+
+    A thread writes what the other side does not accept at once.
+    """
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor

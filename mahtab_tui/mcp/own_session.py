@@ -38,8 +38,10 @@ class OwnFrontend(HeadlessFrontend):
 
 
 class OwnSession:
-    """A session used only by its agent. Nobody approves its code, so code that a rule asks about
-    does not run."""
+    """A session used only by its agent.
+
+    Nobody approves its code, so code that a rule asks about does not run.
+    """
 
     def __init__(self, settings: Settings, code_log: CodeLog) -> None:
         # Without a configured model, this machine would be searched for one.

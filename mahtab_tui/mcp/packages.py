@@ -233,8 +233,10 @@ def _environment_commands(
 
 
 async def run_plan(plan: PackageCommands, on_text: Callable[[str], Awaitable[None]]) -> int:
-    """Run commands until one fails, because each needs the one before it. Return the last exit code.
-    Raises `McpToolError`."""
+    """Run commands until one fails, because each needs the one before it.
+
+    Return the last exit code. Raises `McpToolError`.
+    """
     exit_code = 0
     for command in plan.commands:
         await on_text(f"$ {' '.join(command)}\n")

@@ -17,8 +17,10 @@ _READ_BYTES = 65_536
 
 
 class SessionLink(ABC):
-    """Carries the frames between an agent and a session. Its methods are called in the event
-    loop."""
+    """Carries the frames between an agent and a session.
+
+    Its methods are called in the event loop.
+    """
 
     @abstractmethod
     async def open(self, on_frame: Callable[[Frame], object], on_end: Callable[[], object]) -> None:

@@ -59,8 +59,9 @@ class FanOuts:
     async def wait_for_consent(
         self, parent: LiveNode, request: Request, sources: Sequence[NodeSource], fan_out_number: int
     ) -> None:
-        """Wait for consent if the tree has used up its free sub-calls. It covers these parts, and
-        as many sub-calls again as there were.
+        """Wait for consent if the tree has used up its free sub-calls.
+
+        It covers these parts, and as many sub-calls again as there were.
 
         Args:
             parent: The node whose code asks.

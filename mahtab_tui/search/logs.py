@@ -75,8 +75,10 @@ class LogFile:
     """Writes one event a line, without streamed pieces, until it fails. Any thread may call it."""
 
     def __init__(self, path: Path) -> None:
-        """Begin a log. A new file can only be read by its owner; an earlier log at the path is
-        overwritten, and keeps its permissions.
+        """Begin a log.
+
+        A new file can only be read by its owner; an earlier log at the path is overwritten, and
+        keeps its permissions.
 
         Raises:
             FileExistsError: The file exists and is not a log.

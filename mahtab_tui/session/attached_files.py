@@ -107,8 +107,9 @@ def read_picture(path: Path) -> bytes:
 
 
 def read_text(path: Path) -> str:
-    """Return the text of a file. The middle of a long text is left out, and the end of a very large
-    file.
+    """Return the text of a file.
+
+    The middle of a long text is left out, and the end of a very large file.
 
     Raises:
         BinaryFile: The file is not a text.

@@ -20,9 +20,12 @@ class _Place:
 
 
 class CellTurns:
-    """Gives cells their turns, in the order in which they asked. Any thread may call it. A thread that
-    has the turn does not wait for itself: what handles the records of a cell, such as those of its start
-    and of its end, may run another one, which runs inside the turn of the first."""
+    """Gives cells their turns, in the order in which they asked.
+
+    Any thread may call it. A thread that has the turn does not wait for itself: what handles the
+    records of a cell, such as those of its start and of its end, may run another one, which runs
+    inside the turn of the first.
+    """
 
     def __init__(self) -> None:
         self._changed = threading.Condition()

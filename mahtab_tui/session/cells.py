@@ -161,8 +161,10 @@ class Cells:
         return [self._author_by_cell[cell] for cell in list(self._running)]
 
     def foreign_party(self, cell: int | None) -> str | None:
-        """Return the author of the running code if it is not the user. While a model's or an
-        agent's cell runs, all code is attributed to it."""
+        """Return the author of the running code if it is not the user.
+
+        While a model's or an agent's cell runs, all code is attributed to it.
+        """
         for author in reversed(self._running_authors()):
             if author.kind != "user":
                 return author.party
@@ -254,16 +256,21 @@ class Cells:
             return result
 
     def _run_in_turn(self, execute: Callable[[], CellResult], users_turn: ExitStack) -> CellResult:
-        """Run a cell of the user's when its turn has come. It counts as running before, and its turn
-        ends with `users_turn`: after the records of its end, so that no cell begins between them."""
+        """Run a cell of the user's when its turn has come.
+
+        It counts as running before, and its turn ends with `users_turn`: after the records of its
+        end, so that no cell begins between them.
+        """
         users_turn.enter_context(self._turns.take())
         return execute()
 
     def run_unrecorded(
         self, code: str, is_nested: Callable[[], bool], is_cancelled: Callable[[], bool]
     ) -> None:
-        """Run code of the program's own, which is no cell, for an agent. The last two parameters are
-        those of `run`."""
+        """Run code of the program's own, which is no cell, for an agent.
+
+        The last two parameters are those of `run`.
+        """
         with self._agents_turn(is_nested, is_cancelled) as nested:
             if nested is not None:
                 self._runtime.kernel.execute(
@@ -274,8 +281,9 @@ class Cells:
     def _agents_turn(
         self, is_nested: Callable[[], bool], is_cancelled: Callable[[], bool]
     ) -> Iterator[bool | None]:
-        """Wait for the turn of a cell of an agent or the model. Within this context, no other cell at
-        the same level runs.
+        """Wait for the turn of a cell of an agent or the model.
+
+        Within this context, no other cell at the same level runs.
 
         Args:
             is_nested: Returns whether a cell waits for the agent now.
@@ -470,8 +478,10 @@ class Cells:
         emit(self._runtime.log, end_record)
 
     def leave(self) -> None:
-        """Close the program once the running cell has ended. Raises `RuntimeError` in an agent's
-        cell, unless the session is the agent's own."""
+        """Close the program once the running cell has ended.
+
+        Raises `RuntimeError` in an agent's cell, unless the session is the agent's own.
+        """
         if self.agent_runs and not self._runtime.frontend.belongs_to_agent:
             raise RuntimeError(
                 "The session belongs to the user: exit() in an agent's code does not end it."

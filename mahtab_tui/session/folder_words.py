@@ -14,8 +14,9 @@ _MIN_GROUP_SIZE = 4
 
 
 def render_folder(listing: FolderListing, max_items: int) -> str:
-    """Return the names and sizes of files and folders in one line. Files whose names differ only in
-    their digits stand together.
+    """Return the names and sizes of files and folders in one line.
+
+    Files whose names differ only in their digits stand together.
 
     Args:
         listing: The content of the folder.

@@ -92,8 +92,9 @@ class PrivateNames:
         return self._query_kernel(names, [code]).used[0]
 
     def refresh(self, *, forget: bool = False) -> None:
-        """Ask the kernel which other names and which texts the private variables have. If it does
-        not answer, what was private stays private. Waits for the kernel.
+        """Ask the kernel which other names and which texts the private variables have.
+
+        If it does not answer, what was private stays private. Waits for the kernel.
 
         Args:
             forget: Whether texts become public that no private variable contains any more.
@@ -128,8 +129,9 @@ class PrivateNames:
         return [self.redact_variable(variable) for variable in self._runtime.kernel.variables()]
 
     def unrelated(self, names: Sequence[str], data: Iterable[str]) -> list[str]:
-        """Return the variables that have nothing to do with private ones. Waits for the
-        kernel.
+        """Return the variables that have nothing to do with private ones.
+
+        Waits for the kernel.
 
         These contain nothing private, and no cell has used them together with a private variable.
 

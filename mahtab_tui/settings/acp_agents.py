@@ -51,9 +51,12 @@ class AcpAgent(BaseModel):
         return " ".join((*self.command, *options))
 
     def environment(self) -> dict[str, str]:
-        """Return all variables of the program. What looks like a key by its name, or is an address
-        with a login, is left out; a key that looks like nothing of the kind is not. Raises
-        `LookupError`, with a sentence, if a variable that is named in `env` is not set."""
+        """Return all variables of the program.
+
+        What looks like a key by its name, or is an address with a login, is left out; a key that
+        looks like nothing of the kind is not. Raises `LookupError`, with a sentence, if a variable
+        that is named in `env` is not set.
+        """
         own_variables: dict[str, str] = expand_variables(self.env)
         inherited = {
             name: value for name, value in os.environ.items() if not _is_withheld(name, value)

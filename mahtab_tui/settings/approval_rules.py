@@ -317,8 +317,10 @@ def _allows_text(pattern: str, value: str, paths: Paths) -> bool:
 
 
 def _may_mean(pattern: str, value: str, paths: Paths) -> bool:
-    """Return whether a text may match a pattern, as it is or as a path. Here ``*`` crosses slashes,
-    so that no path escapes the rule."""
+    """Return whether a text may match a pattern, as it is or as a path.
+
+    Here ``*`` crosses slashes, so that no path escapes the rule.
+    """
     if fnmatchcase(value, pattern):
         return True
     folder_text = _folder(pattern)
@@ -348,8 +350,11 @@ def _join(folder: str, name_pattern: str) -> str:
 
 
 def matches_glob(pattern: str, text: str) -> bool:
-    """Compare like `fnmatchcase`, but only ``**`` crosses slashes. Takes linear time: it simulates a
-    nondeterministic automaton, whose states are the positions in the pattern, as bits."""
+    """Compare like `fnmatchcase`, but only ``**`` crosses slashes.
+
+    Takes linear time: it simulates a nondeterministic automaton, whose states are the positions in
+    the pattern, as bits.
+    """
     tokens = _GLOB_TOKEN.findall(pattern)
     # Bit n of `positions` says whether the tokens before token n match the text so far. The tokens
     # whose bits are set in `stars` are stars.
@@ -373,8 +378,10 @@ def matches_glob(pattern: str, text: str) -> bool:
 
 
 def _skip_stars(positions: int, stars: int) -> int:
-    """Add the positions after stars, since a star may stand for no character. Two stars never stand
-    side by side, so one step is enough."""
+    """Add the positions after stars, since a star may stand for no character.
+
+    Two stars never stand side by side, so one step is enough.
+    """
     return positions | (positions & stars) << 1
 
 

@@ -389,8 +389,10 @@ class Settings(BaseSettings):
         return sorted(keys, key=len, reverse=True)
 
     def origin(self, key: str) -> ValueOrigin:
-        """Return where a value, or an entry of a table ("keymap.help"), comes from. Raises
-        `SettingsError`."""
+        """Return where a value, or an entry of a table ("keymap.help"), comes from.
+
+        Raises `SettingsError`.
+        """
         return find_origin(type(self), key, self._options)
 
     @property
@@ -399,8 +401,10 @@ class Settings(BaseSettings):
         return self._untrusted
 
     def is_from_project(self, key: str) -> bool:
-        """Return whether the value comes from a file that anybody may have written. Raises
-        `SettingsError`."""
+        """Return whether the value comes from a file that anybody may have written.
+
+        Raises `SettingsError`.
+        """
         origin = self.origin(key)
         if origin.text.startswith(ENV_FILE):
             return True
@@ -487,8 +491,10 @@ def _setting_key(error: ValidationError) -> str:
 
 
 def _check_untrusted(source: UntrustedSettings) -> None:
-    """Check values that are not trusted yet, so that errors in them are reported too. Raises
-    `SettingsError`."""
+    """Check values that are not trusted yet, so that errors in them are reported too.
+
+    Raises `SettingsError`.
+    """
     draft = Settings.model_construct()
     for key, value in source.values.items():
         try:

@@ -128,8 +128,10 @@ class SettingsFile(PydanticBaseSettingsSource):
         raise NotImplementedError
 
     def choose_untrusted(self, values: Values) -> Values:
-        """Return those of the file's values that the user has not trusted yet. Raises
-        `SettingsError`."""
+        """Return those of the file's values that the user has not trusted yet.
+
+        Raises `SettingsError`.
+        """
         # Most files set nothing, and then the first picture need not wait for the module.
         if not values:
             return {}
@@ -232,8 +234,10 @@ class UntrustedSettings(NamedTuple):
 
 
 def all_untrusted_settings(settings_cls: type[BaseSettings]) -> list[UntrustedSettings]:
-    """Return the untrusted values of the project's files, strongest file first. Raises
-    `SettingsError`."""
+    """Return the untrusted values of the project's files, strongest file first.
+
+    Raises `SettingsError`.
+    """
     files: list[UntrustedSettings] = []
     for file in settings_files(settings_cls):
         values = file.choose_untrusted(file.values())

@@ -53,8 +53,10 @@ def value_digest(value: object) -> str:
 
 
 def _record_name(file: Path) -> str:
-    """Return the name of a file in the record: the file with the real path of its project. The file
-    itself may be a link, which the project could point anywhere."""
+    """Return the name of a file in the record: the file with the real path of its project.
+
+    The file itself may be a link, which the project could point anywhere.
+    """
     project = file.parent
     if project.name == ".mahtab":
         project = project.parent

@@ -93,7 +93,9 @@ def _union_types(annotation: object) -> tuple[object, ...]:
 
 def validate_value(key: str, value: object) -> Any:
     """Return the value with the setting's type; `key` may be an entry of a table ("keymap.help").
-    Raises `SettingsError`."""
+
+    Raises `SettingsError`.
+    """
     table, dot, name = key.partition(".")
     if table not in Settings.model_fields:
         sentence = describe_unknown_setting(Settings, table)
@@ -161,8 +163,10 @@ def parse_assignments(pairs: list[str]) -> dict[str, Any]:
 
 
 def set_value(path: Path, key: str, value: object) -> None:
-    """Write a value made by `parse_value`. A value that the user writes into a project's file is
-    trusted. Raises `SettingsError`."""
+    """Write a value made by `parse_value`.
+
+    A value that the user writes into a project's file is trusted. Raises `SettingsError`.
+    """
     table, dot, _ = key.partition(".")
     # Trust is given to whole tables, and must not include entries that others wrote.
     had_untrusted_entries = bool(dot) and table in untrusted_settings(path, read_config(path))

@@ -87,9 +87,11 @@ class Toolset:
 
     @property
     def offered(self) -> list[BaseTool]:
-        """The tools that a model is offered, with short schemas. Skill tools are left out when only
-        the bundled skills exist. The list stays the same in a session, because a prompt begins with
-        it."""
+        """The tools that a model is offered, with short schemas.
+
+        Skill tools are left out when only the bundled skills exist. The list stays the same in a
+        session, because a prompt begins with it.
+        """
         return self._offered.get()
 
     def _choose_offered_tools(self) -> list[BaseTool]:
@@ -104,8 +106,9 @@ class Toolset:
 def get_all_tools(
     code_dir: Path | str | None = None, skills_dir: Path | str | None = None
 ) -> list[BaseTool]:
-    """Return all tools as LangChain tools, which return errors as text. Skills and plug-ins that cannot
-    be used are left out.
+    """Return all tools as LangChain tools, which return errors as text.
+
+    Skills and plug-ins that cannot be used are left out.
 
     Args:
         code_dir: The folder of the source; by default that of a session started here.

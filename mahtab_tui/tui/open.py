@@ -42,8 +42,9 @@ class ScreenFrontend:
         self._is_closed = False
 
     def run_in_terminal(self, argv: Sequence[str], cwd: str) -> int:
-        """Give the terminal to a program, wait until it ends, and return its exit code. Not for the
-        main thread.
+        """Give the terminal to a program, wait until it ends, and return its exit code.
+
+        Not for the main thread.
 
         Args:
             argv: The program and its arguments.

@@ -19,6 +19,7 @@ def describe_changed_files(
     cells: Sequence[RecordedCell], modified_at: Mapping[str, float]
 ) -> Iterator[str]:
     """Yield a sentence for each file that a cell names and that was changed after the cell had run.
+
     The files that were changed last come first, and only a few are named.
 
     Args:

@@ -186,8 +186,9 @@ class Check:
     def run(
         self, on_progress: Callable[[str], object], *, timeout: float | None = None
     ) -> CheckReport:
-        """Run the cells, a second time if something differs, and compare. Waits for them, and removes
-        the copies of the project in which they ran.
+        """Run the cells, a second time if something differs, and compare.
+
+        Waits for them, and removes the copies of the project in which they ran.
 
         Args:
             on_progress: Called with what happens now, such as "In 3 (2 of 7)".
