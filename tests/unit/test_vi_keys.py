@@ -62,7 +62,7 @@ def press(keys: ViKeys, state: ViText, typed: str) -> ViText:
         ("f diw", "total= sum(prices, 0)\nprint(total)"),
         ("f daw", "total sum(prices, 0)\nprint(total)"),
         ("jf(daw", "total = sum(prices, 0)\nprinttotal)"),
-        ("Wi  <E>daW", "total  sum(prices, 0)\nprint(total)"),
+        ("Wi  <E>daW", "total sum(prices, 0)\nprint(total)"),
         ("w9bx", "otal = sum(prices, 0)\nprint(total)"),
         ("99ex", "total = sum(prices, 0)\nprint(total"),
         ("yyPv2$J", "total = sum(prices, 0) total = sum(prices, 0)\nprint(total)"),
