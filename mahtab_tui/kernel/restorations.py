@@ -64,7 +64,8 @@ def not_restored(restoration: Restoration) -> str:
     ]
     if not reasons:
         return ""
-    return f"Not restored: {'; '.join(reasons)}"
+    listed_reasons = "; ".join(reason.removesuffix(".") for reason in reasons)
+    return f"Not restored: {listed_reasons}."
 
 
 def undo_question(cells: Sequence[int]) -> str:
