@@ -37,6 +37,8 @@ from mahtab_tui.session.joined_agents import (
 from mahtab_tui.session.session import Session
 from mahtab_tui.session.undo_control import name_cells
 
+MAX_CODE_CHARS = 200_000
+"""Characters of code that an agent can run in the user's session."""
 MAX_FIRST_LINE_CHARS = 100
 """Maximum characters of a cell's first line for other agents."""
 ACTIONS = frozenset(("evaluate", "reset", "undo", "rewind", "activate", "permit", "await_stop"))
@@ -376,9 +378,16 @@ class AgentCalls:
         return agent.is_model and self._session.info.planning
 
     def _normalize_code(self, agent: JoinedAgent, code: str) -> str:
-        """Convert line breaks. Raises `AgentCallRefused` if code contains dangerous characters."""
-        code = code.replace("\r\n", "\n")
-        reason = refusal(code)
+        """Convert line breaks.
+
+        Raises `AgentCallRefused` if code contains dangerous characters, or is more than a user can
+        be shown.
+        """
+        if len(code) > MAX_CODE_CHARS and not agent.owns_session:
+            reason = f"It has {len(code):,} characters, and {MAX_CODE_CHARS:,} is the most: write data to a file, and read it there."
+        else:
+            code = code.replace("\r\n", "\n")
+            reason = refusal(code)
         if reason:
             self._session.notice(f"Code from {agent.name} was not run. {reason}", "warning")
             raise AgentCallRefused(f"The code was not run. {reason}")

@@ -269,6 +269,26 @@ async def test_code_waits_for_the_user_and_the_decision_is_returned(share: Share
         assert it.session.info.approval == "ask"
 
 
+async def test_code_that_is_too_long_to_be_shown_is_refused(share: Share) -> None:
+    it = share()
+    async with agent("--attach") as a:
+        code = f"x = 1  # {'word ' * (agent_calls.MAX_CODE_CHARS // 5)}"
+        answer = await a.eval(code)
+        assert answer.startswith(
+            f"The code was not run. It has {len(code):,} characters, and 200,000"
+        )
+        action = await a.call("pkg", action="add", packages=["word" * (len(code) // 4)])
+        assert await a.eval("'x' in globals()") == "False\n[In 1]"
+    assert "200,000 is the most" in text_of(action)
+    assert it.store.wait(tags.NOTICE, level="warning").text.startswith("Code from mcp was not run.")
+
+
+async def test_code_of_any_length_runs_in_an_agents_own_session() -> None:
+    async with agent() as a:
+        answer = await a.eval(f"# {'word ' * (agent_calls.MAX_CODE_CHARS // 5)}\n1 + 1")
+    assert answer == "2"
+
+
 async def test_environment_tools_always_ask(share: Share) -> None:
     it = share("auto")
     tools: dict[str, dict[str, Any]] = {
