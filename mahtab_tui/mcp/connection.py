@@ -1,4 +1,7 @@
-"""An agent's calls to a session: its own, or the one on the user's screen."""
+"""The MCP server's connection to a session: the agent's own, or the one on the user's screen.
+
+Calls and their answers are frames with a number, so that several calls can be open at a time.
+"""
 
 from __future__ import annotations
 
@@ -23,41 +26,54 @@ from mahtab_tui.worker.link.frames import Frame, FrameError
 T = TypeVar("T")
 
 PROGRESS_INTERVAL_S = 1.0
+"""Seconds between two reports on an open call."""
 _MAX_LAST_LINE_CHARS = 200
+"""Characters of the last line of output in such a report."""
 
 REJOIN_HINT = "Call mode with private to continue in a session of your own, or with shared to join a session again."
 
 
 class _PendingCall:
-    """An open call."""
+    """A call that is not answered yet."""
 
     def __init__(self, code_log: CodeLog, author: str, accepted: asyncio.Event | None) -> None:
-        """accepted: Set when the session first reports progress."""
+        """
+        Args:
+            code_log: Where the call's code and output are written down.
+            author: The agent's name.
+            accepted: Set when the session first reports progress.
+        """
         self._accepted = accepted
         self._code_log = code_log
         self._author = author
         self.answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._progress = "runs"
+        """What the session has last said about the call."""
         self._last_line = ""
+        """The last line of output that is not empty."""
 
     def on_frame(self, frame: Frame) -> None:
-        if frame["op"] == "progress":
-            self._progress = str(frame["text"])
-            if self._accepted is not None:
-                self._accepted.set()
-        elif frame["op"] == "begun":
-            self._progress = "runs"
-            self._code_log.write_code(frame["cell"], self._author, str(frame["code"]))
-        elif frame["op"] == "output":
-            text = str(frame["text"])
-            self._code_log.write_output(text)
-            lines = [line.strip() for line in text.splitlines() if line.strip()]
-            if lines:
-                self._last_line = lines[-1][:_MAX_LAST_LINE_CHARS]
-        elif "error" in frame:
-            self.answer.set_exception(McpToolError(str(frame["error"])))
-        else:
-            self.answer.set_result(frame["value"])
+        """Take what the session says about the call: its progress, its output or its answer."""
+        match frame["op"]:
+            case "progress":
+                self._progress = str(frame["text"])
+                if self._accepted is not None:
+                    self._accepted.set()
+            case "begun":
+                self._progress = "runs"
+                self._code_log.write_code(frame["cell"], self._author, str(frame["code"]))
+            case "output":
+                self._take_output(str(frame["text"]))
+            case _ if "error" in frame:
+                self.answer.set_exception(McpToolError(str(frame["error"])))
+            case _:
+                self.answer.set_result(frame["value"])
+
+    def _take_output(self, text: str) -> None:
+        self._code_log.write_output(text)
+        lines = [line.strip() for line in text.splitlines() if line.strip()]
+        if lines:
+            self._last_line = lines[-1][:_MAX_LAST_LINE_CHARS]
 
     def describe_progress(self, seconds: float) -> str:
         """Return what is known about a call that has been open for some seconds."""
@@ -74,7 +90,9 @@ class SessionConnection:
         self._code_log = code_log
         self._numbers = itertools.count(1)
         self._open_calls: dict[int, _PendingCall] = {}
+        """The calls that are not answered yet, by their numbers."""
         self._end_reason = ""
+        """Why the connection has ended, as a sentence; empty if it has not."""
         self._welcome: asyncio.Future[Frame] = asyncio.get_running_loop().create_future()
         """The session's first frame."""
         self.session = ""
@@ -149,10 +167,16 @@ class SessionConnection:
         return connection
 
     async def evaluate(self, code: str, timeout: float | None, report: Report) -> Evaluation:
-        """Run a cell. Cancelling interrupts it."""
+        """Run a cell. Cancelling interrupts it.
+
+        Args:
+            code: The code.
+            timeout: How long it may run, in seconds; None for no limit.
+            report: See `call`.
+        """
         evaluation = await self.call("evaluate", Evaluation, report, code=code, timeout=timeout)
         for kind, text in pieces(evaluation.result):
-            # Other output has come while the cell ran.
+            # Printed text is in the log already, because it came while the cell ran.
             if kind in ("value", "traceback"):
                 self._code_log.write_output(text)
         return evaluation
@@ -173,12 +197,12 @@ class SessionConnection:
         """Call a method of `AgentCalls`.
 
         Args:
-            method: Its name.
-            result: Type of its result, which is checked.
+            method: The method's name.
+            result: The type of its result, which is checked.
             report: Called about once a second while the call is open, with its seconds and a
                 sentence.
             accepted: Set when the session first reports progress of the call.
-            args: arguments of the method.
+            args: The arguments of the method.
         """
         if self._end_reason:
             raise McpToolError(self._end_reason)

@@ -1,5 +1,8 @@
-"""The processes that make sandboxes: one that has loaded everything, and one for each shared
-text."""
+"""The processes that make sandboxes by forking, because a fork starts in a few milliseconds.
+
+The first process (`ForkServer`) has loaded everything that sandboxes need. Each text that several
+sandboxes share has a fork of it (`TextServer`), which has read the text and makes these sandboxes.
+"""
 
 from __future__ import annotations
 
@@ -44,14 +47,14 @@ class ForkedProcess:
 
     pid: int
     handle: int
-    """A `pidfd`, so that signals cannot hit another process. Its owner closes it."""
+    """A `pidfd`, so that signals cannot hit another process. Whoever has this object closes it."""
     exit_code: asyncio.Future[int]
     """Its exit code, negative for a signal, once it has been reaped. Await it with
     `asyncio.shield`."""
 
 
 class NewProcess(NamedTuple):
-    """A process without a text."""
+    """A process that has not got a text yet."""
 
     channel: socket.socket
     """The socket to it."""
@@ -74,15 +77,17 @@ class SandboxServer:
         self._running: dict[int, asyncio.Future[int]] = {}
         """The exit codes of running processes, by the numbers of their requests."""
         self._forking = asyncio.Lock()
+        """Held while a process is made: the server makes one at a time."""
         self._request_count = 0
         self.alive = True
+        """Whether the connection is open."""
         self._loop.add_reader(channel, self._receive)
 
     async def fork(self, *, load: bool = False) -> NewProcess:
         """Make a sandbox, which gets its text over its socket (`send_text`) if the server has none.
 
         Args:
-            load: Make a server for a text instead.
+            load: Whether to make a server for a text instead.
 
         Raises:
             SandboxError: The sandbox cannot be started.
@@ -105,10 +110,12 @@ class SandboxServer:
     async def _fork(self, channel: socket.socket, load: bool) -> ForkedProcess:
         """Request a process, and wait for it.
 
-        Raises `SandboxError`.
-
         Args:
-            channel: Its socket.
+            channel: The process's end of its connection.
+            load: See `fork`.
+
+        Raises:
+            SandboxError: The process cannot be made.
         """
         async with self._forking:
             if not self.alive:
@@ -122,7 +129,7 @@ class SandboxServer:
                 socket.send_fds(self._channel, [request], [channel.fileno()])
             except OSError as error:
                 del self._requests[number]
-                # The server has ended, which the loop learns later.
+                # The server has ended. The loop would learn this only later.
                 if isinstance(error, ConnectionError):
                     self.close()
                 raise _not_started(error.strerror) from error
@@ -142,7 +149,7 @@ class SandboxServer:
             return
         except OSError:
             message = _ServerMessage(b"", [])
-        # The server has ended. Not by an overridden method, which waits for it.
+        # The server has ended. An overridden `close` would wait for the process, and hold up the loop.
         if not message.data:
             SandboxServer.close(self)
             return
@@ -163,17 +170,19 @@ class SandboxServer:
                     self._on_end()
 
     def _on_end(self) -> None:
-        """Called when a sandbox has ended."""
+        """Do what is due when a sandbox has ended; for subclasses."""
 
     def _take_forked(self, number: int, pid: int, descriptors: list[int]) -> None:
         """Take a process that the server has made.
 
         Args:
-            number: Of the request.
+            number: The number of the request.
+            pid: The process's id.
+            descriptors: Its `pidfd`; empty if this program has no descriptor left for it.
         """
         request = self._requests.pop(number)
-        # This program has no descriptor left. The sandbox ends when its socket is closed.
         if not descriptors:
+            # The sandbox ends when its socket is closed.
             _fail(request, _not_started(os.strerror(errno.EMFILE)))
             return
 
@@ -239,12 +248,14 @@ class ForkServer(SandboxServer):
         return server
 
     async def load(self, text: str, file: int) -> TextServer:
-        """Make a server whose sandboxes share a text; wait for its `loaded`.
-
-        Raises `SandboxError`.
+        """Make a server whose sandboxes share a text. Wait for its `loaded` before you use it.
 
         Args:
-            file: The descriptor of the text.
+            text: The text.
+            file: The descriptor of a file with the text.
+
+        Raises:
+            SandboxError: The server cannot be made.
         """
         process = await self.fork(load=True)
         send_text(process, file)
@@ -301,6 +312,7 @@ class TextServer(SandboxServer):
             self._forked_process = None
 
     def _on_end(self) -> None:
+        """End the server after a while, if it is not used until then."""
         self._loop.call_later(self._idle_seconds, self._close_if_idle)
 
     def _close_if_idle(self) -> None:
@@ -323,10 +335,11 @@ def send_text(process: NewProcess, file: int) -> None:
 def _start_process(channel: socket.socket) -> subprocess.Popen[bytes]:
     """Start the first process.
 
-    Raises `OSError`.
-
     Args:
-        channel: Its end of the connection.
+        channel: The process's end of the connection.
+
+    Raises:
+        OSError: It cannot be started.
     """
     worker_folder = str(Path(worker.__file__).parent)
     arguments = [_BOOTSTRAP, str(channel.fileno()), worker_folder]

@@ -1,4 +1,8 @@
-"""Sandboxes for systems without Landlock and seccomp: Monty."""
+"""Sandboxes for systems without Landlock and seccomp: Monty, an interpreter of a part of Python.
+
+The model's code runs in a process of Monty. A call of one of our functions suspends it; the function
+runs here, and the code goes on with its result.
+"""
 
 from __future__ import annotations
 
@@ -45,6 +49,10 @@ UNSUPPORTED_FEATURES = (
 _MAX_PROCESSES = 1_000
 _MEMORY_BYTES = 512 * 2**20
 """Memory of a process besides its text."""
+_COPIES_OF_TEXT = 4
+"""A process has memory for so many copies of its text."""
+_MAX_CHAR_BYTES = 4
+"""The most bytes that a character takes."""
 MAX_TURN_S = 120.0
 """Seconds of run time after which a process ends itself, since its host may have been killed."""
 
@@ -84,7 +92,10 @@ def FINAL_VAR(variable):
         raise NameError("FINAL_VAR cannot look up names here. Call FINAL(" + variable + ")")
     FINAL(variable)
 """
-"""Matching runs inside the sandbox, since a hostile pattern may take for ever. Needs `_text`."""
+"""Code that runs first in each process, with the text as `_text`.
+
+Patterns are matched in there, because a hostile one may take for ever.
+"""
 
 
 class MontySandboxes:
@@ -122,7 +133,7 @@ class MontySandboxes:
         from pydantic_monty import AsyncMonty, MontyError
 
         limits: ResourceLimits = {
-            "max_memory": _MEMORY_BYTES + 4 * 4 * len(text.text),
+            "max_memory": _MEMORY_BYTES + _COPIES_OF_TEXT * _MAX_CHAR_BYTES * len(text.text),
             "max_suspensions": 1_000_000,
             "max_turn_duration_secs": MAX_TURN_S,
         }
@@ -158,7 +169,7 @@ class MontySandbox:
 
         Args:
             start: Starts a process that has the text.
-            node: Passes calls on to the engine.
+            node: The engine for the functions.
             functions: What the code may call, by name.
         """
         self._start = start
@@ -166,6 +177,7 @@ class MontySandbox:
         self._functions = {**functions, "help": self._help}
         self._session: AsyncMontySession | None = None
         self._running: asyncio.Task[TurnStatus] | None = None
+        """The turn that runs, or that ran last."""
         self._output = TurnOutput()
 
     async def open(self) -> AsyncMontySession:
@@ -222,48 +234,48 @@ class MontySandbox:
             self._output.write(f"{value!r}\n")
         return "ok"
 
-    async def _run_to_end(self, code: str, seconds_left: float) -> Any:
-        """Return the code's value.
+    async def _run_to_end(self, code: str, seconds: float) -> Any:
+        """Run code, and return its value.
 
         Args:
-            seconds_left: Run time, without waiting for the engine.
+            code: The code.
+            seconds: How long it may run, without the time in which it waits for the engine.
+
+        Raises:
+            TimeoutError: The time is up.
         """
         from pydantic_monty import AsyncFunctionSnapshot, MontyComplete
 
-        async def limited(work: Awaitable[Any]) -> Any:
-            nonlocal seconds_left
-            start_time = time.monotonic()
-            async with asyncio.timeout(seconds_left):
-                result = await work
-            seconds_left -= time.monotonic() - start_time
-            return result
-
+        run_time = _RunTime(seconds)
         session = await self.open()
         # Names that the interpreter does not know come back as calls, whatever their values are here.
         names = dict.fromkeys(self._functions, lambda *args, **kwargs: None)
         start = session.feed_start(code, external_lookup=names, print_callback=self._print)
-        snapshot = await limited(start)
+        snapshot = await run_time.limit(start)
         while not isinstance(snapshot, MontyComplete):
             if not isinstance(snapshot, AsyncFunctionSnapshot) or snapshot.is_os_function:
                 # It looks up an unknown name or calls the operating system, which does not exist.
-                snapshot = await limited(snapshot.resume_auto())
+                snapshot = await run_time.limit(snapshot.resume_auto())
                 continue
-            try:
-                value = await self._call(snapshot.function_name, snapshot.args, snapshot.kwargs)
-                reply: Any = {"return_value": value}
-            except (CallRefusedError, TypeError, ValueError, NameError) as error:
-                # Monty knows only the exceptions of Python.
-                error_type: type[Exception] = type(error)
-                if isinstance(error, CallRefusedError):
-                    error_type = RuntimeError
-                reply = {"exception": error_type(str(error))}
-            snapshot = await limited(snapshot.resume(reply))
+            reply = await self._reply(snapshot.function_name, snapshot.args, snapshot.kwargs)
+            snapshot = await run_time.limit(snapshot.resume(reply))
         return snapshot.output
 
-    async def _call(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Call one of the functions.
+    async def _reply(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call one of the functions, and return what Monty gets: its value, or its exception."""
+        try:
+            return {"return_value": await self._call(name, args, kwargs)}
+        except CallRefusedError as error:
+            # Monty knows only the exceptions of Python.
+            return {"exception": RuntimeError(str(error))}
+        except (TypeError, ValueError, NameError) as error:
+            return {"exception": type(error)(str(error))}
 
-        They cannot wait, so a first try finds out what they need from the engine.
+    async def _call(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call one of the functions, and return its value.
+
+        Functions are not asynchronous, so none can wait for the engine. The first call raises what it
+        needs from there; once the reply has come, the same call is made again, and gets it.
         """
         function = self._functions.get(name)
         if function is None:
@@ -295,21 +307,38 @@ class MontySandbox:
 
 
 class _HostCall(BaseException):
-    """Raised by a function that needs the engine. args: those of `SandboxHost.call`."""
+    """Raised by a function that needs the engine, with the arguments for `SandboxHost.call`."""
 
 
 class _MontyHost:
-    """Passes calls of the functions to the engine, and gives them its reply at the second try."""
+    """The engine for the functions: see `MontySandbox._call`."""
 
     def __init__(self, host: SandboxHost) -> None:
         self.host = host
         self.reply: Any = None
+        """The engine's reply to the call that is made again; else None."""
         self.send = host.send
 
     def call(self, name: str, args: dict[str, Any]) -> Any:
+        """Return the engine's reply. Raises `_HostCall` if it has not come yet."""
         if self.reply is None:
             raise _HostCall(name, args)
         return self.reply
+
+
+class _RunTime:
+    """How long code may still run. The time in which it waits for the engine does not count."""
+
+    def __init__(self, seconds: float) -> None:
+        self._remaining_s = seconds
+
+    async def limit(self, work: Awaitable[Any]) -> Any:
+        """Wait for a part of the run. Raises `TimeoutError` when the time is up."""
+        start_time = time.monotonic()
+        async with asyncio.timeout(self._remaining_s):
+            result = await work
+        self._remaining_s -= time.monotonic() - start_time
+        return result
 
 
 async def _end(session: AsyncMontySession) -> None:
