@@ -66,6 +66,7 @@ def press(keys: ViKeys, state: ViText, typed: str) -> ViText:
         ("w9bx", "otal = sum(prices, 0)\nprint(total)"),
         ("99ex", "total = sum(prices, 0)\nprint(total"),
         ("yyPv2$J", "total = sum(prices, 0) total = sum(prices, 0)\nprint(total)"),
+        ("yypo<E>kkVjjJ", "total = sum(prices, 0) total = sum(prices, 0)\nprint(total)"),
         ("/print\rD", "total = sum(prices, 0)\n"),
         ("/o\rnx", "total = sum(prices, 0)\nprint(ttal)"),
         ("rT~", "total = sum(prices, 0)\nprint(total)"),

@@ -650,9 +650,10 @@ def _add_selection_commands(bindings: KeyBindings) -> None:
     @bindings.add("J", filter=vi_selection_mode)
     def join_selection(event: KeyPressEvent) -> None:
         buffer = event.current_buffer
-        start, end = _selected_range(buffer)
-        # The line break at the end of what is selected belongs to its last line.
-        line_count = buffer.text.count("\n", start, end - 1) + 1
+        start, _end = _selected_range(buffer)
+        # A line break that is the last selected character belongs to the last line.
+        first, last = buffer.document.selection_range()
+        line_count = buffer.text.count("\n", first, last) + 1
         buffer.exit_selection()
         buffer.cursor_position = start
         _join_lines(buffer, line_count)
