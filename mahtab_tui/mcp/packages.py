@@ -1,4 +1,8 @@
-"""Finds an agent's environment and manages its packages."""
+"""Finds an agent's environment, and manages its packages by uv or pip.
+
+In a project, uv also keeps ``pyproject.toml`` and the lock file up to date; other commands know only
+the environment.
+"""
 
 from __future__ import annotations
 
@@ -26,6 +30,8 @@ from mahtab_tui.worker.magic.programs import PIP
 Action = Literal["add", "rm", "status", "update", "install", "resolve", "test", "develop", "free"]
 
 _READ_BYTES = 65_536
+_MAX_QUOTED_CHARS = 200
+"""Characters of an agent's argument in a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,24 +64,40 @@ def find_environment(name: str, cwd: Path) -> ActivationTarget:
             return ActivationTarget("interpreter", path, path, None)
         if not path.is_dir():
             raise McpToolError(f"{path} does not exist.")
-
-        kind = environment_kind(path)
-        if kind:
-            return ActivationTarget(kind, path, path / "bin" / "python", None)
-        for venv_name in VENV_NAMES:
-            if environment_kind(path / venv_name):
-                python = path / venv_name / "bin" / "python"
-                return ActivationTarget("project", path, python, path)
-        project_files = ("pyproject.toml", "requirements.txt")
-        if name == "." or any((path / file_name).is_file() for file_name in project_files):
-            return ActivationTarget("project", path, None, path)
+        target = _classify_folder(path, may_be_empty=name == ".")
     except RuntimeError:  # from `expanduser`
         raise McpToolError(f"{name} names an unknown user.") from None
     except OSError as error:
-        raise McpToolError(f"{name[:200]} cannot be read: {error.strerror}.") from None
-    raise McpToolError(
-        f"{path} is neither a virtual environment (pyvenv.cfg), nor a conda prefix (conda-meta), nor a project (.venv, pyproject.toml, requirements.txt)."
-    )
+        quoted_name = name[:_MAX_QUOTED_CHARS]
+        raise McpToolError(f"{quoted_name} cannot be read: {error.strerror}.") from None
+    if target is None:
+        raise McpToolError(
+            f"{path} is neither a virtual environment (pyvenv.cfg), nor a conda prefix (conda-meta), nor a project (.venv, pyproject.toml, requirements.txt)."
+        )
+    return target
+
+
+def _classify_folder(path: Path, *, may_be_empty: bool) -> ActivationTarget | None:
+    """Return what a folder is; None if it is neither an environment nor a project.
+
+    Args:
+        path: The folder.
+        may_be_empty: Whether it is a project even without the files of one.
+
+    Raises:
+        OSError: It cannot be read.
+    """
+    kind = environment_kind(path)
+    if kind:
+        return ActivationTarget(kind, path, path / "bin" / "python", None)
+    for venv_name in VENV_NAMES:
+        if environment_kind(path / venv_name):
+            python = path / venv_name / "bin" / "python"
+            return ActivationTarget("project", path, python, path)
+    project_files = ("pyproject.toml", "requirements.txt")
+    if may_be_empty or any((path / file_name).is_file() for file_name in project_files):
+        return ActivationTarget("project", path, None, path)
+    return None
 
 
 def find_project(folder: Path) -> Path | None:
@@ -114,13 +136,7 @@ def plan_commands(
         McpToolError: The action does not work in this environment.
     """
     uv = find_program("uv") if uv is None else uv
-    if action in ("add", "rm", "develop", "free") and not packages:
-        folders = " (or folders)" if action == "develop" else ""
-        raise McpToolError(f"pkg {action} needs the names of packages{folders}.")
-    if action != "test":
-        for package in packages:
-            if package.startswith("-"):
-                raise McpToolError(f"{package} is an option, not a package.")
+    _check_packages(action, packages)
     if action == "develop":
         packages = [str(cwd / package) for package in packages]
 
@@ -142,6 +158,19 @@ def plan_commands(
     if project is not None and action in ("add", "rm"):
         note = "pyproject.toml was not changed: that needs uv."
     return PackageCommands(commands, folder, environment, note)
+
+
+def _check_packages(action: Action, packages: list[str]) -> None:
+    """Raise `McpToolError` if an action cannot be done with these packages."""
+    if action in ("add", "rm", "develop", "free") and not packages:
+        folders = " (or folders)" if action == "develop" else ""
+        raise McpToolError(f"pkg {action} needs the names of packages{folders}.")
+    # Tests get arguments, which may be options.
+    if action == "test":
+        return
+    for package in packages:
+        if package.startswith("-"):
+            raise McpToolError(f"{package} is an option, not a package.")
 
 
 def _repeat_option(option: str, packages: list[str]) -> list[str]:
@@ -235,7 +264,15 @@ def _environment_commands(
 async def run_plan(plan: PackageCommands, on_text: Callable[[str], Awaitable[None]]) -> int:
     """Run commands until one fails, because each needs the one before it.
 
-    Return the last exit code. Raises `McpToolError`.
+    Args:
+        plan: The commands.
+        on_text: Called with each command, and with each piece of its output.
+
+    Returns:
+        The exit code of the last command that ran.
+
+    Raises:
+        McpToolError: A command cannot be started.
     """
     exit_code = 0
     for command in plan.commands:
@@ -255,7 +292,17 @@ async def run_command(
     environment: Mapping[str, str],
     on_text: Callable[[str], Awaitable[None]],
 ) -> int:
-    """Run a command, and return its exit code. Cancelling kills the command and its children. Raises `OSError`."""
+    """Run a command, and return its exit code. Cancelling kills the command and its children.
+
+    Args:
+        command: The program and its arguments.
+        cwd: The folder in which it runs.
+        environment: Variables besides those of this process.
+        on_text: Called with each piece of its output.
+
+    Raises:
+        OSError: It cannot be started.
+    """
     process = await asyncio.create_subprocess_exec(
         *command,
         cwd=cwd,

@@ -1,4 +1,8 @@
-"""Runs searches on a thread of their own, for callers on any thread."""
+"""Runs searches on a thread of their own, for callers on any thread.
+
+Each search has an `Engine`, which stays in memory for a while after its answer, so that a further query
+can be asked over the same text.
+"""
 
 from __future__ import annotations
 
@@ -134,12 +138,7 @@ class Search:
         """
         if not query.strip():
             raise ValueError("The query is empty.")
-        if not isinstance(context, SearchedText):
-            contents = read_context(context)
-            for notice in contents.notices:
-                self._notice("warning", notice)
-            context = SearchedText.of(contents)
-
+        text = self._read_text(context)
         tree_id = tree or uuid.uuid4().hex[:8]
         search_limits = limits or SearchLimits()
         log = SearchLog()
@@ -166,9 +165,18 @@ class Search:
                 log=log,
             )
             self._trees[tree_id] = engine
-            return await self._run(engine, engine.run(query, context, begin_attributes or {}))
+            return await self._run(engine, engine.run(query, text, begin_attributes or {}))
 
         return self._wait(run_search(), cancel_token)
+
+    def _read_text(self, context: Any) -> SearchedText:
+        """Return the text of a context. Raises `ContextError`."""
+        if isinstance(context, SearchedText):
+            return context
+        contents = read_context(context)
+        for notice in contents.notices:
+            self._notice("warning", notice)
+        return SearchedText.of(contents)
 
     def run_again(
         self,

@@ -1,4 +1,7 @@
-"""Calls of MCP servers by code in the kernel."""
+"""Serves what code in the kernel asks of MCP servers: their tools, a search in them, and calls.
+
+A call of a model's or an agent's code that may change something needs the user's permission.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ MAX_SERVER_CHARS = 200
 """Characters of a server's command or address in its `repr`."""
 
 _RULE_ACTIONS = ("deny", "ask", "allow")
-"""The strictest one first."""
+"""What a rule may say, the strictest first: of several rules that match a call, it decides."""
 
 T = TypeVar("T")
 
@@ -85,29 +88,24 @@ class ServerCalls:
             RuntimeError: The arguments cannot be read. The message is a sentence.
         """
         from mahtab_tui.servers.state import ServerError
-        from mahtab_tui.servers.tool_search import format_matches
 
         if name == "mcp_cancel":
-            open_call = self._open_calls.get(str(args.get("call")))
-            if open_call is not None:
-                open_call.cancellation.cancel()
+            self._cancel_call(str(args.get("call")))
             return None
         servers = self._knowledge.servers
         if servers is None:
             raise RuntimeError("There are no MCP servers in this session.")
+        server = str(args.get("server"))
         try:
-            if name == "mcp_search":
-                index = self._knowledge.semantic_index
-                match_limit = args.get("most")
-                if not isinstance(match_limit, int):
-                    raise RuntimeError("The number of tools to find must be a whole number.")
-                return format_matches(servers, str(args.get("words", "")), match_limit, index)
-            server = str(args.get("server"))
-            if name == "mcp_tools":
-                return self._tools(servers, server)
-            if name == "mcp_call":
-                return self._call(servers, server, args)
-            raise RuntimeError(f"MCP servers have no function {name!r}.")
+            match name:
+                case "mcp_search":
+                    return self._search(servers, args)
+                case "mcp_tools":
+                    return self._tools(servers, server)
+                case "mcp_call":
+                    return self._call(servers, server, args)
+                case _:
+                    raise RuntimeError(f"MCP servers have no function {name!r}.")
         except ServerError as error:
             return {"failed": str(error)}
         except CancelledError:
@@ -118,6 +116,22 @@ class ServerCalls:
         for open_call in list(self._open_calls.values()):
             if cell is None or cell == open_call.newest_cell:
                 open_call.cancellation.cancel()
+
+    def _cancel_call(self, key: str) -> None:
+        """Cancel a call, unless it has ended."""
+        open_call = self._open_calls.get(key)
+        if open_call is not None:
+            open_call.cancellation.cancel()
+
+    def _search(self, servers: Servers, args: Mapping[str, Any]) -> str:
+        """Return the tools of all servers that fit a description."""
+        from mahtab_tui.servers.tool_search import format_matches
+
+        max_matches = args.get("most")
+        if not isinstance(max_matches, int):
+            raise RuntimeError("The number of tools to find must be a whole number.")
+        description = str(args.get("words", ""))
+        return format_matches(servers, description, max_matches, self._knowledge.semantic_index)
 
     def _tools(self, servers: Servers, server: str) -> dict[str, Any]:
         """Return the tools of a server, once it is ready."""
@@ -166,10 +180,13 @@ class ServerCalls:
         arguments: Mapping[str, Any],
         cell: int | None,
     ) -> None:
-        """Ask the user about a call, unless their own cell makes it, or a rule or the approval mode
-        decides.
+        """Return if a call is allowed: by the user, by a rule, or because their own cell makes it.
 
         Args:
+            cancellation: Ends the wait for the user.
+            server: The server's name in the namespace.
+            tool: The tool.
+            arguments: The arguments of the call.
             cell: The number of the cell that makes the call, as the kernel says; None if it is not known.
 
         Raises:
@@ -183,16 +200,16 @@ class ServerCalls:
             return
 
         name = f"{server}.{tool.name}"
-        rule = self._strictest_rule(Call(name, keywords=arguments))
-        if rule is None and self._runtime.info.approval == "auto":
-            return
-        if rule is not None and rule.action == "allow":
-            return
-        if rule is not None and rule.action == "deny":
-            raise ServerError(f"{name} was not called: the rule {rule.text} forbids it.")
-
         reason = f"{party} calls a tool of the MCP server {server} that may change something"
-        if rule is not None:
+        rule = self._strictest_rule(Call(name, keywords=arguments))
+        if rule is None:
+            if self._runtime.info.approval == "auto":
+                return
+        elif rule.action == "allow":
+            return
+        elif rule.action == "deny":
+            raise ServerError(f"{name} was not called: the rule {rule.text} forbids it.")
+        else:
             reason += f"; the rule {rule.text} asks"
         self._ask_user(cancellation, party, name, arguments, reason)
 
