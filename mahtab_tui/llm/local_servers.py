@@ -7,7 +7,7 @@ import socket
 import time
 from pathlib import Path
 from typing import NamedTuple, TypeGuard
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.names import SERVERS, is_loopback
@@ -18,12 +18,13 @@ _DISCOVERY_TIMEOUT_S = 0.3
 _LIST_MODELS_TIMEOUT_S = 2.0
 """The time in which a server that was named must answer."""
 _MAX_SERVER_MODELS = 200
-"""The most models of a server that are offered."""
+"""At most this many models of a server are offered."""
 _MAX_NAME_CHARS = 200
 """A model with a longer name is not offered."""
 _MAX_EXAMPLES = 5
-"""The most models that an error names."""
-_HTTPS_PORT = 443
+"""At most this many models are named in an error."""
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+"""The port of a URL that names none, by the URL's scheme."""
 
 # The tables of sockets in `/proc/net`
 _ADDRESS_COLUMN = 1
@@ -80,18 +81,15 @@ def server_address(provider: str) -> str:
     variable = _address_variable(provider)
     value = os.environ.get(variable, "").strip() or "127.0.0.1"
     scheme, _, location = value.rpartition("://")
+    scheme = scheme.lower() or "http"
     host_and_port, slash, path = location.rstrip("/").partition("/")
     if "@" in host_and_port:
         raise ModelError(
             f"{variable} contains a user name or a password, which are not supported. Remove them;"
             f" if the server needs a key, set {provider.upper()}_API_KEY."
         )
-    is_bare_ipv6 = host_and_port.count(":") > 1 and not host_and_port.startswith("[")
-    if is_bare_ipv6:
-        host_and_port = f"[{host_and_port}]"
-    host, colon, port = host_and_port.rpartition(":")
-    if not colon or port.endswith("]"):
-        host = host_and_port
+    host, port = _split_host_and_port(host_and_port)
+    if port is None:
         port = "" if scheme == "https" else str(SERVERS[provider])
     # The variable also configures the server itself. These values make the server listen at all
     # addresses.
@@ -99,7 +97,31 @@ def server_address(provider: str) -> str:
         host = "127.0.0.1"
     host_and_port = f"{host}:{port}" if port else host
     # The client adds the paths of the protocols.
-    return f"{scheme or 'http'}://{host_and_port}{(slash + path).removesuffix('/v1')}"
+    return f"{scheme}://{host_and_port}{(slash + path).removesuffix('/v1')}"
+
+
+def _split_host_and_port(host_and_port: str) -> tuple[str, str | None]:
+    """Split the part of a URL that names a server. An IPv6 address gets brackets if it has none.
+
+    Returns:
+        The host, and the text of the port; None if there is no port.
+
+    Example:
+        >>> _split_host_and_port("box:8000")
+        ('box', '8000')
+        >>> _split_host_and_port("[::1]:8000")
+        ('[::1]', '8000')
+        >>> _split_host_and_port("::1")
+        ('[::1]', None)
+    """
+    is_bare_ipv6 = host_and_port.count(":") > 1 and not host_and_port.startswith("[")
+    if is_bare_ipv6:
+        return f"[{host_and_port}]", None
+    host, colon, port = host_and_port.rpartition(":")
+    is_last_colon_in_ipv6 = port.endswith("]")
+    if not colon or is_last_colon_in_ipv6:
+        return host_and_port, None
+    return host, port
 
 
 def _address_variable(provider: str) -> str:
@@ -148,8 +170,7 @@ def find_servers(timeout_s: float) -> list[ModelServer]:
         try:
             url = urlsplit(server_address(provider))
             # Most servers do not run. Trying the port first avoids loading the HTTP client for them.
-            endpoint = (url.hostname or "", url.port or _HTTPS_PORT)
-            socket.create_connection(endpoint, timeout_s).close()
+            socket.create_connection((url.hostname or "", _port_of(url)), timeout_s).close()
             server = find_server(provider, timeout_s)
         except (OSError, ValueError, ModelError):  # nobody listens, or the variable is wrong
             return
@@ -206,6 +227,7 @@ def _is_of_another_user(address: str) -> bool:
     The system's own users do not count. Known only on Linux; elsewhere returns False.
     """
     url = urlsplit(address)
+    port = _port_of(url)
     # A server on another machine has nothing to do with the sockets of this one.
     if not is_loopback(url.hostname or ""):
         return False
@@ -216,11 +238,16 @@ def _is_of_another_user(address: str) -> bool:
             continue
         for line in lines:
             tcp_socket = _parse_socket(line)
-            if not tcp_socket.is_listening or tcp_socket.port != url.port:
+            if not tcp_socket.is_listening or tcp_socket.port != port:
                 continue
             if tcp_socket.uid != os.getuid() and tcp_socket.uid not in _SYSTEM_UIDS:
                 return True
     return False
+
+
+def _port_of(url: SplitResult) -> int:
+    """Return the port of a URL; 0 if it is unknown. Raises `ValueError` if it is not a port."""
+    return url.port or _DEFAULT_PORTS.get(url.scheme, 0)
 
 
 class _TcpSocket(NamedTuple):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -17,7 +18,13 @@ from mahtab_tui.llm.chat_service import ChatService
 from mahtab_tui.llm.choices import ConfiguredModel, availability_problem, offered_models
 from mahtab_tui.llm.context_window import context_window
 from mahtab_tui.llm.failures import explain_error
-from mahtab_tui.llm.local_servers import find_server, find_servers, first_model, server_address
+from mahtab_tui.llm.local_servers import (
+    ModelServer,
+    find_server,
+    find_servers,
+    first_model,
+    server_address,
+)
 from mahtab_tui.llm.names import PROVIDERS, SERVERS, full_name
 from mahtab_tui.llm.prices import is_priced, model_name, priced_as
 from mahtab_tui.llm.providers import check_model, find_service, get_llm
@@ -318,6 +325,19 @@ def test_another_users_server_is_not_chosen_automatically(
     assert first_model() == "vllm:org/a:b"
 
 
+def test_another_users_server_at_the_default_port_of_https_is_not_chosen_automatically(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    server = ModelServer("vllm", "https://localhost", ("org/a:b",), usable_count=1, listed_count=1)
+    monkeypatch.setattr(local_servers, "find_servers", lambda timeout_s: [server])
+    monkeypatch.setattr(local_servers, "_SYSTEM_UIDS", ())
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        monkeypatch.setitem(local_servers._DEFAULT_PORTS, "https", listener.getsockname()[1])
+        assert first_model() == "vllm:org/a:b"
+        monkeypatch.setattr(os, "getuid", lambda: 54_321)
+        assert first_model() == ""
+
+
 def test_doctor_lists_local_servers(servers: dict[str, Service]) -> None:
     llamacpp = servers["llamacpp"]
     llamacpp.documents = {"/v1/models": {"data": []}}
@@ -354,6 +374,7 @@ def test_no_server_means_no_models(host: str, monkeypatch: pytest.MonkeyPatch) -
         ("vllm", "https://box/proxy/v1", "https://box/proxy"),
         ("ollama", "http://box/", "http://box:11434"),
         ("ollama", "https://box.example", "https://box.example"),
+        ("ollama", "HTTPS://box.example", "https://box.example"),
     ],
 )
 def test_server_addresses_come_from_the_environment(
