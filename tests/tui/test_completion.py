@@ -245,7 +245,7 @@ async def test_files_at_the_start_of_the_code_are_offered_only_on_request(home: 
         await until(pilot, lambda: app.focused is app.area)
         await write(pilot, "a/")
         fetcher = app.area.completer._fetcher
-        await until(pilot, lambda: not fetcher._running_jobs["completion"])
+        await until(pilot, lambda: not fetcher._running_counts["completion"])
         await pilot.pause()
         assert not shown(pilot).is_open
         await pilot.press("tab")
@@ -292,7 +292,7 @@ async def test_completions_for_a_former_text_open_nothing(
     await pilot.press("escape")
     kernel.free.set()
     fetcher = app_of(pilot).area.completer._fetcher
-    await until(pilot, lambda: not fetcher._running_jobs["completion"])
+    await until(pilot, lambda: not fetcher._running_counts["completion"])
     await pilot.pause()
     assert not shown(pilot).is_open
 
@@ -361,6 +361,6 @@ async def test_explanation_for_a_former_text_opens_nothing(
     app_of(pilot).editor.explain()
     await write(pilot, "x")
     kernel.free.set()
-    await until(pilot, lambda: not card_of(pilot)._fetcher._running_jobs["help"])
+    await until(pilot, lambda: not card_of(pilot)._fetcher._running_counts["help"])
     await pilot.pause()
     assert not card_of(pilot).display

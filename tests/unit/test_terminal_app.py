@@ -555,12 +555,32 @@ def test_write_error_of_a_closed_terminal_is_not_reported() -> None:
 async def test_raising_work_is_reported_and_does_not_stop_later_work() -> None:
     done: list[int] = []
     async with App[None]().run_test() as pilot:
-        fetcher = Fetcher(pilot.app.screen, at_once=1)
+        fetcher = Fetcher(pilot.app.screen, max_running_jobs=1)
         with contextlib.redirect_stderr(io.StringIO()) as printed:
             fetcher.run("divided", lambda: 1 // 0, done.append)
             await until(pilot, lambda: "ZeroDivisionError" in printed.getvalue())
         fetcher.run("divided", lambda: 1 // 1, done.append)
         await until(pilot, lambda: done == [1])
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+async def test_work_that_ends_its_thread_lets_waiting_and_later_work_run() -> None:
+    done: list[str] = []
+    go_on = threading.Event()
+
+    def end_thread() -> str:
+        go_on.wait(30)
+        sys.exit()
+
+    async with App[None]().run_test() as pilot:
+        fetcher = Fetcher(pilot.app.screen, max_running_jobs=1)
+        fetcher.run("names", end_thread, done.append)
+        fetcher.run("names", lambda: "waiting", done.append)
+        go_on.set()
+        await until(pilot, lambda: done == ["waiting"])
+        fetcher.run("names", end_thread, done.append)
+        fetcher.run("names", lambda: "later", done.append, delay_s=0.01)
+        await until(pilot, lambda: done == ["waiting", "later"])
 
 
 async def test_only_the_newest_job_of_a_slot_counts() -> None:
@@ -574,14 +594,14 @@ async def test_only_the_newest_job_of_a_slot_counts() -> None:
         return name
 
     async with App[None]().run_test() as pilot:
-        fetcher = Fetcher(pilot.app.screen, at_once=1)
+        fetcher = Fetcher(pilot.app.screen, max_running_jobs=1)
         for name in ("running", "waiting", "newest"):
             fetcher.run("names", partial(work, name), done.append)
         go_on.set()
         await until(pilot, lambda: bool(done))
         assert started == ["running", "newest"]
         for name in ("typed", "typed more"):
-            fetcher.run("names", partial(work, name), done.append, pause=0.01)
+            fetcher.run("names", partial(work, name), done.append, delay_s=0.01)
         await until(pilot, lambda: len(done) > 1)
         assert done == ["newest", "typed more"]
         assert started == ["running", "newest", "typed more"]

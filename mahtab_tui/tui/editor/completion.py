@@ -68,7 +68,7 @@ class Completer:
         self._area = area
         self._list = completion_list
         self._input_help = input_help
-        self._fetcher = Fetcher(area, at_once=1)
+        self._fetcher = Fetcher(area, max_running_jobs=1)
         self._prefix = ""
         """The text before what the items complete."""
         self._state_after_insert: EditorState | None = None
@@ -196,7 +196,7 @@ class Completer:
             "completion",
             partial(self._ask_kernel, *state),
             partial(self._handle_response, state, by_key),
-            pause=pause,
+            delay_s=pause,
         )
 
     @property

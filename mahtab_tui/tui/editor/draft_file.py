@@ -84,7 +84,7 @@ class DraftSaver:
         self._editor = editor
         self._owner = owner
         self._has_past = bool(session.past)
-        self._fetcher = Fetcher(owner, at_once=1)
+        self._fetcher = Fetcher(owner, max_running_jobs=1)
         self._timer: Timer | None = None
 
     def restore(self) -> None:

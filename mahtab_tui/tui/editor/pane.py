@@ -106,7 +106,7 @@ class EditorPane(Widget):
         """Made when first needed."""
         self._area = PromptArea(self._completions, self._inputs, input_help)
         self._hint = Static(id="hint", markup=False)
-        self._fetcher = Fetcher(self, at_once=1)
+        self._fetcher = Fetcher(self, max_running_jobs=1)
         self._looked_at: tuple[Mode, str, tuple[int, int]] | None = None
         """Mode, text and cursor for which `enter_opens_line` holds."""
         self._draft = NO_DRAFT
@@ -311,7 +311,7 @@ class EditorPane(Widget):
             IMPORTS.wait_for_screen()
             return input_help.mention_chips(question)
 
-        self._fetcher.run("mentions", look_up, self._show_mentions, pause=MENTIONS_DELAY_S)
+        self._fetcher.run("mentions", look_up, self._show_mentions, delay_s=MENTIONS_DELAY_S)
 
     def _show_mentions(self, mentions: Sequence[MentionChip]) -> None:
         self.mentions = mentions

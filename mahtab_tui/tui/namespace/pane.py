@@ -128,7 +128,7 @@ class NamespacePane(RowsView, can_focus=True):
         def clear(_problem: str) -> None:
             self._show_preview(NO_PREVIEW)
 
-        self._fetcher.run("preview", read, self._show_preview, clear, pause=PREVIEW_DELAY_S)
+        self._fetcher.run("preview", read, self._show_preview, clear, delay_s=PREVIEW_DELAY_S)
 
     def _show_preview(self, preview: VariablePreview) -> None:
         self._preview = preview

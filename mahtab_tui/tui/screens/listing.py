@@ -263,7 +263,7 @@ class SearchScreen(ListScreen[ScreenResultType, Row], Generic[ScreenResultType, 
         super().__init__()
         self.hits: Sequence[Row] = ()
         """The rows of the newest results."""
-        self.fetcher = Fetcher(self, at_once=1)
+        self.fetcher = Fetcher(self, max_running_jobs=1)
         self.is_searching = False
         self._waiting_actions: list[Callable[[Row], object]] = []
         """What keys do with the chosen row as soon as there are results."""
@@ -287,7 +287,7 @@ class SearchScreen(ListScreen[ScreenResultType, Row], Generic[ScreenResultType, 
         self._waiting_actions = []
         search = partial(self.search, self.typed)
         finish = partial(self._finish_search, cursor)
-        self.fetcher.run("rows", search, finish, self._report_failure, pause=pause)
+        self.fetcher.run("rows", search, finish, self._report_failure, delay_s=pause)
 
     def _finish_search(self, cursor: int | None, results: Results) -> None:
         """Show the results, and do what keys have asked for meanwhile."""

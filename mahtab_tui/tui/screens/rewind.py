@@ -202,7 +202,7 @@ class RewindPreviewScreen(Dialog[bool]):
         self._is_first_preview = True
         self._is_going_back = False
         # The kernel compares, or goes back, one at a time.
-        self._fetcher = Fetcher(self, at_once=1)
+        self._fetcher = Fetcher(self, max_running_jobs=1)
 
     def compose(self) -> ComposeResult:
         with dialog_box(f"Go back to before {self._point.label}?", "rewind"):

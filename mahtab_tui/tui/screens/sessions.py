@@ -252,7 +252,7 @@ class SessionsScreen(SearchScreen[str | None, SessionHit, ListResult]):
         self._previewed = (session.id, row.record)
         read = partial(preview_records, self._database, session.id, row.record)
         self.fetcher.run(
-            "preview", read, self._preview.show, self.show_status, pause=SEARCH_DELAY_S
+            "preview", read, self._preview.show, self.show_status, delay_s=SEARCH_DELAY_S
         )
 
     def _facts(self, row: SessionHit) -> str:
