@@ -1,4 +1,8 @@
-"""Reads the tables in HTML that a cell displays, such as data frames."""
+"""Reads the tables in HTML that a cell displays, such as data frames.
+
+The HTML may be broken or hostile, so it is read by one pattern, token by token, within limits. Only rows,
+cells and what they span count; all other tags are left out.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ import html
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import NamedTuple
 
 from mahtab_tui.bus.sanitize import plain
@@ -75,9 +80,8 @@ def read_table(source: str) -> HtmlTable | None:
     lines = [line for line in reader.lines if line]
     if not lines:
         return None
-    header_count = 0
-    while header_count < len(lines) and all(cell.heading for cell in lines[header_count]):
-        header_count += 1
+    header_lines = takewhile(lambda line: all(cell.heading for cell in line), lines)
+    header_count = sum(1 for _line in header_lines)
     notes = [_LONG_COUNT.sub(_with_separators, note) for note in reader.notes if note]
     titles = list(filter(None, reader.titles))
     return HtmlTable(lines[:header_count], lines[header_count:], notes, titles)
@@ -158,6 +162,7 @@ class _TableReader:
         self._end_cell()
 
     def _read_text(self, text: str) -> None:
+        """Add a text to the cell in which it stands, or to the titles or notes."""
         if self._cell is None:
             texts = self.notes if self.lines else self.titles
             texts.append(_one_line(text))
@@ -180,12 +185,14 @@ class _TableReader:
                 self._cell.texts.append(" ")
 
     def _end_tag(self, tag: str) -> None:
+        # Closing tags of cells may be missing, so that any of these ends the open cell.
         if tag in ("td", "th", "tr", "table"):
             self._end_cell()
         if tag == "table" and self._outer_tables:
             self._table = self._outer_tables.pop()
 
     def _start_line(self) -> None:
+        """Begin a line with the cells that reach down from those above."""
         line: list[TableCell] = []
         self.lines.append(line)
         self._table.line = line
@@ -193,6 +200,12 @@ class _TableReader:
         self._fill_from_above(line)
 
     def _start_cell(self, attributes: str, *, is_heading: bool) -> None:
+        """Begin a cell.
+
+        Args:
+            attributes: Those of its tag, as they are written.
+            is_heading: Whether it is a `th`.
+        """
         cell = _OpenCell(is_heading)
         for name, number in _SPAN_ATTRIBUTE.findall(attributes):
             span = min(max(1, int(number)), MAX_SPAN)
@@ -203,6 +216,7 @@ class _TableReader:
         self._cell = cell
 
     def _end_cell(self) -> None:
+        """Add the open cell, if there is one, to its line, once for each column that it spans."""
         line = self._table.line
         open_cell = self._cell
         if open_cell is None or line is None:
@@ -211,11 +225,12 @@ class _TableReader:
         cell = TableCell(_one_line("".join(open_cell.texts)), open_cell.is_heading)
         blank_cell = cell._replace(text="")
         last_line = self._table.line_count + open_cell.line_count - 1
-        for number in range(open_cell.column_count):
+        for column in range(open_cell.column_count):
             if open_cell.line_count > 1:
                 self._table.spanning_cells[len(line)] = last_line, blank_cell
             # The text stands in the first of the columns that the cell spans.
-            self._add(line, blank_cell if number else cell)
+            is_first = column == 0
+            self._add(line, cell if is_first else blank_cell)
             self._fill_from_above(line)
 
     def _fill_from_above(self, line: list[TableCell]) -> None:
@@ -227,6 +242,7 @@ class _TableReader:
             self._add(line, cell)
 
     def _add(self, line: list[TableCell], cell: TableCell) -> None:
+        """Add a cell to a line, and count it."""
         line.append(cell)
         self._cell_count += 1
 

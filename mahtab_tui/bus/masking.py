@@ -18,8 +18,8 @@ from mahtab_tui.bus.secret_matching import SecretMatcher, SecretSpan
 MASK = "••••••••"
 """What stands in place of a secret."""
 UNMASKED_KEYS = frozenset(
-    "op party call kind kinds status picture mime state request id mode change model source approval entry level tree node event parent "
-    "batch pictures".split()
+    "op party call kind kinds status picture mime state request id mode change model source approval"
+    " entry level tree node event parent batch pictures".split()
 )
 """Keys whose values are the program's own words, which are not masked."""
 IDENTIFIER_KEYS = frozenset({"name", "type", "was_type"})
@@ -43,12 +43,15 @@ def mask_slice(text: str, spans: Sequence[SecretSpan], start: int, end: int) -> 
         end: Where it ends.
     """
     pieces: list[str] = []
+    position = start
     for span in spans:
-        if start < end and start < span.end and span.start < end:
+        overlaps_rest = position < end and position < span.end and span.start < end
+        if overlaps_rest:
+            # Line ends stay, so that whoever counts lines finds the same ones.
             newline_count = text.count("\n", span.start, span.end)
-            pieces += (text[start : span.start], MASK, "\n" * newline_count)
-            start = span.end
-    pieces.append(text[start:end])
+            pieces += (text[position : span.start], MASK, "\n" * newline_count)
+            position = span.end
+    pieces.append(text[position:end])
     return "".join(pieces)
 
 
@@ -99,7 +102,7 @@ class Secrets:
         return bool(self.matcher.secrets or self.private)
 
     def spans(self, text: str) -> list[SecretSpan]:
-        """Return the positions of the secrets in a text."""
+        """Return the positions of the secrets in a text, in order and without overlaps."""
         return self.matcher.spans(text)
 
     def mask_value(self, value: Any) -> Any:
@@ -139,6 +142,7 @@ class Secrets:
         matcher = self.matcher
         if not matcher.secrets:
             return fetch(start, end)
+        # A secret that extends beyond the part is only recognised as a whole.
         preceding_chars = min(start, matcher.max_form_chars)
         text = fetch(start - preceding_chars, end + matcher.max_form_chars)
         dotted = replace_with_dots(text, matcher.spans(text))
@@ -164,7 +168,13 @@ def mask_secret(text: str, secret: str) -> str:
 
 
 def _mask_field(value: Any, hint: Any, matcher: SecretMatcher) -> Any:
-    """Mask the texts of a record's field, as its type annotation says."""
+    """Mask the texts of a record's field, as its type annotation says.
+
+    Args:
+        value: The value of the field.
+        hint: Its annotation, with the marks of `bus.marks`.
+        matcher: Finds the secrets.
+    """
     hint_args = typing.get_args(hint)
     if type(None) in hint_args or NULL in hint_args:
         if value is None:
@@ -181,9 +191,8 @@ def _mask_field(value: Any, hint: Any, matcher: SecretMatcher) -> Any:
         ]
         return type(value)(*masked_fields)
     if isinstance(value, tuple):
-        is_homogeneous = hint_args[1:] == (...,)
         item_hints = hint_args
-        if is_homogeneous:
+        if hint_args[1:] == (...,):  # `tuple[str, ...]`
             item_hints = hint_args[:1] * len(value)
         return tuple(
             _mask_field(item, item_hint, matcher)
@@ -198,6 +207,8 @@ def _mask_json(
     """Mask the texts of a JSON value.
 
     Args:
+        value: The value.
+        matcher: Finds what is masked.
         key: The key of the dict that holds the value; empty if its keys are not the program's own.
         mask_keys: Whether to mask the keys of dicts as well.
     """

@@ -43,28 +43,74 @@ _STARTUP_RECORDS = (
 
 _CELLS = (records.UserReplIn.tag, records.AssistantReplIn.tag)
 _INPUTS = (records.UserChat.tag, *_CELLS)
-_INPUT_STARTS = "select time, tag, attrs, substr(text, 1, ?) from record where session = ? and tag in (?, ?, ?) order by number"
+_INPUT_STARTS = """
+select time, tag, attrs, substr(text, 1, ?)
+from record
+where session = ? and tag in (?, ?, ?)
+order by number
+"""
 _FIRST_TEXT = "select first from session where id = ?"
 _SET_FIRST_TEXT = "update session set first = ? where id = ?"
 _INSERT_RECORD = "insert into record (session, time, tag, attrs, text) values (?, ?, ?, ?, ?)"
-_UPDATE_SESSION = "update session set last = ?, first = case when ? or first = '' then ? else first end where id = ?"
+_INSERT_SESSION = """
+insert or ignore into session (id, name, project, started, last) values (?, ?, ?, ?, ?)
+"""
+_UPDATE_SESSION = """
+update session
+set last = ?, first = case when ? or first = '' then ? else first end
+where id = ?
+"""
 _VALID_ATTRS = "case when json_valid(attrs) then attrs else '{}' end"
 """Invalid JSON would fail the query."""
-_INPUT_START_OF_CELL = f"select time, tag, attrs, substr(text, 1, ?) from record where session = ? and tag in (?, ?) and json_extract({_VALID_ATTRS}, '$.cell') = ? order by number desc limit 1"
-_LAST_OUTPUT = (
-    f"select text from record where session = ? and tag in (?, ?) and json_extract({_VALID_ATTRS}, '$.cell') = ?"
-    f" and json_extract({_VALID_ATTRS}, '$.late') is null order by number desc limit 1"
-)
-_PICTURES = (
-    f"select json_extract({_VALID_ATTRS}, '$.data') from record where session = ? and tag = ? and json_extract({_VALID_ATTRS}, '$.cell') = ?"
-    f" and json_extract({_VALID_ATTRS}, '$.mime') in (?, ?) order by number"
-)
-_COPY_RECORDS = (
-    "insert into record (session, time, tag, attrs, text)"
-    " select ?, time, tag, case when tag = ? and json_valid(attrs) then json_set(attrs, '$.rewritable', json('false')) else attrs end, text"
-    " from record where session = ? and (? is null or number < ?) order by number"
-)
+_INPUT_START_OF_CELL = f"""
+select time, tag, attrs, substr(text, 1, ?)
+from record
+where session = ? and tag in (?, ?) and json_extract({_VALID_ATTRS}, '$.cell') = ?
+order by number desc
+limit 1
+"""
+_LAST_OUTPUT = f"""
+select text
+from record
+where session = ? and tag in (?, ?) and json_extract({_VALID_ATTRS}, '$.cell') = ?
+    and json_extract({_VALID_ATTRS}, '$.late') is null
+order by number desc
+limit 1
+"""
+_PICTURES = f"""
+select json_extract({_VALID_ATTRS}, '$.data')
+from record
+where session = ? and tag = ? and json_extract({_VALID_ATTRS}, '$.cell') = ?
+    and json_extract({_VALID_ATTRS}, '$.mime') in (?, ?)
+order by number
+"""
+_LAST_RECORDS = """
+select number, time, tag, attrs, text from record where session = ? order by number desc limit ?
+"""
+_EARLIER_COUNT = "select count(*) from record where session = ? and number < ?"
+_RECORDS_WITH_TAG = """
+select time, tag, attrs, text from record where session = ? and tag = ? order by number
+"""
+_COPY_RECORDS = """
+insert into record (session, time, tag, attrs, text)
+select ?, time, tag,
+    case
+        when tag = ? and json_valid(attrs) then json_set(attrs, '$.rewritable', json('false'))
+        else attrs
+    end,
+    text
+from record
+where session = ? and (? is null or number < ?)
+order by number
+"""
 """The copy does not update the session's notebook file."""
+_COPY_SESSION = """
+insert into session (id, name, project, started, last, first)
+select ?, name, project, ?, ?, first from session where id = ?
+"""
+_COPY_TITLE = """
+insert or ignore into digest (session, title) select ?, title from digest where session = ?
+"""
 
 
 class _SessionUpdate(NamedTuple):
@@ -105,6 +151,7 @@ class SqliteStore:
     ) -> None:
         """
         Args:
+            path: The database.
             session: The session's id.
             name: Its name, if it is new.
             project: The folder to which it belongs, if it is new.
@@ -260,11 +307,10 @@ class SqliteStore:
     def _begin_session(self, connection: sqlite3.Connection) -> None:
         """Write the session's row, and the unfinished streams of a killed program as records,
         before their keys are reused."""
-        query = "insert or ignore into session (id, name, project, started, last) values (?, ?, ?, ?, ?)"
         name = encode_text(self._name)
         project = encode_text(self._project)
         now = time.time()
-        connection.execute(query, (self.session, name, project, now, now))
+        connection.execute(_INSERT_SESSION, (self.session, name, project, now, now))
 
         # When a closed file is opened again, the streams are this program's own.
         if self.has_written:
@@ -292,13 +338,11 @@ def load_records(path: Path, session: str, *, limit: int = DEFAULT_RECORDS) -> R
     if not path.exists():
         return RecordPage([], 0)
 
-    query = "select number, time, tag, attrs, text from record where session = ? order by number desc limit ?"
-    count_query = "select count(*) from record where session = ? and number < ?"
     with opened(path) as connection:
-        rows = connection.execute(query, (session, limit)).fetchall()
+        rows = connection.execute(_LAST_RECORDS, (session, limit)).fetchall()
         rows.reverse()
         first_number = rows[0][0] if rows else 0
-        (earlier,) = connection.execute(count_query, (session, first_number)).fetchone()
+        (earlier_count,) = connection.execute(_EARLIER_COUNT, (session, first_number)).fetchone()
         unfinished = unfinished_streams(connection, session)
 
     numbered_records: list[tuple[int, Record]] = []
@@ -319,31 +363,31 @@ def load_records(path: Path, session: str, *, limit: int = DEFAULT_RECORDS) -> R
             unreadable_count += 1
         else:
             numbered_records.append((number, stream.record))
-    return RecordPage(numbered_records, unreadable_count, earlier)
+    return RecordPage(numbered_records, unreadable_count, earlier_count)
 
 
 def fork_session(path: Path, session: str, copy: str, *, before: int | None = None) -> None:
-    """Copy a session's records, or those before a number, to a new one. Raises `StoreError`."""
+    """Copy a session to a new one. Raises `StoreError`.
+
+    Args:
+        path: The database.
+        session: The session's id.
+        copy: The id of the new session.
+        before: Only records before this number are copied; None for all.
+    """
     now = time.time()
     with opened(path) as connection, transaction(connection):
         connection.execute(
             _COPY_RECORDS, (copy, records.NotebookOpened.tag, session, before, before)
         )
-        query = "insert into session (id, name, project, started, last, first) select ?, name, project, ?, ?, first from session where id = ?"
-        connection.execute(query, (copy, now, now, session))
-        if before is None:  # a partial copy may lack the question that the title comes from
-            query = "insert or ignore into digest (session, title) select ?, title from digest where session = ?"
-            connection.execute(query, (copy, session))
+        connection.execute(_COPY_SESSION, (copy, now, now, session))
+        # A partial copy may lack the question that the title comes from.
+        if before is None:
+            connection.execute(_COPY_TITLE, (copy, session))
 
 
 def records_with_tag(path: Path, session: str, tag: str) -> list[Record]:
     """Return the readable records of a session with one tag. Raises `StoreError`."""
-    query = (
-        "select time, tag, attrs, text from record where session = ? and tag = ? order by number"
-    )
-    stored: list[Record] = []
-    for columns in fetch_rows(path, query, (session, tag)):
-        record = readable_record(StoredRow(*columns))
-        if record is not None:
-            stored.append(record)
-    return stored
+    rows = fetch_rows(path, _RECORDS_WITH_TAG, (session, tag))
+    read_records = (readable_record(StoredRow(*columns)) for columns in rows)
+    return [record for record in read_records if record is not None]
