@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 if sys.platform != "linux":
     pytest.skip("files are watched on Linux only", allow_module_level=True)
 
-from mahtab_tui.worker.witness.journal import FileStep
+from mahtab_tui.worker.witness.file_step import FileStep
 from mahtab_tui.worker.witness.restoring import Restorer
 from tests.unit.file_project import Project, reasons
 

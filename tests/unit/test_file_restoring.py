@@ -24,7 +24,7 @@ from mahtab_tui.worker.witness import journal
 from mahtab_tui.worker.witness.archive import Archive
 from mahtab_tui.worker.witness.copies import remove_abandoned
 from mahtab_tui.worker.witness.drafts import remove_drafts
-from mahtab_tui.worker.witness.journal import FileStep
+from mahtab_tui.worker.witness.file_step import FileStep
 from mahtab_tui.worker.witness.nodes import Node, NodeTable
 from mahtab_tui.worker.witness.process_files import descendants, read_memory, shares_files
 from mahtab_tui.worker.witness.restoring import Restorer

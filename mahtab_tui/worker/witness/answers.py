@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from .archive import release_memory
 from .folders import WatchedFolders
-from .journal import PathChange
+from .path_changes import PathChange
 from .recorder import ChangeRecorder
 from .shared import Message
 from .states import FOLDER, read_state

@@ -16,7 +16,8 @@ from typing import NamedTuple
 
 from ..tools.line_diff import unified_diff
 from .copies import read_free_bytes
-from .journal import FileJournal, FileStep
+from .file_step import FileStep
+from .journal import FileJournal
 from .nodes import Name, Node, Version
 from .states import FILE, FOLDER, OTHER, read_state
 

@@ -11,8 +11,9 @@ from contextlib import suppress
 
 from .call_paths import read_flags, read_paths
 from .calls import RENAME_EXCHANGE
+from .file_step import FileStep
 from .folders import WatchedFolders
-from .journal import FileJournal, FileStep
+from .journal import FileJournal
 from .listener import CallListener, Notification
 from .nodes import Node
 from .process_files import UnseenError, descendants, mapped_files, written_files

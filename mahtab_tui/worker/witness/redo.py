@@ -6,7 +6,8 @@ import os
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from .journal import FileJournal, FileStep
+from .file_step import FileStep
+from .journal import FileJournal
 from .plan import UndoPlan
 from .restoring import Restorer
 

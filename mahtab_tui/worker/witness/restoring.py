@@ -12,7 +12,8 @@ from functools import partial
 from typing import Callable
 
 from .copies import copy_content, set_marks
-from .journal import FileJournal, FileStep, NameChange, NodeChange
+from .file_step import FileStep, NameChange, NodeChange
+from .journal import FileJournal
 from .nodes import Name, Node, Version
 from .plan import COPY_CHANGED, PLACE_IS_TAKEN, UndoPlan
 from .states import FILE, FOLDER, LINK, MISSING_KIND, read_state

@@ -1,0 +1,85 @@
+"""Says what a cell has done to files, path by path, as its result lists it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Set
+from typing import NamedTuple
+
+from .file_step import FileStep
+from .nodes import Name, Node, NodeTable
+
+
+class PathChange(NamedTuple):
+    """What a cell has done to a path."""
+
+    change: str
+    """new, changed, renamed or removed."""
+    path: str
+    old_path: str = ""
+    """The path before a renaming; empty if there was none."""
+
+
+def list_path_changes(step: FileStep, nodes: NodeTable) -> Iterator[PathChange]:
+    """Yield what a step has done to paths.
+
+    Of a new or a removed folder, only the folder itself is named, and not what is in it.
+
+    Args:
+        step: The step of a cell that has ended.
+        nodes: All files and folders.
+    """
+    new_places = {
+        change.after: name
+        for name, change in step.names.items()
+        if change.after is not None and change.before is None
+    }
+    old_places = {
+        change.before: name
+        for name, change in step.names.items()
+        if change.before is not None and change.after is None
+    }
+    renamed_nodes = new_places.keys() & old_places.keys()
+    new_or_removed = (new_places.keys() | old_places.keys()) - renamed_nodes
+    changed_names: dict[Name, None] = {}
+    for name, change in step.names.items():
+        is_rename = change.before is None and change.after in renamed_nodes
+        if not is_rename and not new_or_removed.isdisjoint(name.folders()):
+            continue
+        if is_rename and change.after is not None:
+            yield PathChange("renamed", name.path, _old_path(old_places[change.after], old_places))
+        elif change.before is None and change.after is not None:
+            yield PathChange("new", name.path)
+        elif change.after is not None:
+            changed_names[name] = None
+        elif change.before not in renamed_nodes:
+            yield PathChange("removed", _old_path(name, old_places))
+
+    changed_names.update(dict.fromkeys(_names_of_changed(step, nodes, new_or_removed)))
+    for name in changed_names:
+        yield PathChange("changed", name.path)
+
+
+def _names_of_changed(
+    step: FileStep, nodes: NodeTable, new_or_removed: Set[Node]
+) -> Iterator[Name]:
+    """Yield a name of each file that has changed, unless its name has changed, too, or it lies in a new
+    or a removed folder."""
+    for node, change in step.nodes.items():
+        if change.before is None or change.before is change.after:
+            continue
+        for name in nodes.names_of(node)[:1]:
+            if name not in step.names and new_or_removed.isdisjoint(name.folders()):
+                yield name
+
+
+def _old_path(name: Name, old_places: Mapping[Node, Name]) -> str:
+    """Return a path as it was before folders were renamed."""
+    parts = [name.text]
+    folder = name.folder
+    seen_folders: set[Node] = set()
+    while folder in old_places and folder not in seen_folders:
+        seen_folders.add(folder)
+        place = old_places[folder]
+        parts.append(place.text)
+        folder = place.folder
+    return "/".join((folder.path, *reversed(parts)))
