@@ -94,12 +94,12 @@ class ForkObserver:
         """Observe a fork that has just been made.
 
         Args:
-            pid: its process.
-            channel: on which it sends messages and, once, a descriptor.
-            output: the descriptor of what its code prints.
-            namespace: the kernel's, to which its results refer.
-            source: the cell's code.
-            keep: whether to read new values.
+            pid: Its process.
+            channel: Where it sends messages and, once, a descriptor.
+            output: The descriptor of what its code prints.
+            namespace: The kernel's, to which its results refer.
+            source: The cell's code.
+            keep: Whether to read new values.
         """
         self._pid = pid
         self._channel = channel

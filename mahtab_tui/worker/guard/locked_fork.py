@@ -136,11 +136,11 @@ class LockedFork:
         """Take over a process that has just been forked.
 
         Args:
-            executor: the kernel's.
-            environment: the kernel's.
-            calls: the kernel's, to the host.
-            channel: the descriptor to which messages go.
-            keep: whether the kernel gets the cell's new values.
+            executor: The kernel's.
+            environment: The kernel's.
+            calls: The kernel's calls to the host.
+            channel: The descriptor to which messages go.
+            keep: Whether the kernel gets the cell's new values.
         """
         self._executor = executor
         self._environment = environment
@@ -261,11 +261,12 @@ class LockedFork:
             self._record_need(effect.verb, effect.target)
 
     def _note_database_error(self, message: str) -> None:
+        """Note an error of a database, if the lock has probably caused it."""
         if not self._database_refusal and _REFUSAL_WORDS.search(message):
             self._database_refusal = f"wanted more than reading ({_shorten(message)})"
 
     def _record_need(self, verb: str, target: str) -> None:
-        """Note that the code wanted to do something to something."""
+        """Note what the code wanted to do, and to which path or other object."""
         if len(self._refused_actions) < _MAX_REFUSED_ACTIONS:
             self._refused_actions.setdefault(f"{verb} {target[:_MAX_TARGET_CHARS]}".strip())
 
@@ -304,14 +305,19 @@ class LockedFork:
             "deleted": deleted_names[: MAX_NAMES + 1],
             "lost": list(dict.fromkeys(lost_names))[:MAX_LOST_NAMES],
             "copied": values.copied_names,
-            "settings": [
-                *self._changed_keys(),
-                *(["__annotations__"] if _annotates_variables(tree) else []),
-                *(f"builtins.{name}" for name in self._environment.repaired_builtins),
-                *self._state.changed_labels(source),
-            ],
+            "settings": self._changed_settings(tree, source),
         }
         return message, b"".join((texts, *values.blocks))
+
+    def _changed_settings(self, tree: ast.Module, source: str) -> list[str]:
+        """Return what the code has set outside the variables of the namespace, which stays in the
+        fork."""
+        settings = self._changed_keys()
+        if _annotates_variables(tree):
+            settings.append("__annotations__")
+        settings += [f"builtins.{name}" for name in self._environment.repaired_builtins]
+        settings += self._state.changed_labels(source)
+        return settings
 
     def _encode_values(
         self, new_values: dict[str, object], tree: ast.Module, status: str, start: int
@@ -319,10 +325,10 @@ class LockedFork:
         """Return the new values for the report.
 
         Args:
-            new_values: by name.
-            tree: the cell's code.
-            status: how the cell ended.
-            start: where their data begins in that of the message, in bytes.
+            new_values: The values by name.
+            tree: The cell's code.
+            status: How the cell ended.
+            start: Where their data begins in that of the message, in bytes.
         """
         origins = _import_origins(tree)
         read_names = _read_names(tree)
@@ -355,6 +361,7 @@ class LockedFork:
         return _EncodedValues(rows, blocks, lost_names, shared_names, needs)
 
     def _new_modules(self, tree: ast.Module) -> list[str]:
+        """Return the modules that the code imports, and that the kernel may import, too."""
         return [name for name in imported_modules(tree) if self._is_loadable(name)]
 
     def _is_loadable(self, module: str) -> bool:

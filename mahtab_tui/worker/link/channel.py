@@ -36,10 +36,10 @@ class Channel:
         """Create the channel on the main thread.
 
         Args:
-            fd: the descriptor; -1 in a forked child.
-            interrupts: held back while the main thread writes.
-            limit: the largest frame, in bytes.
-            token: begins each frame, so that the host can tell it from bytes that code writes.
+            fd: The descriptor; -1 in a forked child.
+            interrupts: Held back while the main thread writes.
+            limit: The largest frame, in bytes.
+            token: Begins each frame, so that the host can tell it from bytes that code writes.
             backlog: notes what no host has stored, for a kernel that outlives its host. Without
                 it, the process ends with the connection.
         """
@@ -124,8 +124,8 @@ class Channel:
         """Switch to another host.
 
         Args:
-            fd: the descriptor of the new connection, which begins with the new token. It is closed.
-            hello: the first frame that the host gets, with the backlog.
+            fd: The descriptor of the new connection, which begins with the new token. It is closed.
+            hello: The first frame that the host gets, with the backlog.
         """
         if not self.detached:
             # The kernel was taken from the old host, which may not be reading: this ends a write
