@@ -102,7 +102,10 @@ class UserNamespaceTracker(NamespaceTracker):
     """Tracks the user's variables, without IPython's own."""
 
     def __init__(self, shell: Any) -> None:
-        """shell: IPython's."""
+        """
+        Args:
+            shell: IPython's.
+        """
         self._shell = shell
         super().__init__(shell.user_ns)
 

@@ -203,7 +203,11 @@ class Worker:
             sys.stderr.write(format_safely(error))
 
     def _execute(self, frame: Frame, refusal: str | None) -> None:
-        """Run a cell, and tell the host how it ended. refusal: why it must not run, or None."""
+        """Run a cell, and tell the host how it ended.
+
+        Args:
+            refusal: Why it must not run, or None.
+        """
         start = time.perf_counter()
         # Stored in no object, so that code that reaches the channel cannot report a cell's end.
         seal = frame.pop("seal", "")
@@ -254,7 +258,11 @@ class Worker:
     def _run_in_kernel(
         self, cell: int, code: str, refusal: str | None, *, is_guarded: bool
     ) -> Outcome:
-        """Run a cell in this process. is_guarded: whether it may not change protected files."""
+        """Run a cell in this process.
+
+        Args:
+            is_guarded: Whether it may not change protected files.
+        """
         outer_cell = self._executor.attribution.caller_cell()
         if is_guarded:
             self._protected_files.guard(cell)

@@ -396,8 +396,12 @@ def is_own_callback(callback: object) -> bool:
 
 
 def _find_waker_codes(futures: Any) -> tuple[CodeType, ...]:
-    """Return the code of functions that only set the result of their first argument, for a task that
-    sleeps or waits for a thread. futures: `asyncio.futures`."""
+    """Return the code of functions that only set the result of their first argument, for a task
+    that sleeps or waits for a thread.
+
+    Args:
+        futures: `asyncio.futures`.
+    """
     chain_constants = futures._chain_future.__code__.co_consts
     set_state = (code for code in chain_constants if getattr(code, "co_name", "") == "_set_state")
     return (futures._set_result_unless_cancelled.__code__, *set_state)

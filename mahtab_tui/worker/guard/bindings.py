@@ -72,7 +72,10 @@ def names_read(
     reach. Names that code looks up by a string (`eval`, `globals`) are left out. Of modules, also
     of those in other modules that the user's functions name (`package.module`), only their own
     functions and classes are looked at, for what the user's code has put there.
-    last_cell_with_leftovers: for the report."""
+
+    Args:
+        last_cell_with_leftovers: For the report.
+    """
     variables = {key: value for key, value in list(namespace.items()) if type(key) is str}
     # Not by tuples: Python shares empty ones, so that one may belong to anything.
     names_by_id = {
@@ -243,8 +246,10 @@ class _NameWalk:
     def _items(self, container: Any, value: Any) -> list[Any]:
         """Return the items of a container, and the values of a dict, without plain values.
 
-        container: the class of Python's own from which the value's class is derived. Its methods are
-        used, because those of a derived class may be the user's code."""
+        Args:
+            container: The class of Python's own from which the value's class is derived. Its
+                methods are used, because those of a derived class may be the user's code.
+        """
         try:
             items = self._without_atoms(container.__len__(value), container.__iter__(value))
             if container is dict:

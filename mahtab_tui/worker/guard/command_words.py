@@ -155,8 +155,12 @@ def _places(word: Word, folders: Sequence[str]) -> Iterator[str]:
 
 
 def unreadable_part(text: str, folder: str = "") -> str:
-    """Return the reason why it is not known which files a shell command changes: a word in which the
-    shell puts something, for example, or a command that makes commands. Empty if it is known. folder: as for `read_words`."""
+    """Return the reason why it is not known which files a shell command changes: a word in which
+    the shell puts something, for example, or a command that makes commands. Empty if it is known.
+
+    Args:
+        folder: As for `read_words`.
+    """
     read = read_simple_commands(text)
     commands = read.commands
     certain_commands = [command for command in commands if command.is_certain]

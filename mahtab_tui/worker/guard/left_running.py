@@ -141,8 +141,12 @@ def _list_system_threads() -> frozenset[int]:
 
 
 def _find_runners(thread: Any, frame: FrameType | None) -> list[object]:
-    """Return a thread if it runs code; nothing for a worker of `concurrent.futures` that waits, and for
-    the monitor of tqdm the progress bars that it updates. frame: where the thread is."""
+    """Return a thread if it runs code; nothing for a worker of `concurrent.futures` that waits, and
+    for the monitor of tqdm the progress bars that it updates.
+
+    Args:
+        frame: Where the thread is.
+    """
     if frame is not None and frame.f_code is _POOL_WORKER_CODE:
         # While it runs a function, its innermost frame is in that.
         parts = frame.f_locals

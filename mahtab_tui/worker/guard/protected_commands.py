@@ -116,9 +116,12 @@ def _files_of(words: Iterable[Word], deadline: float) -> Iterator[str]:
 
 
 def _matching_paths(folder: str, parts: Sequence[str], deadline: float) -> Iterator[str]:
-    """Yield the files in a folder that a pattern matches, as in `glob.iglob`, which may be silent for
-    minutes. Raises `PermissionError` after the deadline, by `time.monotonic`. parts: the pattern, split
-    at each slash."""
+    """Yield the files in a folder that a pattern matches, as in `glob.iglob`, which may be silent
+    for minutes. Raises `PermissionError` after the deadline, by `time.monotonic`.
+
+    Args:
+        parts: The pattern, split at each slash.
+    """
     if not parts:
         if os.path.lexists(folder):
             yield folder
@@ -237,9 +240,13 @@ def changed_files(commands: Iterable[str]) -> list[str]:
 
 
 def _changed_file(command: str, folder: str, deadline: float) -> str:
-    """Return the protected file that a command may change, as far as the files there show it; empty if
-    there is none. Raises `PermissionError` if they are too many, or at the deadline, by
-    `time.monotonic`. folder: as for `paths_changed_by_command`."""
+    """Return the protected file that a command may change, as far as the files there show it; empty
+    if there is none. Raises `PermissionError` if they are too many, or at the deadline, by
+    `time.monotonic`.
+
+    Args:
+        folder: As for `paths_changed_by_command`.
+    """
     for path in _files_of(read_words(command, folder), deadline):
         if leads_to_protected(path) or is_hard_link(path):
             return path

@@ -94,7 +94,11 @@ def _debug(text: str, caller: MagicContext) -> None:
 
 
 def _show_help(level: int, expression: str, caller: MagicContext) -> None:
-    """`%pinfo` and the like: show help about a name. level: as in `_HELP_LEVELS`."""
+    """`%pinfo` and the like: show help about a name.
+
+    Args:
+        level: As in `_HELP_LEVELS`.
+    """
     names = Names(caller.namespace, {})
     show_help_about(expression.strip(), level, names)
 

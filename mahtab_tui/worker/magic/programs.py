@@ -47,7 +47,11 @@ class _ScriptArguments(NamedTuple):
 
 
 def _parse_script_arguments(magic: str, line: str) -> _ScriptArguments:
-    """Separate the program's arguments from the magic's own options. magic: for error messages."""
+    """Separate the program's arguments from the magic's own options.
+
+    Args:
+        magic: For error messages.
+    """
     words: list[str] = []
     names = {"--out": "", "--err": ""}
     raises_error = True

@@ -193,7 +193,11 @@ def _compile_loops(setup: str, code: str, namespace: dict[str, object]) -> objec
 def _time_loops(
     options: _TimeitOptions, setup: str, code: str, caller: MagicContext
 ) -> TimeitResult | None:
-    """Time code in loops. setup: code that runs before each series of loops, and is not timed."""
+    """Time code in loops.
+
+    Args:
+        setup: Code that runs before each series of loops, and is not timed.
+    """
     if not code.strip():
         raise ValueError("%timeit needs code, as in %timeit -n LOOPS -r REPEATS sum(range(100))")
     timer = late_import("timeit").Timer(

@@ -207,7 +207,11 @@ def form_fields(form: object) -> list[FormField]:
 
 
 def _required_fields(form: type, forms: Mapping[str, object]) -> dict[str, bool]:
-    """Return whether each field of a class must be given. forms: those of its fields."""
+    """Return whether each field of a class must be given.
+
+    Args:
+        forms: Those of its fields.
+    """
     if dataclasses.is_dataclass(form):
         without_default = dataclasses.MISSING
         return {

@@ -206,8 +206,11 @@ class _DecodedText(NamedTuple):
 
 
 def _decode(data: bytes, source_name: str) -> _DecodedText:
-    """Decode as UTF-16, UTF-8, Windows-1252 or Latin-1, as `search_code` does. source_name: the
-    subject of the notice."""
+    """Decode as UTF-16, UTF-8, Windows-1252 or Latin-1, as `search_code` does.
+
+    Args:
+        source_name: The subject of the notice.
+    """
     if data.startswith(_UTF_16_MARKS):
         return _DecodedText(data.decode("utf-16", "replace"))
     with suppress(UnicodeDecodeError):

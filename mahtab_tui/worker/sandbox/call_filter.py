@@ -70,8 +70,12 @@ def reporting_program(
     architecture: str, calls: Sequence[AllowedCall], *, reports_other_tables: bool = False
 ) -> bytes:
     """Return a filter that reports these calls to its listener unless their checks hold, and leaves
-    all others to other filters. reports_other_tables: whether a program may use calls of another
-    table, such as that of 32 bits, which are reported."""
+    all others to other filters.
+
+    Args:
+        reports_other_tables: Whether a program may use calls of another table, such as that of
+            32 bits, which are reported.
+    """
     other_tables = _NOTIFY if reports_other_tables else _KILL
     code = _checked_calls(architecture, calls, _NOTIFY, other_tables)
     return _compiled([*code, (_RETURN, 0, 0, _ALLOW)])

@@ -47,7 +47,11 @@ class Final(BaseException):
 
 
 def to_answer(reply: dict[str, object]) -> SubAnswer:
-    """Return the engine's reply to a sub-call as code gets it. reply: "text" and "failed"."""
+    """Return the engine's reply to a sub-call as code gets it.
+
+    Args:
+        reply: "text" and "failed".
+    """
     text = str(reply["text"])
     if reply["failed"] and not text.startswith("[failed"):
         text = f"[failed: {text}]"

@@ -55,7 +55,10 @@ class EvidenceFinder:
     thread of the code may use it."""
 
     def __init__(self, text: str) -> None:
-        """text: the whole text of the search."""
+        """
+        Args:
+            text: The whole text of the search.
+        """
         self._text = text
         # Re-entrant, because a finalizer of the code may run while it is held, and read the text.
         self._lock = threading.RLock()
@@ -183,7 +186,11 @@ class _QuotationFinder:
 
 
 def _pieces_in(answer: object, depth: int = 0) -> Iterator[Piece]:
-    """Yield the pieces of the text in an answer. depth: the level of the answer in another one."""
+    """Yield the pieces of the text in an answer.
+
+    Args:
+        depth: The level of the answer in another one.
+    """
     if isinstance(answer, Piece):
         yield answer
         return

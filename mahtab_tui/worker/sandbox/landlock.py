@@ -56,8 +56,12 @@ def empty_ruleset() -> int:
 
 
 def allow_reading(rules: int, path: str, *, only_names: bool = False) -> None:
-    """Allow reading a file, or everything in a folder, in a ruleset. Do nothing if there is neither.
-    only_names: allow listing the folder and those in it, but not reading files."""
+    """Allow reading a file, or everything in a folder, in a ruleset. Do nothing if there is
+    neither.
+
+    Args:
+        only_names: Allow listing the folder and those in it, but not reading files.
+    """
     try:
         fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except OSError:

@@ -97,7 +97,11 @@ def line_end(text: str, offset: int) -> int:
 
 def extend_lines(text: str, start: int, end: int, line_count: int) -> tuple[int, int]:
     """Extend a run of lines by others before and after it, but not beyond one that is too long to
-    show. line_count: the lines on each side."""
+    show.
+
+    Args:
+        line_count: The lines on each side.
+    """
     for _ in range(line_count):
         line_start = text.rfind("\n", 0, max(0, start - 1)) + 1
         if start - line_start > LONG_LINE_CHARS:

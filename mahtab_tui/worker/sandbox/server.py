@@ -124,8 +124,12 @@ def load_zones() -> None:
 
 
 def run(parent: int, channel: int, text: Source | None, locks: confinement.Locks) -> None:
-    """Become a sandbox; returns only if that fails. channel: a socket. text: None if its file comes
-    over the socket, perhaps much later."""
+    """Become a sandbox; returns only if that fails.
+
+    Args:
+        channel: A socket.
+        text: None if its file comes over the socket, perhaps much later.
+    """
     try:
         confinement.leave_parent(parent)
         locks = _keep_only(channel, locks)

@@ -120,7 +120,10 @@ class Turns:
     def __init__(
         self, names: dict[str, Any], connection: EngineConnection, interrupts: Interrupts
     ) -> None:
-        """names: those of `make_names`."""
+        """
+        Args:
+            names: Those of `make_names`.
+        """
         # A real module, because dataclasses and others look up a class's module.
         self._main = ModuleType("__main__")
         self._main.__dict__["__builtins__"] = builtins

@@ -72,7 +72,11 @@ def is_connection(cls: type) -> bool:
 
 def read_connection(value: Any) -> object:
     """Return settings by their names, `UnknownState`, or None if this thread cannot use the
-    connection: it is closed, or only another thread may. value: a connection or a cursor."""
+    connection: it is closed, or only another thread may.
+
+    Args:
+        value: A connection or a cursor.
+    """
     # In a fork, its file may be closed.
     if os.getpid() != _KERNEL_PID:
         return None
@@ -133,7 +137,9 @@ def _read_on_thread(sqlite3: Any, connection: Any) -> object:
 def unknown_reason(state: object) -> str:
     """Return why not everything of a connection was read, as a clause; empty if it was.
 
-    state: what `read_connection` has returned."""
+    Args:
+        state: What `read_connection` has returned.
+    """
     if isinstance(state, UnknownState):
         return state.reason
     if isinstance(state, dict):

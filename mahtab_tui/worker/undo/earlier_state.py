@@ -247,8 +247,11 @@ class EarlierState:
 
     def _lost_references(self, alive: set[int], without: set[str]) -> list[tuple[str, str]]:
         """Return the names of weak references to objects that must be created again, and of such
-        objects to which others refer, with what does not come back. without: labels of what cannot
-        be created again."""
+        objects to which others refer, with what does not come back.
+
+        Args:
+            without: Labels of what cannot be created again.
+        """
         nodes = self._graph.nodes
         references: list[int] = []
         watched: list[int] = []

@@ -299,7 +299,11 @@ def as_library_type(value: object) -> Any:
 
 
 def _as_plain_tensor(tensor: object, tensor_class: Any) -> object:
-    """Return a tensor as torch's own class. tensor_class: this class."""
+    """Return a tensor as torch's own class.
+
+    Args:
+        tensor_class: This class.
+    """
     cls = type(tensor)
     own_dispatch = find_in_class(cls, "__torch_dispatch__")
     # A wrapper of tensors would run code for an alias.
@@ -446,7 +450,11 @@ def _repr(value: object) -> str:
 def _repr_pieces(
     value: Any, limit: int, write_object: Callable[[Any], str], above: tuple[object, ...]
 ) -> Iterator[str]:
-    """Yield the repr of an object piece by piece. above: the containers that it is in."""
+    """Yield the repr of an object piece by piece.
+
+    Args:
+        above: The containers that it is in.
+    """
     cls = type(value)
     if cls in (str, bytes, bytearray) and len(value) > limit:
         # Cut before it is copied.

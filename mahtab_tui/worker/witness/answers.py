@@ -26,7 +26,11 @@ def describe_refused(paths: Iterable[str], folders: WatchedFolders | None) -> li
 
 
 def unknown_changes(reason: str) -> Message:
-    """Return the answer if nothing is known. reason: a sentence."""
+    """Return the answer if nothing is known.
+
+    Args:
+        reason: A sentence.
+    """
     return {"files": [], "not_restored": [{"name": "", "reason": reason}]}
 
 

@@ -35,7 +35,11 @@ class Archive:
     It keeps few small objects, because one of them can keep the system from getting a megabyte back."""
 
     def __init__(self, copies: Copies) -> None:
-        """Pack nothing. copies: the folder of the copies of files that will be packed."""
+        """Pack nothing.
+
+        Args:
+            copies: The folder of the copies of files that will be packed.
+        """
         self._parts: list[_Part] = []
         self._numbers = array(_NUMBERS)
         """The numbers of all packed files in ascending order."""
@@ -124,7 +128,10 @@ class _Packer(Pickler):
     """Knows what is not packed."""
 
     def __init__(self, file: io.BytesIO, own_nodes: Set[Node], outer_objects: list[Any]) -> None:
-        """outer_objects: gets the objects that are not packed."""
+        """
+        Args:
+            outer_objects: Gets the objects that are not packed.
+        """
         super().__init__(file, 4)
         self._own_nodes = own_nodes
         self._outer_objects = outer_objects

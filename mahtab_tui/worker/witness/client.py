@@ -35,7 +35,10 @@ class FileWatch:
     """Asks the witness what cells have done to files. Used on the main thread."""
 
     def __init__(self, link: WitnessLink, hide: Callable[[int], int]) -> None:
-        """hide: moves a descriptor to a number that cells do not hit by accident."""
+        """
+        Args:
+            hide: Moves a descriptor to a number that cells do not hit by accident.
+        """
         self._fields = SharedFields(link.page)
         self._connection = WitnessConnection(hide(link.control))
         self.unavailable_reason = "the kernel has just started"
@@ -49,7 +52,11 @@ class FileWatch:
         """How many of these had been called at the last `release`, so that a cell costs no message."""
 
     def start(self, settings: Message) -> None:
-        """Begin to watch, for good. settings: those of the host, for `server.WitnessServer`."""
+        """Begin to watch, for good.
+
+        Args:
+            settings: Those of the host, for `server.WitnessServer`.
+        """
         self._folders = WatchedFolders(settings["folders"], settings["ignored"])
         self.unavailable_reason = self._start(settings)
 
@@ -106,7 +113,11 @@ class FileWatch:
                 self._connection.send({"op": "release"})
 
     def begin(self, cell: int, oldest_cell: int) -> None:
-        """Note that a cell begins. oldest_cell: the first that can be undone."""
+        """Note that a cell begins.
+
+        Args:
+            oldest_cell: The first that can be undone.
+        """
         if self.is_on:
             if self._fields.has_news:
                 self._ask({"op": "begin", "cell": cell})

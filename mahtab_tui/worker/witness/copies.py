@@ -252,7 +252,11 @@ class Copies:
 
 
 def _describe_failure(number: int | None) -> str:
-    """Return why a file could not be copied. number: of the system's error."""
+    """Return why a file could not be copied.
+
+    Args:
+        number: Of the system's error.
+    """
     return f"it could not be copied ({os.strerror(number or 0)})"
 
 

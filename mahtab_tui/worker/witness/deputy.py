@@ -48,7 +48,11 @@ class Deputy:
             os._exit(1)
 
     def tell_protection(self, own_folder: str) -> None:
-        """Tell it that there is code without approval. own_folder: see `FileProtection`."""
+        """Tell it that there is code without approval.
+
+        Args:
+            own_folder: See `FileProtection`.
+        """
         if self._told_folder != own_folder:
             self._told_folder = own_folder
             self._tell(os.fsencode(own_folder) + _NEWS_END)
@@ -83,8 +87,11 @@ def _wait_for_end(
 def serve_survivors(
     listener: CallListener, protection: FileProtection, copies_folder: str
 ) -> NoReturn:
-    """Copy nothing more, and let calls go on until no process is left that makes them. copies_folder:
-    empty if there is none."""
+    """Copy nothing more, and let calls go on until no process is left that makes them.
+
+    Args:
+        copies_folder: Empty if there is none.
+    """
     try:
         os.setsid()
         if copies_folder:

@@ -18,8 +18,12 @@ class UnseenError(Exception):
 
 
 def shares_files(thread: int, namespace: int) -> bool:
-    """Return whether a process has a namespace of mounts and the root folder, or has ended, so that its
-    call changes nothing. namespace: its number."""
+    """Return whether a process has a namespace of mounts and the root folder, or has ended, so that
+    its call changes nothing.
+
+    Args:
+        namespace: Its number.
+    """
     try:
         return (
             os.stat(f"/proc/{thread}/ns/mnt").st_ino == namespace

@@ -16,7 +16,10 @@ class FileProtection:
     """Knows which processes may not change protected files, and which they have tried to change."""
 
     def __init__(self, kernel_pid: int, machine: str) -> None:
-        """machine: the processor."""
+        """
+        Args:
+            machine: The processor.
+        """
         self._machine = machine
         self.bound = BoundTasks(kernel_pid, lambda: descendants(os.getpid()))
         self.own_folder = ""

@@ -75,7 +75,11 @@ class RedoStack:
         return plan
 
     def _restore(self, steps: Sequence[FileStep], record: FileStep) -> UndoPlan:
-        """Take back steps. record: gets the present states."""
+        """Take back steps.
+
+        Args:
+            record: Gets the present states.
+        """
         places = [place for step in steps for place in step.places]
         self._journal.copies.begin_undo()
         try:

@@ -26,7 +26,10 @@ class Restorer:
     """Gives names back what they led to, and files what they held."""
 
     def __init__(self, journal: FileJournal, plan: UndoPlan, record: FileStep) -> None:
-        """record: gets what is there now, for a redo."""
+        """
+        Args:
+            record: Gets what is there now, for a redo.
+        """
         self._journal = journal
         self._nodes = journal.nodes
         self._plan = plan

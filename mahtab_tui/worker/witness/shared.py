@@ -94,7 +94,11 @@ class WitnessConnection:
     with a descriptor of an open file."""
 
     def __init__(self, fd: int) -> None:
-        """Take over a socket. fd: its descriptor."""
+        """Take over a socket.
+
+        Args:
+            fd: Its descriptor.
+        """
         self._socket = socket(fileno=fd)
 
     @property

@@ -100,8 +100,11 @@ MISSING = FileState(MISSING_KIND)
 
 
 def read_state(path: str, *, follows: bool = False) -> FileState:
-    """Return what a path leads to; `MISSING` if it cannot be reached. follows: whether a link at its end
-    is followed."""
+    """Return what a path leads to; `MISSING` if it cannot be reached.
+
+    Args:
+        follows: Whether a link at its end is followed.
+    """
     try:
         status = os.stat(path, follow_symlinks=follows)
     except OSError:
