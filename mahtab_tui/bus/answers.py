@@ -68,6 +68,7 @@ def parse_response(
     """Split any text by ``<assistant-repl-in>`` tags and Python fences.
 
     Args:
+        text: The answer.
         has_ended: Whether the model completed its turn.
         python_names: Further names of Python in fences, in lower case.
     """

@@ -40,6 +40,7 @@ def is_python(info: str, also: Collection[str] = ()) -> bool:
     """Return whether a fence's info string names Python.
 
     Args:
+        info: The info string.
         also: Its other names, in lower case.
     """
     match = _LANGUAGE.match(info)

@@ -175,6 +175,7 @@ def prepare_pasted_python(text: str, *, into_empty: bool) -> str:
     Other text becomes comments.
 
     Args:
+        text: What was pasted.
         into_empty: Also dedent.
     """
     text = _LEADING_TABS.sub(lambda tabs: tabs[0].expandtabs(len(INDENT)), clean(text))

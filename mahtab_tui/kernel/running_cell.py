@@ -184,6 +184,7 @@ class RunningCell:
         """Set the result of a cell that the kernel cannot finish.
 
         Args:
+            status: How the cell has ended.
             sentence: Why.
         """
         self._finish(status, self.seconds, (), detail=sentence)

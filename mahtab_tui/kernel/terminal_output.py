@@ -56,6 +56,7 @@ class TerminalOutput:
         """Add a piece.
 
         Args:
+            kind: What the text is.
             name: That of a display, by which it is updated.
         """
         if kind == "stdout":

@@ -189,7 +189,10 @@ def _read_hit(
     """Return a session with the text around the words in a record.
 
     Args:
+        connection: The database.
+        session: The id of the session.
         number: That of the record; 0 for none.
+        query_words: The words.
     """
     row = session_row(connection.execute(_SESSION, (session,)).fetchone())
     record = _read_record(connection, session, number)

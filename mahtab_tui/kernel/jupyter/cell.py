@@ -118,6 +118,7 @@ class JupyterCell:
         """Follow a cell.
 
         Args:
+            running: Gets the output and the result.
             request: The id of the message that runs it.
         """
         self.running = running
@@ -174,6 +175,7 @@ class JupyterCell:
 
         Args:
             error: The name of its class.
+            message: Its text.
         """
         self.reply({"status": "error", "ename": error, "evalue": message})
 

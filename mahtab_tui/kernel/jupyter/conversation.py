@@ -181,6 +181,7 @@ class JupyterConversation:
         """Run a cell, and wait for its end.
 
         Args:
+            running: Gets the output and the result.
             quiet: Whether it is not a cell of the user's.
         """
         start = time.perf_counter()

@@ -271,6 +271,8 @@ def _not_run(cell: int, status: Status, detail: str) -> CellResult:
     """Return the result of a cell that did not run.
 
     Args:
+        cell: The number of the cell.
+        status: How it has ended.
         detail: A sentence saying why.
     """
     return CellResult(cell, status, output="", kinds=(), duration=0.0, changes=(), detail=detail)

@@ -117,6 +117,7 @@ class CellEnvironment:
         """Restore what a cell may have replaced.
 
         Args:
+            streams_before: What `enter` has returned.
             nested: Whether an outer cell goes on.
         """
         # Once more, because the representation of its value has run code of the user's.

@@ -120,6 +120,7 @@ class Environment(Protocol):
         """Restore the streams.
 
         Args:
+            streams_before: What `enter` has returned.
             nested: Whether an outer cell goes on.
         """
 
@@ -328,6 +329,8 @@ class Executor:
         Raises what the code raises.
 
         Args:
+            cell: The number of the cell.
+            source: Its code.
             pieces: Gets the text of its value.
         """
         undo = self.undo if self.depth == 1 else None

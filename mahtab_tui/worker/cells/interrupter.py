@@ -62,6 +62,7 @@ class CellInterrupter:
         """Interrupt a cell and its child processes.
 
         Args:
+            cell: The number of the cell.
             requested_at: When that was requested, as monotonic time.
         """
         if not self._is_unhandled(cell, requested_at):

@@ -192,7 +192,9 @@ def list_labels(failure: Failure, label_kind: str, value: object, labels: Iterab
     """List the labels of an object.
 
     Args:
+        failure: The error.
         label_kind: What they are, as "column".
+        value: The object that has the labels.
     """
     name = failure.find_name(value)
     if name:

@@ -111,6 +111,8 @@ class ValueNumbers:
         """Return the number of a value that cannot be compared with others.
 
         Args:
+            name: The variable.
+            value: Its value.
             old_number: Its number if the variable had the same object before; None for another one.
         """
         try:

@@ -65,6 +65,7 @@ def text_facts(facts: ColumnFacts, texts: Counter[str]) -> ColumnFacts:
     """Add what can be said about texts.
 
     Args:
+        facts: What is known of the column.
         texts: How often each text occurs.
     """
     note = facts.note or text_note(texts)

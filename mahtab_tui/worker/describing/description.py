@@ -222,6 +222,8 @@ def _bytes_line(name: str, value: Any, base: Any) -> str:
     """Describe bytes in a line.
 
     Args:
+        name: The variable.
+        value: Its value.
         base: The built-in class of the value.
     """
     size = base.__len__(value)

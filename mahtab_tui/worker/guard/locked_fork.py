@@ -164,7 +164,11 @@ class LockedFork:
         """Lock this process, run the code, and report.
 
         Args:
+            parent_pid: The kernel's process.
             output: A descriptor.
+            readable: What the code may read.
+            cell: The number of the cell.
+            source: Its code.
         """
         read_only.leave_parent(parent_pid)
         # What the code prints goes to the kernel; there is nobody to type for it.
@@ -514,6 +518,8 @@ class LockedFork:
         """Send a message and its data to the kernel, from any thread.
 
         Args:
+            message: What it says, as JSON values.
+            data: The bytes after it.
             wait_for_answer: Return only when the kernel has handled the message.
         """
         with self._channel_lock:

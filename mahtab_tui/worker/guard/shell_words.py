@@ -208,6 +208,7 @@ class _Splitter:
         """Add a part of the word.
 
         Args:
+            text: The part.
             is_quoted: Whether it counts as quoted although no quote is open.
         """
         self._pieces.append(text)

@@ -252,6 +252,7 @@ def _starts_program(word: Word, words_before: Sequence[Word]) -> bool:
     """Return whether an argument may be the program that a simple command starts.
 
     Args:
+        word: The argument.
         words_before: Those before it in the command.
     """
     if word.redirection:

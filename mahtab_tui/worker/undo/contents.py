@@ -218,6 +218,7 @@ def take_content_snapshots(
 
     Args:
         label: Of their holder.
+        attributes: The attributes by name.
     """
     snapshots: dict[int, ContainerSnapshot] = {}
     for name, value in attributes.items():
@@ -239,6 +240,7 @@ def _find_containers(value: Any, depth: int = 0) -> Iterator[object]:
     """Yield a container and those in it.
 
     Args:
+        value: The container, or a tuple of some.
         depth: Containers that it is in.
     """
     is_container = _is_container(value)

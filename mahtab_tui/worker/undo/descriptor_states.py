@@ -215,6 +215,7 @@ def _count_waiting(number: int, request: int = termios.FIONREAD) -> int:
     """Return how many bytes wait in a pipe or a socket.
 
     Args:
+        number: The descriptor.
         request: Those to be read, or to be sent.
     """
     return int(struct.unpack("i", fcntl.ioctl(number, request, bytes(4)))[0])

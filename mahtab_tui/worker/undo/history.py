@@ -524,6 +524,7 @@ class UndoHistory:
         Raises `UndoError` if the checkpoint has ended, which the next plan will do without.
 
         Args:
+            steps: The steps, the oldest first.
             is_preview: See `plan_undo`.
         """
         checkpointed = next((step for step in steps if step.checkpoint is not None), None)

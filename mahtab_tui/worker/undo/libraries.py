@@ -224,6 +224,7 @@ def _is_same(old_value: object, new_value: object) -> bool:
 
     Args:
         old_value: The object, or a `ReleasedObject` for it.
+        new_value: What the attribute refers to now.
     """
     if type(old_value) is ReleasedObject:
         return address_of(new_value) == old_value.address and not old_value.ended
@@ -368,6 +369,7 @@ def take_library_snapshot(holder: Any, mentioned: Collection[str] = ()) -> Libra
     """Take a snapshot that keeps no object alive whose end may run code.
 
     Args:
+        holder: The module, class, function or object.
         mentioned: Names in the code; private attributes count only if they are among them.
     """
     attributes = _attributes(holder)

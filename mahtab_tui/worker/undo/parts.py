@@ -94,7 +94,9 @@ def for_each_class(module: str, class_names: str, value: T) -> dict[ClassName, T
     """Make rows of a table by class that have the same value.
 
     Args:
+        module: The module of the classes.
         class_names: Separated by spaces.
+        value: The value of each row.
     """
     return {(module, class_name): value for class_name in class_names.split()}
 

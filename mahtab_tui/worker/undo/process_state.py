@@ -42,6 +42,7 @@ def _functions(module: str, names: str, reason: str) -> list[_LastingCall]:
 
     Args:
         names: Separated by spaces.
+        reason: Why undo does not restore what they have done.
     """
     return [_LastingCall(module, name, reason) for name in names.split()]
 
@@ -51,6 +52,7 @@ def _methods(module: str, names: str, reason: str) -> list[_LastingCall]:
 
     Args:
         names: Separated by spaces.
+        reason: Why undo does not restore what they have done.
     """
     return [_LastingCall(module, name, reason, is_method=True) for name in names.split()]
 

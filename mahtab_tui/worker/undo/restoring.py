@@ -107,6 +107,9 @@ def _compare_with_checkpoint(
     """Compare the kernel with the state before a step, and fetch what differs.
 
     Args:
+        checkpointed: The step with the checkpoint: this one, or the first one after it that has any.
+        mentioned: Names in the cells' code.
+        namespace: The user's.
         is_preview: See `plan_undo`.
     """
     checkpoint = checkpointed.checkpoint
@@ -252,7 +255,9 @@ def _find_changed_memory(
     """Yield the copies that are needed, of what differs only.
 
     Args:
+        copies: The whole memory of arrays.
         written_spans: The parts of each memory that may have been written since.
+        checkpoint: The process that has their earlier memory.
     """
     memory = CheckpointMemory(checkpoint.pid)
     for copy in copies:

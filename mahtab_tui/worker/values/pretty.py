@@ -175,6 +175,7 @@ class _Layout:
         """Write a value.
 
         Args:
+            node: The value, as `read` returned it.
             chars_after: Characters that follow it on its last line.
         """
         if node.string is not None:

@@ -113,6 +113,7 @@ def format_count(number: int, unit: str) -> str:
     """Format a count: ``1,200 items``, ``18.4 M chars``, ``1 item``.
 
     Args:
+        number: The count.
         unit: The noun in the plural.
     """
     if number >= 1_000_000_000:
