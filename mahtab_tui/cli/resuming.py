@@ -46,8 +46,10 @@ class ReopenedStore(NamedTuple):
 def resume(
     session: str | None, project: Path | None, *, variables: bool, asks_user: bool = True
 ) -> ReopenedStore:
-    """Open the store of a session. If another terminal has it, ask whether to fork or to watch it.
-    Ends the command if the user declines.
+    """Open the store of a session.
+
+    If another terminal has it open, the user is asked whether to fork or to watch it. Ends the command
+    if they decline, or have watched it.
 
     Args:
         session: The beginning of its ID; None is the last one.
@@ -63,13 +65,20 @@ def resume(
         return ReopenedStore(*resumed_store(row, variables=variables))
     except LockedElsewhere as error:
         holder = error.holder
-
     if not asks_user:
         name = one_line(row.heading or row.name)
         fail(
             f'The session "{name}" ({row.id}) is open in another terminal: {holder.sentence_part()}. Close it there first.',
             1,
         )
+    return _fork_or_watch(row, holder, variables=variables)
+
+
+def _fork_or_watch(row: SessionRow, holder: LockHolder, *, variables: bool) -> ReopenedStore:
+    """Let the user fork or watch a session that another terminal has open.
+
+    Returns the store of the fork; otherwise, ends the command.
+    """
     running = _running_session(holder.pid)
     choice = _ask_fork_or_watch(row, holder, can_watch=running is not None)
     if choice == "f":
@@ -92,7 +101,7 @@ def _running_session(pid: int) -> RunningSession | None:
 
 
 class AttachedSession(NamedTuple):
-    """A session with its waiting kernel, if it has one."""
+    """A session with the kernel that waits for it, if there is one."""
 
     kernel: ReattachedKernel
     past: list[Record]
@@ -144,8 +153,11 @@ def _attach_remote(note: KernelNote) -> ConnectedKernel | None:
 
 
 def _ask_fork_or_watch(row: SessionRow, holder: LockHolder, *, can_watch: bool) -> str:
-    """Ask what to do with a session that another terminal has open; return "f", "w", or an empty
-    text to quit."""
+    """Ask what to do with a session that another terminal has open.
+
+    Returns:
+        "f" to fork it, "w" to watch it, or an empty text to quit.
+    """
     echo(
         f'The session "{row.name}" ({row.id}) is open in another terminal:\n{holder.sentence_part()}. You can'
     )

@@ -1,4 +1,7 @@
-"""Builds the components of a session."""
+"""Builds the components of a session: all that exists once, in the order in which it depends on each other.
+
+This is the one place that knows all of them. Each component gets in its constructor what it uses.
+"""
 
 from __future__ import annotations
 
@@ -82,18 +85,20 @@ class Components:
             by_program: Whether a program provides the agent.
             no_trace: Whether nothing is written to disk.
             log_listeners: Called with the bus before any record passes.
-            ready: Gets whether the kernel's Python has pandas.
+            ready: Set when the kernel is ready, to whether its Python has pandas, or to the error
+                for which it never will be.
             open_door: Lets an agent of this name, which answers questions, reach the session;
                 None if no agent can answer.
         """
         same_kernel = backend.kernel.was_reattached
         self.make_kernel = backend.make_kernel
 
-        # The bus. Secrets are masked before any handler gets a record.
+        # The bus.
         log = setup_logging(backend.store, writes_later=frontend.belongs_to_agent)
         prompt = PromptHandler()
         log.addHandler(prompt)
         secrets = Secrets(settings.secrets)
+        # A filter of the log, so that secrets are masked before any handler gets a record.
         log.addFilter(MaskingFilter(secrets))
         for add_handler in log_listeners:
             add_handler(log)
@@ -138,6 +143,7 @@ class Components:
             self.cells,
             self.namespace_store,
             Entries(log),
+            # The agent uses the undo, so it is made later.
             is_answering=lambda: self.agent.in_turn,
             last_turn=lambda: self.agent.last,
         )
