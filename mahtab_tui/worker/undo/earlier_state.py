@@ -126,8 +126,8 @@ class EarlierState:
 
         Args:
             alive_data: Packed addresses of the objects that live in both processes.
-            changed_data: Of those with another state.
-            written_data: Of those with other memory.
+            changed_data: Packed addresses of those with another state.
+            written_data: Packed addresses of those with other memory.
             requested_names: Names to describe, besides those that lead to what differs.
         """
         names = self._names
@@ -146,6 +146,8 @@ class EarlierState:
             if address_of(value) in nodes and address_of(value) not in alive:
                 rows.append((True, name, value))
         payload, created_names, unwritable = self._dump(rows, alive)
+        unwritable_labels = {label for label, _reason in unwritable}
+        lost_references = self._lost_references(alive, unwritable_labels)
         described_names = [
             name
             for name in {*changed_names, *requested_names}
@@ -154,12 +156,10 @@ class EarlierState:
         return States(
             payload,
             changed_names,
-            unwritable
-            + self._lost_references(alive, {label for label, _ in unwritable})
-            + self._uncomparable(),
+            [*unwritable, *lost_references, *self._uncomparable()],
             {name: describe_variable(name, names[name]) for name in described_names},
             created_names,
-            self._repeated_ends(ended, {label for label, _ in unwritable}),
+            self._repeated_ends(ended, unwritable_labels),
         )
 
     def _add_holders_of_ended(self, alive: set[int], changed: set[int]) -> None:
