@@ -57,9 +57,9 @@ def install(namespace: dict[str, object], folder: str) -> None:
         return
 
     def get_preparation_data(name: str) -> dict[str, Any]:
-        # Python raises no event for a process that multiprocessing spawns. The server from which it
-        # forks others is prepared under this name.
-        if name != "ignore":
+        # Python raises no event for a process that multiprocessing spawns. It prepares the server
+        # from which it forks others in the same way.
+        if sys._getframe(1).f_globals.get("__name__") != "multiprocessing.forkserver":
             sys.audit("mahtab_tui.process", name)
         data: dict[str, Any] = original_function(name)
         package = _find_cloudpickle(folder)

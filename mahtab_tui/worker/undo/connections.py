@@ -108,7 +108,7 @@ def read_connection(value: Any) -> object:
 
 def _read_on_thread(sqlite3: Any, connection: Any) -> object:
     """Return the settings, the error with which reading them failed, or `UnknownState`."""
-    busy_state = UnknownState("another thread uses it")
+    busy_state = UnknownState("it could not be read in time")
     if not _reading.acquire(timeout=_BUSY_TIMEOUT_S):
         return busy_state
     results: list[object] = []

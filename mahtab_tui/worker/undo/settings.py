@@ -300,6 +300,13 @@ def _write_logging(state: tuple[dict[str, Any], int]) -> None:
     manager._clear_cache()
 
 
+def _read_line_history() -> tuple[int, str | None]:
+    """Return how many lines `readline` remembers, and the last one."""
+    readline = loaded_module("readline")
+    length: int = readline.get_current_history_length()
+    return length, readline.get_history_item(length)
+
+
 def _read_warnings_capture() -> bool:
     """Return whether warnings go to the logging library."""
     return loaded_module("logging")._warnings_showwarning is not None
@@ -413,6 +420,7 @@ _STANDARD_LIBRARY_SETTINGS = (
         set_by=("filterwarnings", "simplefilter", "warnings.filters", "resetwarnings"),
         set_by_libraries=True,
     ),
+    Setting("readline history", _read_line_history),
     Setting("logging", _read_logging, _write_logging, set_by=("logging",)),
     Setting(
         "logging.captureWarnings",
