@@ -407,7 +407,11 @@ def open_session(
     try:
         result = _show_interface(opened, interface, collector)
         while result.next_interface is not None:
-            result = _show_interface(opened, result.next_interface, None)
+            next_interface = result.next_interface
+            if interface == "plain" and next_interface == "linear":
+                # The user has begun with the plain form.
+                next_interface = "plain"
+            result = _show_interface(opened, next_interface, None)
     finally:
         opened.close()
         opened.print_closing_lines()

@@ -83,9 +83,9 @@ class RecordPrinter:
             self._fold_if_running(record, ended_cells)
             match record:
                 case records.Approval() | records.Review() | records.Input():
-                    self._follow_request(record)
+                    self._keep_or_forget(record)
                 case records.SearchFanOut():
-                    self._follow_request(record)
+                    self._keep_or_forget(record)
                 case records.AssistantChatStream() | records.AssistantThoughtStream():
                     self._fold_record(record)
                 case records.AssistantChat():
@@ -200,6 +200,13 @@ class RecordPrinter:
     # Requests
 
     def _follow_request(self, record: Request) -> None:
+        """Keep or forget a request, and write that code does not run."""
+        self._keep_or_forget(record)
+        if isinstance(record, records.Approval) and record.state in ("skipped", "refused"):
+            reason = f": {record.reason}" if record.reason else "."
+            self._writer.write_line(f"The code was {record.state}{reason}", "highlight")
+
+    def _keep_or_forget(self, record: Request) -> None:
         """Keep a request until it is asked; forget it if it no longer waits."""
         if record.state == "waiting":
             if isinstance(record, records.Input):
@@ -211,9 +218,6 @@ class RecordPrinter:
             for request in self.requests
             if (request.tag, request.request) != (record.tag, record.request)
         )
-        if isinstance(record, records.Approval) and record.state in ("skipped", "refused"):
-            reason = f": {record.reason}" if record.reason else "."
-            self._writer.write_line(f"The code was {record.state}{reason}", "highlight")
 
     def expect_echo(self, cell: int | None, text: str) -> None:
         """Do not write what a cell prints next, because the user has typed it."""

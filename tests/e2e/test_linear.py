@@ -412,6 +412,16 @@ def test_user_goes_from_lines_to_the_screen_and_back(start: Start) -> None:
     assert terminal.wait_end() == 0
 
 
+def test_user_comes_back_from_the_screen_to_the_plain_form(start: Start) -> None:
+    terminal = start(PLAIN)
+    at_prompt(terminal, "In 1:")
+    terminal.send("/fullscreen\r", "TRANSCRIPT")
+    terminal.enter("/linear", "In 1: ")
+    terminal.send("6 * 7\r", "In 2: ")
+    # The other form marks prompts.
+    assert b"\x1b]133;" not in terminal.raw
+
+
 @in_both_forms
 def test_output_of_others_cannot_drive_the_terminal(start: Start, form: str) -> None:
     terminal = start(form)

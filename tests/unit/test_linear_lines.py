@@ -136,6 +136,13 @@ def test_of_a_running_session_only_what_has_not_ended_is_written(paper: Paper) -
     assert paper.stream.getvalue() == "In 2 (you), running:\n    sleep(9)\nbegun\n"
 
 
+def test_skipped_code_is_not_reported_again_when_lines_follow_the_screen(paper: Paper) -> None:
+    request = waiting("1 + 1")
+    paper.printer.fold_unfinished([request, request.changed(state="skipped")])
+    assert paper.stream.getvalue() == ""
+    assert not paper.printer.requests
+
+
 def test_of_a_resumed_session_only_cells_that_have_not_ended_are_written(paper: Paper) -> None:
     request = waiting("1 + 1")
     paper.printer.fold_running_cells(
