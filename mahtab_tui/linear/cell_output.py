@@ -35,12 +35,7 @@ class CellOutput:
     """
 
     def __init__(self, writer: LineWriter, draw_picture: DrawPicture, *, has_links: bool) -> None:
-        """
-        Args:
-            writer: Writes to the terminal.
-            draw_picture: Draws a picture, and returns whether it could.
-            has_links: Whether the names of files in errors become links.
-        """
+        """has_links: whether the names of files in errors become links."""
         self._writer = writer
         self._draw_picture = draw_picture
         self._has_links = has_links
@@ -151,11 +146,7 @@ class CellOutput:
         return self._output.omitted_lines + len(self._output)
 
     def _write_new(self, *, is_ended: bool) -> None:
-        """Write the lines that were not written yet.
-
-        Args:
-            is_ended: Whether a line that has not ended is written, too.
-        """
+        """Write the lines that were not written yet. is_ended: also one that has not ended."""
         output = self._output
         line_count = self._line_count
         if output.has_open_line and not is_ended:

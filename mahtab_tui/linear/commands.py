@@ -162,21 +162,10 @@ def _quit(context: CommandContext, _: str) -> str:
     raise EOFError
 
 
-def _of_session(command: SessionCommand) -> Command:
-    """Return a command that needs nothing but the session."""
-
-    def run(context: CommandContext, typed: str) -> str:
-        return command.run(context.session, typed)
-
-    return Command(command.help, run, command.argument)
-
-
-_SHARED_COMMANDS = {name: _of_session(command) for name, command in SESSION_COMMANDS.items()}
-
-COMMANDS: Mapping[str, Command] = {
+COMMANDS: Mapping[str, Command | SessionCommand] = {
     "help": Command("Show the commands, or a page of the manual", _help, "TOPIC"),
     "vars": Command("List the variables", _list_variables),
-    **_SHARED_COMMANDS,
+    **SESSION_COMMANDS,
     "undo": Command("Undo the last cell or answer, or everything from a cell on", _undo, "CELL"),
     "rewind": Command("Go back to before a question or cell", _rewind, "POINT"),
     "plan": Command("Let the model only read and propose steps", _plan, "QUESTION"),
@@ -197,7 +186,10 @@ def run_command(context: CommandContext, name: str, argument: str) -> None:
         context.writer.write_line(text, "highlight")
         return
     try:
-        text = command.run(context, argument)
+        if isinstance(command, SessionCommand):
+            text = command.run(context.session, argument)
+        else:
+            text = command.run(context, argument)
     except (KernelError, ModelError) as error:
         context.writer.write_line(f"Error: {error}", "bad")
         return

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import select
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from prompt_toolkit import PromptSession
@@ -15,7 +15,7 @@ from prompt_toolkit.document import Document
 from prompt_toolkit.enums import EditingMode
 from prompt_toolkit.filters import Condition, emacs_mode, vi_insert_mode
 from prompt_toolkit.formatted_text import StyleAndTextTuples
-from prompt_toolkit.history import History as PromptHistory
+from prompt_toolkit.history import InMemoryHistory
 from prompt_toolkit.input.typeahead import store_typeahead
 from prompt_toolkit.key_binding import KeyBindings, KeyPress, KeyPressEvent
 from prompt_toolkit.keys import Keys
@@ -72,19 +72,9 @@ PROMPT_STYLES = {
 }
 
 
-class ModeHistory(PromptHistory):
-    """The inputs of a mode, the newest first. It stores none, because the interface itself does."""
-
-    def __init__(self, history: History, mode: Mode) -> None:
-        super().__init__()
-        self._history = history
-        self._mode = mode
-
-    def load_history_strings(self) -> Iterable[str]:
-        return [clean(entry.text) for entry in self._history.entries(self._mode)]
-
-    def store_string(self, string: str) -> None:
-        pass
+def _load_history(history: History, mode: Mode) -> InMemoryHistory:
+    """Return the earlier inputs of a mode. The interface itself saves those that follow."""
+    return InMemoryHistory([clean(entry.text) for entry in reversed(history.entries(mode))])
 
 
 class SessionCompleter(Completer):
@@ -120,13 +110,7 @@ class DrawnPrompt(Prompt):
         pictures: PictureDrawer,
         keys: EditorKeys,
     ) -> None:
-        """
-        Args:
-            input_help: Completes what is typed.
-            history: The inputs of all sessions.
-            pictures: Draws pictures. It needs the terminal's answers, for which this prompt asks.
-            keys: The user's setting for the keys of editors.
-        """
+        """pictures: needs the terminal's answers, for which this prompt asks."""
         super().__init__()
         self._number = 0
         """The number of the next cell."""
@@ -134,7 +118,10 @@ class DrawnPrompt(Prompt):
         self._has_asked_terminal = not pictures.should_ask
         """Whether the terminal was asked what it can draw, or need not be."""
         self._keys = keys
-        self._histories = {mode: ModeHistory(history, mode) for mode in ("python", "ask")}
+        self._histories = {
+            "python": _load_history(history, "python"),
+            "ask": _load_history(history, "ask"),
+        }
         self._lexers: dict[str, Lexer] = {
             "python": PygmentsLexer(PythonLexer),
             "ask": SimpleLexer(),
@@ -242,11 +229,8 @@ class DrawnPrompt(Prompt):
         self._call(lambda: self._end(Interrupted()))
 
     def _call(self, function: Callable[[], Any]) -> bool:
-        """Let the thread of the prompt call a function soon. Any thread may call this.
-
-        Returns:
-            Whether there is a prompt, and so the function will be called.
-        """
+        """Let the thread of the prompt call a function soon; return False if there is no prompt. Any
+        thread may call this."""
         loop = self._app.loop
         context = self._app.context
         if loop is None or context is None or not self._app.is_running:

@@ -46,9 +46,8 @@ def borrowed_readline(
 ) -> Iterator[None]:
     """Let `readline` have other earlier inputs and another completer while a line is read.
 
-    This process may be the user's Python, which has its own and saves its inputs when it ends, so
-    they are put back afterwards. `readline` cannot return its startup hook or whether it adds
-    inputs by itself, so these become what Python starts with.
+    This process may be the user's Python, whose own are put back afterwards. `readline` cannot return
+    its startup hook or whether it adds inputs by itself, so these become what Python starts with.
 
     Args:
         earlier_inputs: The inputs that the arrow keys go through, the oldest first.

@@ -44,19 +44,13 @@ class Prompt(ABC):
         """Whether an input can begin with a draft that the user edits."""
 
     def label(self, number: int) -> str:
-        """Return the words before an input.
-
-        Args:
-            number: The number of the next cell.
-        """
+        """Return the words before an input. number: that of the next cell."""
         return f"In {number}: " if self.mode == "python" else "Ask: "
 
     @abstractmethod
     def read_input(self, number: int) -> TypedInput:
-        """Wait for the next input, which may have several lines, and return it.
-
-        Args:
-            number: The number of the next cell.
+        """Wait for the next input, which may have several lines, and return it. number: that of the
+        next cell.
 
         Raises:
             EOFError: The user leaves.
@@ -81,15 +75,10 @@ class Prompt(ABC):
 
     @abstractmethod
     def write_while_typing(self, write: Callable[[], None]) -> bool:
-        """Let a function write lines while the user types. What is typed so far stays in the prompt.
+        """Let a function write lines while the user types; what is typed so far stays in the prompt.
+        Return whether it was called, or will be unless the user ends the prompt before.
 
         Other threads call this.
-
-        Args:
-            write: Writes the lines.
-
-        Returns:
-            Whether the function was called, or will be unless the user ends the prompt before.
         """
 
     @abstractmethod
@@ -111,17 +100,8 @@ class FullScreenWanted(Exception):
 def find_completions(
     input_help: SessionInputHelp, text: str, cursor: int, mode: Mode
 ) -> Completions | None:
-    """Return the completions of what stands before the cursor. Waits for the kernel.
-
-    Args:
-        input_help: Knows the commands and the variables of the session.
-        text: The input.
-        cursor: The index in the input.
-        mode: Whether the input is Python or a question.
-
-    Returns:
-        The completions; None if nothing can be completed, or the kernel does not answer.
-    """
+    """Return the completions of what stands before the cursor; None if nothing can be completed, or
+    the kernel does not answer. Waits for the kernel."""
     completions = input_help.complete_command(text, cursor)
     if completions is not None:
         return completions
