@@ -1,4 +1,7 @@
-"""A search as a tree of calls, folded from its events."""
+"""A search as a tree of calls, folded from its events for the screen and for programs.
+
+Finished nodes keep their texts until there are too many of them; then the oldest are shortened.
+"""
 
 from __future__ import annotations
 
@@ -51,10 +54,10 @@ class _FinishedNode(NamedTuple):
 
 
 class SearchTree:
-    """One search.
+    """The tree of one search.
 
-    Any part of a stream gives a tree: events that are repeated, unknown or inconsistent are
-    skipped.
+    Events may be missing, as of a session that was joined late. Those that are repeated, unknown or
+    inconsistent are skipped.
     """
 
     def __init__(self, id: str) -> None:
@@ -103,7 +106,7 @@ class SearchTree:
             return
         node = self.nodes.get(record.node or "")
         if node is not None:
-            self._fold(node, record)
+            self._fold_into(node, record)
             node.version += 1
 
     def close(self) -> None:
@@ -162,7 +165,9 @@ class SearchTree:
         """Note that a node has ended.
 
         Args:
-            duration: In seconds.
+            node: The node.
+            state: How it has ended.
+            duration: How long it took, in seconds.
         """
         self._set_state(node, state)
         node.duration_s = max(0.0, duration)
@@ -183,14 +188,14 @@ class SearchTree:
             _shorten_texts(oldest.node)
             self._finished_chars -= oldest.chars
 
-    def _fold(self, node: SearchNode, record: SearchRecord | Usage) -> None:
+    def _fold_into(self, node: SearchNode, record: SearchRecord | Usage) -> None:
         """Add an event to its node.
 
         After a node's end, its texts, its usage and the answers to its questions may still come.
         """
         match record:
             case SearchFanOut():
-                self._fan_out(node, record)
+                self._note_question(node, record)
             case Usage():
                 self._add_usage(node, record)
             case SearchChat() | SearchReplIn() | SearchReplOut():
@@ -250,7 +255,7 @@ class SearchTree:
                 turn.duration_s = record.duration
                 self._set_state(node, "thinking")
 
-    def _fan_out(self, node: SearchNode, record: SearchFanOut) -> None:
+    def _note_question(self, node: SearchNode, record: SearchFanOut) -> None:
         """Note a question about a fan-out, or its answer."""
         fan_out = _get_fan_out(node, record.batch)
         self.questions.pop(fan_out.request_id, None)
@@ -288,7 +293,9 @@ def _join_fan_out(node: SearchNode, fan_out: FanOut, part_count: int) -> None:
     """Add a node to the fan-out that has started it.
 
     Args:
-        part_count: Of the whole fan-out.
+        node: The node.
+        fan_out: The fan-out.
+        part_count: How many parts the fan-out has.
     """
     node.fan_out = fan_out
     fan_out.part_count = max(fan_out.part_count, part_count)

@@ -41,9 +41,12 @@ class TextRows(LongTextView, can_focus=True):
         self.span: TextSpan | None = None
         """The span that the user opened."""
         if spans:
-            self.top = spans[0][0]
+            first_start, _ = spans[0]
+            self.top = first_start
         self._spans = spans
+        """The parts of the text that the call has got."""
         self._evidence: Sequence[TextSpan] = ()
+        """The parts that its answer rests on."""
 
     def show_evidence(self, evidence: Sequence[TextSpan]) -> None:
         """Highlight the spans that the answer rests on."""
@@ -52,12 +55,13 @@ class TextRows(LongTextView, can_focus=True):
 
     @property
     def rows_above(self) -> int:
+        """How many rows stay visible above a place to which the view jumps."""
         return min(_MAX_ROWS_ABOVE, self.size.height // 4)
 
     @property
     def _gutter(self) -> int:
         """The columns of line numbers and bars."""
-        # The number of lines is not known.
+        # Nobody has counted the lines, because that would read the whole text.
         line_count = max(1, self.source.size // _CHARS_PER_LINE)
         return len(f"{line_count:,}") + _GUTTER_MARGIN
 
@@ -110,7 +114,8 @@ class TextPane(Vertical):
     def __init__(self, source: TextSource | None, spans: Sequence[TextSpan]) -> None:
         """
         Args:
-            source: None if the text is no longer in memory.
+            source: The searched text; None if it is no longer in memory.
+            spans: The parts of it that the call has got; empty if its code has made its text.
         """
         super().__init__(id="node-side")
         self.has_text = source is not None and bool(spans)
@@ -133,9 +138,10 @@ class TextPane(Vertical):
     def show_span(self, span: TextSpan) -> None:
         """Go to a span, and show it as the one that the user opened."""
         if self.has_text:
+            start, _ = span
             self.rows.span = span
             self.rows.hit = None
-            self.rows.go_to(span[0])
+            self.rows.go_to(start)
 
     def action_search(self) -> None:
         if self.has_text:
