@@ -107,8 +107,8 @@ def describe_detached_kernels() -> str:
     busy_count = sum(bool(kernel.cell) for kernel in local_kernels)
     busy_note = f", {busy_count:,} of them busy" if busy_count else ""
     return (
-        f"{len(kernels):,} kernels are in the background{busy_note}. /sessions lists them;"
-        " mahtab-tui sessions stop --idle stops those that run no cell"
+        f"{len(kernels):,} kernels are in the background{busy_note}. mahtab-tui sessions --all lists"
+        " them, mahtab-tui sessions stop --idle stops those that run no cell"
     )
 
 
