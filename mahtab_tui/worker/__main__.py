@@ -14,14 +14,17 @@ from typing import TYPE_CHECKING
 from .former_names import install_finder
 from .link.channel import Channel
 from .link.descriptors import hide_descriptor
+from .link.exit_codes import EXIT_NOT_LOADED
 from .link.frames import TOKEN_BYTES
 from .link.interrupts import Interrupts
 from .link.process_facts import ready_frame
 from .stdlib import bind_library, own_module
 
 if TYPE_CHECKING:
+    from .link.control_thread import ControlThread
     from .link.holder_client import HolderClient
     from .witness.shared import WitnessLink
+    from .worker import Worker
 
 _PR_SET_PDEATHSIG = 1
 """An option of Linux's `prctl`."""
@@ -61,17 +64,32 @@ def main(host_fd: int, holder_settings: str = "", watches_files: bool = False) -
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     _announce(channel, client, witness)
     # The host does not wait for the rest, which is loaded before the first cell could prevent that.
-    worker = own_module("worker").Worker(channel, interrupts, client, witness)
-    control_thread = own_module("link.control_thread").ControlThread(worker)
-    bind_library()
-    install_finder()
-    sys.argv = [""]
-    worker.load_protection()
+    try:
+        worker, control_thread = _load_worker(channel, interrupts, client, witness)
+    except Exception:
+        sys.excepthook(*sys.exc_info())
+        sys.exit(EXIT_NOT_LOADED)
     # Hides these objects from the collector, and keeps their pages shared when the user forks.
     gc.freeze()
     gc.enable()
     threading.Thread(target=control_thread.run, daemon=True).start()
     worker.run()
+
+
+def _load_worker(
+    channel: Channel,
+    interrupts: Interrupts,
+    client: HolderClient | None,
+    witness: WitnessLink | None,
+) -> tuple[Worker, ControlThread]:
+    """Load what runs cells, and bind the library for it."""
+    worker: Worker = own_module("worker").Worker(channel, interrupts, client, witness)
+    control_thread: ControlThread = own_module("link.control_thread").ControlThread(worker)
+    bind_library()
+    install_finder()
+    sys.argv = [""]
+    worker.load_protection()
+    return worker, control_thread
 
 
 def _announce(channel: Channel, client: HolderClient | None, witness: WitnessLink | None) -> None:
