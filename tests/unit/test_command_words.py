@@ -613,6 +613,19 @@ def test_a_reading_command_is_refused_if_code_has_set_what_it_starts(
         files.check("os.system", (command,))
 
 
+@pytest.mark.parametrize("name", [".less", ".lesskey", ".config/less", ".config/lesskey"])
+def test_a_reading_command_is_refused_in_a_new_home_folder_with_keys_for_less(
+    files: ProtectedFiles, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
+) -> None:
+    home = tmp_path / "other home"
+    (home / ".config").mkdir(parents=True)
+    monkeypatch.setenv("HOME", str(home))
+    files.check("os.system", ("less notes.md",))
+    (home / name).touch()
+    with pytest.raises(PermissionError, match="code has set HOME"):
+        files.check("os.system", ("less notes.md",))
+
+
 @pytest.mark.parametrize("variable", ["ENV", "PS1", "CDPATH", "LD_LIBRARY_PATH"])
 def test_a_reading_command_starts_whatever_else_code_has_set(
     files: ProtectedFiles, monkeypatch: pytest.MonkeyPatch, variable: str

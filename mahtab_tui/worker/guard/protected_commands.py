@@ -46,6 +46,8 @@ of keys that `less` reads may set its other variables.
 
 Where programs and libraries are looked for (`LD_LIBRARY_PATH`, as `PATH`) does not count: many packages
 set it, and code can start its own files directly."""
+_FILES_OF_KEYS = (".less", ".lesskey", ".config/less", ".config/lesskey")
+"""Where `less` looks in the home folder for keys, and for the programs that it starts."""
 _EXPORTED_FUNCTION = "BASH_FUNC_"
 """Beginning of the variables in which Bash hands functions to other shells."""
 _FIRST_VARIABLES = dict(os.environ)
@@ -196,6 +198,8 @@ def check_command(command: str, folder: str, environment: Mapping[str, str] | No
     name = _changed_variable(
         variables, _VARIABLES_OF_READING_COMMANDS if only_reads else VARIABLES_OF_SHELLS
     )
+    if only_reads and not name and _leads_to_files_of_keys(variables.get("HOME", "")):
+        name = "HOME"
     if name:
         raise PermissionError(
             f"The command may change protected files: code has set {name}, which decides what a shell"
@@ -222,6 +226,13 @@ def check_command(command: str, folder: str, environment: Mapping[str, str] | No
             f"{path} is protected: only code that the user has approved by hand may change it."
             " Name the files in the command, and the user will be asked"
         )
+
+
+def _leads_to_files_of_keys(home: str) -> bool:
+    """Return whether a home folder is not that of the start, and has what `less` reads."""
+    if home == _FIRST_VARIABLES.get("HOME", ""):
+        return False
+    return any(os.path.lexists(os.path.join(home, name)) for name in _FILES_OF_KEYS)
 
 
 def changed_files(commands: Iterable[str]) -> list[str]:
