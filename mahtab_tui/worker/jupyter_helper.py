@@ -109,7 +109,7 @@ class UserNamespaceTracker(NamespaceTracker):
         self._shell = shell
         super().__init__(shell.user_ns)
 
-    def _shape(self, value: Any) -> object:
+    def _comparable_shape(self, value: Any) -> object:
         # IPython runs the cells, so nothing else finds what they change in place.
         return read_parts(value)
 

@@ -31,8 +31,8 @@ def test_no_user_code_runs(numbers: ValueNumbers) -> None:
     ran.clear()
     for name, value in objects.items():
         numbers.start_cell(can_compare=True)
-        numbers.number(name, value)
-        numbers.number(name, [value, {"key": value}])
+        numbers.assign_number(name, value)
+        numbers.assign_number(name, [value, {"key": value}])
         assert ran == [], name
 
 
@@ -41,10 +41,10 @@ def test_plain_values_have_the_same_number_only_if_they_are_written_alike(
     value: Any, other: Any
 ) -> None:
     numbers = started()
-    first = numbers.number("v", value)
+    first = numbers.assign_number("v", value)
     assert first.number is not None
-    assert numbers.number("v", other).is_equal == (repr(value) == repr(other))
-    assert numbers.number("v", value).number == first.number
+    assert numbers.assign_number("v", other).is_equal == (repr(value) == repr(other))
+    assert numbers.assign_number("v", value).number == first.number
 
 
 @given(st.lists(st.floats(), max_size=3), st.lists(st.floats(), max_size=3))
@@ -53,9 +53,9 @@ def test_tables_have_the_same_number_only_if_they_are_equal(
 ) -> None:
     for make in (np.array, pd.Series, lambda items: pd.DataFrame({"a": items})):
         numbers = started()
-        numbers.number("v", make(values))
+        numbers.assign_number("v", make(values))
         is_same = [float(value).hex() for value in values] == [float(o).hex() for o in others]
-        assert numbers.number("v", make(others)).is_equal == is_same
+        assert numbers.assign_number("v", make(others)).is_equal == is_same
 
 
 def test_labels_and_types_count() -> None:
@@ -72,7 +72,7 @@ def test_labels_and_types_count() -> None:
         1,
         True,
     ]
-    assert len({numbers.number("v", value).number for value in values}) == len(values)
+    assert len({numbers.assign_number("v", value).number for value in values}) == len(values)
 
 
 def test_what_code_can_see_of_arrays_and_tables_beside_their_values_counts() -> None:
@@ -93,29 +93,29 @@ def test_what_code_can_see_of_arrays_and_tables_beside_their_values_counts() -> 
         table["a"],
         table["a"].set_flags(allows_duplicate_labels=False),
     ]
-    assert len({numbers.number("v", value).number for value in values}) == len(values)
+    assert len({numbers.assign_number("v", value).number for value in values}) == len(values)
 
 
 def test_value_that_may_have_changed_is_not_compared(numbers: ValueNumbers) -> None:
-    first = numbers.number("v", 1)
+    first = numbers.assign_number("v", 1)
     numbers.forget_current("v")
-    assert numbers.number("v", 1) == (first.number, False)
+    assert numbers.assign_number("v", 1) == (first.number, False)
     numbers.start_cell(can_compare=False)
-    assert numbers.number("v", 1).number is None
+    assert numbers.assign_number("v", 1).number is None
     numbers.start_cell(can_compare=True)
-    assert numbers.number("v", 1) == (first.number, False)
+    assert numbers.assign_number("v", 1) == (first.number, False)
 
 
 def test_only_the_newest_values_are_remembered(numbers: ValueNumbers) -> None:
-    first = numbers.number("v", -1).number
+    first = numbers.assign_number("v", -1).number
     for value in range(100):
-        numbers.number("v", value)
-    assert numbers.number("v", 99).is_equal
-    assert numbers.number("v", -1).number != first
+        numbers.assign_number("v", value)
+    assert numbers.assign_number("v", 99).is_equal
+    assert numbers.assign_number("v", -1).number != first
 
 
 def test_another_kernel_has_other_numbers() -> None:
-    assert started().number("v", 1).number != started().number("v", 1).number
+    assert started().assign_number("v", 1).number != started().assign_number("v", 1).number
 
 
 @pytest.mark.parametrize(("row_count", "is_compared"), [(30_000, True), (60_000, False)])
@@ -123,6 +123,6 @@ def test_only_values_that_are_not_numbers_are_limited(row_count: int, is_compare
     numbers = started()
     columns = {"name": ["a", "b"] * (row_count // 2), "size": range(row_count), "price": 1.5}
     table = pd.DataFrame(columns).astype({"name": object})
-    numbers.number("v", table)
+    numbers.assign_number("v", table)
     numbers.start_cell(can_compare=True)
-    assert numbers.number("v", table.copy()).is_equal == is_compared
+    assert numbers.assign_number("v", table.copy()).is_equal == is_compared

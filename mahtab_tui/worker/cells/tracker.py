@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 import types
-from collections.abc import Sequence, Set
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Mapping, Sequence, Set
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from ..stdlib import own_module
 from ..values.objects import Classes, address_of, is_subclass
@@ -27,6 +27,24 @@ _MAX_NUMBERED = 500
 _IMMUTABLE = Classes(int, float, complex, bool, str, bytes, frozenset, type(None), range)
 
 
+ChangeRow = dict[str, Any]
+"""A change of a variable as the host gets it: `name`, `change` (the kind of change) and `variable` (its
+description; None if it is gone or nothing is described). Of a variable that is not gone also `columns`;
+of one whose value has a number `value_number` and `is_equal`."""
+ChangeKind = Literal["added", "rebound", "changed", "perhaps", "deleted"]
+"""What a cell did with a variable; `perhaps` if it may have changed the object in place."""
+
+
+class _NameChange(NamedTuple):
+    """How a cell changed a name, as the snapshots before and after it show."""
+
+    name: str
+    kind: ChangeKind
+    is_unchanged: bool = False
+    """Whether nothing of the object differs from that which the name had before. It is another object
+    if that one does not exist any more."""
+
+
 class _Snapshot(NamedTuple):
     """What is compared of every variable after every cell."""
 
@@ -37,7 +55,7 @@ class _Snapshot(NamedTuple):
     summary: str
     """Empty for values that have a length, or never change."""
     shape: object
-    """What else is compared, such as the names of a table's columns."""
+    """The names of a table's columns, or what else a subclass of the tracker compares."""
 
     def is_same_object(self, other: _Snapshot) -> bool:
         return self.address == other.address and self.cls is other.cls
@@ -65,7 +83,8 @@ class NamespaceTracker:
         self._parts = {name: read_parts(value) for name, value in self._items()}
         """The parts of each variable, as they were when it last changed."""
         self._values = ValueNumbers()
-        self._before: MutationDetector | None = None
+        self._detector: MutationDetector | None = None
+        """Knows the objects as they were before the cell; None if the cell cannot change objects."""
         self._kinds: Kinds | None = None
         self._max_new_names: int | None = None
         """With more new names than this, nothing is compared in a locked fork."""
@@ -85,29 +104,29 @@ class NamespaceTracker:
         self,
         tree: ast.Module,
         codes: Sequence[types.CodeType],
-        steps: UndoHistory | StateRecorder | None = None,
+        recorder: UndoHistory | StateRecorder | None = None,
     ) -> None:
         """Note the objects that a cell may change in place.
 
         Args:
             tree: The cell's statements.
             codes: What they were compiled to.
-            steps: Takes a checkpoint, if the cell may change objects.
+            recorder: Takes a checkpoint, if the cell may change objects.
         """
-        self._before = None
+        self._detector = None
         if not can_change_objects(tree, self._namespace):
             return
         if self._kinds is None:
             self._kinds = own_module("undo.kinds").Kinds(self._namespace)
         self._kinds = self._kinds.current()
-        self._before = own_module("undo.mutations").MutationDetector(
+        self._detector = own_module("undo.mutations").MutationDetector(
             self._namespace,
             self._kinds,
             names_in(codes, self._namespace, self._kinds.user_modules),
-            (lambda mentioned: None) if steps is None else steps.take_checkpoint,
+            (lambda mentioned: None) if recorder is None else recorder.take_checkpoint,
         )
 
-    def changes(self, tree: ast.Module | None) -> list[dict[str, Any]]:
+    def changes(self, tree: ast.Module | None) -> list[ChangeRow]:
         """Return the changes since the last call.
 
         Args:
@@ -117,44 +136,65 @@ class NamespaceTracker:
         if self._has_too_many_new_names():
             return []
         old_snapshots = self._last_snapshots
-        snapshots = self._take_snapshots()
-        self._last_snapshots = snapshots
-        bound = frozenset[str]()
-        # In a fork, a name that gets its own object again (`items += [1]`) does not count as bound.
-        if tree is not None and not self._is_in_fork:
-            bound = bound_names(tree, imports=False)
-        mutations = self._find_mutations()
-
-        rows: list[dict[str, Any]] = []
-        unchanged_names: set[str] = set()
-        for name in old_snapshots:
-            if name not in snapshots:
-                self._parts.pop(name, None)
-                rows.append({"name": name, "change": "deleted", "variable": None})
-        for name, snapshot in snapshots.items():
-            old_snapshot = old_snapshots.get(name)
-            if old_snapshot is None:
-                change = "added"
-            elif not snapshot.is_same_object(old_snapshot) or name in bound:
-                change = "rebound"
-                # An address is not an identity: the object may be a new one. What is in a module is
-                # not compared unless it is the user's own.
-                is_module = is_subclass(snapshot.cls, types.ModuleType)
-                if snapshot == old_snapshot and not is_module and not mutations.may_include(name):
-                    unchanged_names.add(name)
-            elif snapshot != old_snapshot or name in mutations.changed:
-                change = "changed"
-            elif name in mutations.unknown:
-                change = "perhaps"
-            else:
-                continue
-            rows.append(self._describe_change(name, change))
+        self._last_snapshots = self._take_snapshots()
+        changes = [
+            *self._find_deleted_names(old_snapshots),
+            *self._classify_names(old_snapshots, self._find_bound_names(tree)),
+        ]
+        rows = list(map(self._describe_change, changes))
         if not self._is_in_fork:
-            self._number_values(rows, unchanged_names)
+            self._number_values(rows, {change.name for change in changes if change.is_unchanged})
         return rows
 
-    def number_restored(self, rows: list[dict[str, Any]]) -> None:
-        """Add to the changes of an undo or a redo which earlier values of the variables are equal.
+    def _find_bound_names(self, tree: ast.Module | None) -> frozenset[str]:
+        """Return the names that a cell binds, apart from imports.
+
+        In a fork there are none: a name that gets its own object again (`items += [1]`) does not
+        count as bound there.
+        """
+        if tree is None or self._is_in_fork:
+            return frozenset()
+        return bound_names(tree, imports=False)
+
+    def _find_deleted_names(self, old_snapshots: Mapping[str, _Snapshot]) -> list[_NameChange]:
+        return [
+            _NameChange(name, "deleted")
+            for name in old_snapshots
+            if name not in self._last_snapshots
+        ]
+
+    def _classify_names(
+        self, old_snapshots: Mapping[str, _Snapshot], bound: Set[str]
+    ) -> list[_NameChange]:
+        """Return how the cell changed the names that exist now.
+
+        Args:
+            old_snapshots: What was compared before the cell.
+            bound: The names that the cell binds.
+        """
+        mutations = self._find_mutations()
+        changes: list[_NameChange] = []
+        for name, snapshot in self._last_snapshots.items():
+            old_snapshot = old_snapshots.get(name)
+            if old_snapshot is None:
+                changes.append(_NameChange(name, "added"))
+            elif name in bound or not snapshot.is_same_object(old_snapshot):
+                # An address is not an identity: the object may be a new one. What is in a module is
+                # not compared unless it is the user's own.
+                is_unchanged = (
+                    snapshot == old_snapshot
+                    and not is_subclass(snapshot.cls, types.ModuleType)
+                    and not mutations.may_include(name)
+                )
+                changes.append(_NameChange(name, "rebound", is_unchanged))
+            elif snapshot != old_snapshot or name in mutations.changed:
+                changes.append(_NameChange(name, "changed"))
+            elif name in mutations.unknown:
+                changes.append(_NameChange(name, "perhaps"))
+        return changes
+
+    def number_restored(self, rows: list[ChangeRow]) -> None:
+        """Add the numbers of the variables' values to the changes of an undo or a redo.
 
         The values before it do not count: no snapshot shows all that it has changed.
         """
@@ -162,8 +202,8 @@ class NamespaceTracker:
             self._values.forget_current(row["name"])
         self._number_values(rows, frozenset())
 
-    def _number_values(self, rows: list[dict[str, Any]], unchanged_names: Set[str]) -> None:
-        """Add to changes which earlier values of the variables are equal.
+    def _number_values(self, rows: list[ChangeRow], unchanged_names: Set[str]) -> None:
+        """Add to changes the numbers of the variables' values, which equal values share.
 
         Args:
             rows: The changes.
@@ -177,7 +217,7 @@ class NamespaceTracker:
                 self._values.forget_current(name)
                 continue
             try:
-                value = self._values.number(
+                value = self._values.assign_number(
                     name, self._namespace.get(name), is_unchanged=name in unchanged_names
                 )
             except Exception:  # of a library's object, or an import that code has broken
@@ -186,9 +226,13 @@ class NamespaceTracker:
             row["value_number"] = value.number
             row["is_equal"] = value.is_equal and row["change"] == "rebound"
 
-    def _describe_change(self, name: str, change: str) -> dict[str, Any]:
-        row: dict[str, Any] = {"name": name, "change": change, "variable": None}
-        if not self._is_in_fork:
+    def _describe_change(self, change: _NameChange) -> ChangeRow:
+        """Return the row of a change, and remember the parts that the variable has now."""
+        name = change.name
+        row: ChangeRow = {"name": name, "change": change.kind, "variable": None}
+        if change.kind == "deleted":
+            self._parts.pop(name, None)
+        elif not self._is_in_fork:
             row["variable"] = describe_variable(name, self._namespace.get(name))
             row["columns"] = self._describe_parts(name)
         return row
@@ -212,8 +256,8 @@ class NamespaceTracker:
 
     def _find_mutations(self) -> _Mutations:
         """Return the names whose objects the cell has changed in place."""
-        detector = self._before
-        self._before = None
+        detector = self._detector
+        self._detector = None
         if detector is None:
             return _Mutations(frozenset(), frozenset())
         try:
@@ -229,8 +273,8 @@ class NamespaceTracker:
             if type(name) is str and name not in HIDDEN_NAMES
         ]
 
-    def _shape(self, value: object) -> object:
-        """Return what else is compared of every variable after every cell."""
+    def _comparable_shape(self, value: object) -> object:
+        """Return what a snapshot compares of what is in a value. A subclass may compare more."""
         return column_names(value)
 
     def _take_snapshots(self) -> dict[str, _Snapshot]:
@@ -240,15 +284,15 @@ class NamespaceTracker:
                 type(value),
                 safe_length(value),
                 _visible_summary(value),
-                self._shape(value),
+                self._comparable_shape(value),
             )
             for name, value in self._items()
         }
 
 
-def merge_changes(changes: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return one change for each name, of several changes of a cell in order."""
-    merged: dict[str, dict[str, Any]] = {}
+def merge_changes(changes: list[ChangeRow]) -> list[ChangeRow]:
+    """Merge the changes of a cell, which are in order, to one change for each name."""
+    merged: dict[str, ChangeRow] = {}
     for change in changes:
         name = change["name"]
         earlier_change = merged.get(name)
