@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from pydantic import (
     BaseModel,
@@ -67,8 +67,21 @@ class ChatMessage(TypedDict):
     content: str
 
 
+class CodeOutput(NamedTuple):
+    """What a cell has printed and returned."""
+
+    output: str
+    """The output, with the value or the traceback. The middle of a long one is left out."""
+    has_failed: bool
+
+
 class SessionState(BaseModel):
-    """One conversation over one namespace. The model's code runs immediately, without asking."""
+    """One conversation over one namespace. The model's code runs immediately, without asking.
+
+    What needs the kernel, the settings or the bus opens a session when it is first used, and again
+    after `close` or `init_namespace`. This loads the settings, starts the kernel and reports on the
+    bus. The conversation itself (`messages`, `usage`, `repl_activity`) needs no session.
+    """
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
 
@@ -77,8 +90,8 @@ class SessionState(BaseModel):
     )
     """The caller's own dictionary, not a copy. Empty if the kernel is another process."""
     locals_ns: SkipValidation[dict[str, Any] | None] = Field(default=None, exclude=True, repr=False)
-    """Names that cells see before those in `globals_ns`, and in which they store theirs; None for
-    only one namespace."""
+    """Names that cells see before those in `globals_ns`, and where cells store new names; None if there
+    is only one namespace."""
     messages: list[ChatMessage] = Field(default_factory=list)
     repl_activity: list[Annotated[Record, PlainSerializer(as_json), _AS_RECORD]] = Field(
         default_factory=list, repr=False
@@ -94,15 +107,17 @@ class SessionState(BaseModel):
     _base: object = PrivateAttr(None)
     """The kernel or namespace over which the session was opened."""
     _owns_kernel: bool = PrivateAttr(False)
+    """Whether the kernel runs in this process, and ends with the session."""
     _joined: _JoinedNamespace | None = PrivateAttr(None)
+    """What cells see, if there are `locals_ns`."""
 
     def init_namespace(self, globals: dict[str, Any], locals: dict[str, Any] | None = None) -> None:
         """Use the caller's namespace. Existing agents keep the old one.
 
         Args:
-            globals: such as ``globals()``. Cells store their names here.
-            locals: such as ``locals()`` of a function. If given, cells see these names first, and
-                store theirs here, as those of ``exec(code, globals, locals)`` do.
+            globals: Such as ``globals()``. Cells store their names here.
+            locals: Such as ``locals()`` of a function. If given, cells see these names first, and
+                store their own here, as code that runs by ``exec(code, globals, locals)`` does.
 
         Example:
             session.init_namespace(globals())
@@ -117,7 +132,8 @@ class SessionState(BaseModel):
         Private variables, modules and names with an underscore are left out.
 
         Args:
-            max_vars: the most variables to describe; none if it is negative. One more line says how many there are besides.
+            max_vars: At most this many variables are described; none if it is negative. A last line
+                says how many others there are.
 
         Example:
             print(session.summarize_namespace(max_vars=5))
@@ -143,8 +159,8 @@ class SessionState(BaseModel):
         """Return the newest cells with their output, as the model gets them: elements of XML.
 
         Args:
-            max_chars: the length of the result at most. The oldest cells are left out whole; a cell
-                or an output of more than half of it is shortened.
+            max_chars: The maximum length of the result. The oldest cells are left out whole; a cell
+                or an output that is longer than half of it is shortened.
 
         Example:
             prompt = f"{session.get_activity_context(2_000)}\\nWhat went wrong?"
@@ -188,7 +204,7 @@ class SessionState(BaseModel):
 
     @property
     def log(self) -> logging.Logger:
-        """The bus, which passes on everything that happens."""
+        """The bus, which passes on everything that happens. Opens a session if there is none."""
         return self._open().log
 
     def close(self) -> None:
@@ -198,11 +214,11 @@ class SessionState(BaseModel):
             self._session = None
             session.close(keep_kernel=not self._owns_kernel)
 
-    def run_code(self, code: str) -> tuple[str, bool]:
-        """Run a cell; returns its output, and whether it failed."""
+    def run_code(self, code: str) -> CodeOutput:
+        """Run a cell, and return what it has printed, and whether it failed."""
         result = self._open().cells.run(code)
         output = shorten(result.output or result.detail, MAX_OUTPUT_CHARS)
-        return output, result.status is not Status.OK
+        return CodeOutput(output, has_failed=result.status is not Status.OK)
 
     def undo(self, cell: int | None = None) -> Restoration:
         """Restore the namespace to the state before a cell; without one, before what ran last.
@@ -244,31 +260,51 @@ class SessionState(BaseModel):
         """Use an agent for ``ask()`` in cells."""
         self._open().agent.continue_from(agent)
 
+    def _note_cell(self, record: ReplIn | ReplOut) -> None:
+        """Keep a record of a cell, and store what the cell has changed in joined namespaces."""
+        text = shorten(record.text, MAX_ACTIVITY_CHARS)
+        self.repl_activity.append(record.changed(text=text))
+        surplus_count = max(0, len(self.repl_activity) - MAX_ACTIVITY_RECORDS)
+        del self.repl_activity[:surplus_count]
+        if self._joined is not None and isinstance(record, ReplOut):
+            self._joined.store_changes()
+
     def _open(self) -> Session:
-        """Return the session; a new one if there is none, or if its namespace was replaced."""
+        """Return the session; a new one if there is none, or if its namespace was replaced.
+
+        A new session starts its kernel, unless the caller's is used, and reports on the bus which
+        settings are not trusted and what the last session was about.
+        """
         namespace = self.globals_ns if self._joined is None else self._joined.namespace
         base = namespace if self.kernel is None else self.kernel
         if self._session is not None and self._base is base:
             return self._session
 
         self.close()
+        session = self._make_session(namespace)
+        self._session = session
+        self._base = base
+        self._owns_kernel = self.kernel is None
+        self._start_session(session)
+        return session
+
+    def _make_session(self, namespace: dict[str, Any]) -> Session:
         options = {"skills_dir": (self.skills_dir,)} if self.skills_dir else {}
         settings = load_settings(approval="auto", **options)
         kernel = self.kernel or InProcessKernel(namespace)
-        session = Session(settings, kernel, HeadlessFrontend(), by_program=True)
-        self._session = session
-        self._base = base
-        self._owns_kernel = kernel is not self.kernel
+        return Session(settings, kernel, HeadlessFrontend(), by_program=True)
+
+    def _start_session(self, session: Session) -> None:
+        """Follow a new session, start its kernel, and report what its user must know."""
         session.log.addHandler(_Listener(self))
-        for sentence in settings.untrusted:
+        for sentence in session.settings.untrusted:
             session.notice(sentence, "warning")
         if self._owns_kernel:
             session.start_kernel()
-        if settings.mention_last_session and not self.messages:
+        if session.settings.mention_last_session and not self.messages:
             last_session = load_last_session()
             if last_session is not None:
                 emit(session.log, LastConversation(last_session.describe()))
-        return session
 
 
 class _JoinedNamespace:
@@ -305,37 +341,34 @@ def _as_user_record(record: Record) -> Record:
 
 
 class _Listener(RecordHandler):
-    """Keeps the state up to date with what happens in its session."""
+    """Keeps a state up to date with what happens in its session."""
 
     kinds = (UserChat, AssistantChat, Usage, ReplIn, ReplOut)
 
-    def __init__(self, session: SessionState) -> None:
+    def __init__(self, state: SessionState) -> None:
         super().__init__()
-        self._session = session
+        self._state = state
 
     def fold(self, record: Record) -> None:
         match record:
             case UserChat(text=text):
-                self._session.add_user_message(text)
+                self._state.add_user_message(text)
             case AssistantChat(text=text):
-                self._session.add_assistant_message(text)
+                self._state.add_assistant_message(text)
             case Usage() as usage:
-                self._session.usage.add(usage)
+                self._state.usage.add(usage)
             case ReplIn() | ReplOut() as cell_record:
-                text = shorten(cell_record.text, MAX_ACTIVITY_CHARS)
-                activity = self._session.repl_activity
-                activity.append(cell_record.changed(text=text))
-                surplus_count = max(0, len(activity) - MAX_ACTIVITY_RECORDS)
-                del activity[:surplus_count]
-                if self._session._joined is not None and isinstance(cell_record, ReplOut):
-                    self._session._joined.store_changes()
+                self._state._note_cell(cell_record)
 
 
-def execute_code(code: str, session: SessionState) -> tuple[str, bool]:
+def execute_code(code: str, session: SessionState) -> CodeOutput:
     """Run a cell in a session's namespace.
 
     Returns:
         The output, with the value or the traceback, and whether the cell failed. The middle of an
         output of more than 10,000 characters is left out.
+
+    Example:
+        output, has_failed = execute_code("1 + 1", session)
     """
     return session.run_code(code)
