@@ -379,7 +379,7 @@ class Engine:
         """
         min_chars = min((source.chars for source in sources), default=0)
         self.calls.ledger.check(self.calls.estimate(self.sub_model, min_chars))
-        if request.plain and not request.many:
+        if request.must_read_at_once and not request.is_fan_out:
             self._check_plain(sources[0])
 
     async def _unwind(self, nodes: list[LiveNode]) -> None:
@@ -419,7 +419,12 @@ class Engine:
         for index, (query, source) in enumerate(zip(request.queries, sources, strict=True)):
             place = FanOutPlace(fan_out_number, index, len(sources))
             node = self._start(
-                parent, query, source, self.sub_model, place, must_read_at_once=request.plain
+                parent,
+                query,
+                source,
+                self.sub_model,
+                place,
+                must_read_at_once=request.must_read_at_once,
             )
             nodes.append(node)
         try:

@@ -161,7 +161,7 @@ class FanOuts:
         plain_chars = [
             len(query) + source.chars
             for query, source in zip(request.queries, sources, strict=True)
-            if request.plain or self._limits.is_plain(parent.depth + 1, source.chars)
+            if request.must_read_at_once or self._limits.is_plain(parent.depth + 1, source.chars)
         ]
         plain_estimate = self._calls.estimate(self._model, sum(plain_chars), len(plain_chars))
 

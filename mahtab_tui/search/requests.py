@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from mahtab_tui.llm.base import make_encodable
@@ -17,14 +17,13 @@ MAX_PARTS = 5_000
 """Parts of one fan-out."""
 _MAX_QUERY_CHARS = 100_000
 """Characters of one query."""
-_MAX_MADE_CHARS = 50_000_000
-"""Characters of one text that code has made."""
+_MAX_PART_CHARS = 50_000_000
+"""Characters of one part that code has made, or put together from several spans."""
 _MAX_SPANS = 1_000
 """Spans of one part, or of an answer."""
 
-_NO_PARTS = "The parts must be a list of texts."
 Spans = tuple[TextSpan, ...]
-"""Parts of a text."""
+"""Places in a text."""
 
 
 class Request(NamedTuple):
@@ -33,12 +32,12 @@ class Request(NamedTuple):
     queries: tuple[str, ...]
     parts: tuple[Spans | SearchedText, ...]
     """Each is a text that code has made, or spans of the node's text."""
-    read: tuple[Spans, ...]
-    """Spans of the node's text that are known to be in each part."""
-    plain: bool
-    """Whether each part is read by one call."""
-    many: bool
-    """Whether it is a fan-out, perhaps of one part."""
+    known_spans: tuple[Spans, ...]
+    """For each part, the spans of the node's text that are known to be in it."""
+    must_read_at_once: bool
+    """Whether each part is read by one call of a model, without code."""
+    is_fan_out: bool
+    """Whether the code asks about a list of parts, perhaps of only one."""
 
 
 def read_call(name: str, args: object, text: SearchedText) -> Request:
@@ -47,19 +46,23 @@ def read_call(name: str, args: object, text: SearchedText) -> Request:
         raise CallRefusedError("There is no such call.")
     query = args.get("query")
     parts = args.get("parts")
-    is_many = args.get("map")
-    if not isinstance(parts, list) or not isinstance(is_many, bool):
-        raise CallRefusedError(_NO_PARTS)
-    if not is_many and len(parts) != 1:
-        raise CallRefusedError(_NO_PARTS)
+    is_fan_out = args.get("map")
+    if not isinstance(parts, list):
+        raise CallRefusedError("The parts must be a list.")
+    if not isinstance(is_fan_out, bool):
+        raise CallRefusedError("`map` must be True or False.")
+    if not is_fan_out and len(parts) != 1:
+        raise CallRefusedError(
+            f"There are {len(parts):,} parts; a call that is not a fan-out has one."
+        )
     if len(parts) > MAX_PARTS:
         raise CallRefusedError(
             f"There are {len(parts):,} parts; at most {MAX_PARTS:,} are allowed at once. Filter by code first, or make larger parts."
         )
 
-    if name == "llm" and is_many and isinstance(query, list):
+    if name == "llm" and is_fan_out and isinstance(query, list):
         if len(query) != len(parts):
-            raise CallRefusedError("There must be one query for each text.")
+            raise CallRefusedError("There must be one query for each part.")
         queries = tuple(map(_read_query, query))
     else:
         queries = (_read_query(query),) * len(parts)
@@ -68,14 +71,14 @@ def read_call(name: str, args: object, text: SearchedText) -> Request:
     return Request(
         queries,
         parts=tuple(checked.part for checked in checked_parts),
-        read=tuple(checked.read_spans for checked in checked_parts),
-        plain=name == "llm",
-        many=is_many,
+        known_spans=tuple(checked.known_spans for checked in checked_parts),
+        must_read_at_once=name == "llm",
+        is_fan_out=is_fan_out,
     )
 
 
 class ToolRequest(NamedTuple):
-    """A call of a tool, whose arguments are plain data."""
+    """A call of a tool, whose arguments are numbers, texts and containers of them."""
 
     name: str
     args: list[Any]
@@ -100,9 +103,9 @@ def read_tool_call(args: object) -> ToolRequest:
 class FinalAnswer(NamedTuple):
     """The answer of a node's code."""
 
-    words: str
+    answer: str
     spans: list[TextSpan]
-    """Parts of the node's text that it quotes, or whose lines it names."""
+    """Spans of the node's text that it quotes, or whose lines it names."""
 
 
 def read_final(args: object, text: SearchedText, max_chars: int) -> FinalAnswer | None:
@@ -158,30 +161,41 @@ class _CheckedPart(NamedTuple):
 
     part: Spans | SearchedText
     """Spans of the node's text, or a text that code has made."""
-    read_spans: Spans
+    known_spans: Spans
     """Spans of the node's text that are known to be in it."""
 
 
 def _read_part(part: object, text: SearchedText) -> _CheckedPart:
-    """Check a part of the node's text. Raises `CallRefusedError`."""
-    if isinstance(part, Mapping):
-        made_text = part.get("text")
-        if isinstance(made_text, str):
-            _check_length(len(made_text))
-            return _read_made_text(made_text, part.get("runs"), text)
+    """Check a part that a sub-call shall read. Raises `CallRefusedError`."""
+    if not isinstance(part, Mapping):
+        raise CallRefusedError("A part must be a text, or spans of `context`.")
+    made_text = part.get("text")
+    if isinstance(made_text, str):
+        _check_part_length(len(made_text))
+        return _read_made_text(made_text, part.get("runs"), text)
+    if "span" in part:
+        spans = _read_spans([part["span"]], text)
+    else:
+        spans = _read_spans(part.get("spans"), text)
+        _check_part_length(sum(end - start for start, end in spans))
+    return _CheckedPart(spans, spans)
 
-        span = _read_span(part.get("span"), text)
-        if span is not None:
-            return _CheckedPart((span,), (span,))
 
-        raw_spans = part.get("spans")
-        if isinstance(raw_spans, list) and 0 < len(raw_spans) <= _MAX_SPANS:
-            checked_spans = [_read_span(raw_span, text) for raw_span in raw_spans]
-            spans = tuple(span for span in checked_spans if span is not None)
-            if len(spans) == len(raw_spans):
-                _check_length(sum(end - start for start, end in spans))
-                return _CheckedPart(spans, spans)
-    raise CallRefusedError("A part must be a text.")
+def _read_spans(raw_spans: object, text: SearchedText) -> Spans:
+    """Check the spans of a part. Raises `CallRefusedError`."""
+    if not isinstance(raw_spans, list) or not raw_spans:
+        raise CallRefusedError("A part must be a text, or spans of `context`.")
+    if len(raw_spans) > _MAX_SPANS:
+        raise CallRefusedError(
+            f"A part has {len(raw_spans):,} spans; at most {_MAX_SPANS:,} are allowed."
+        )
+    spans: list[TextSpan] = []
+    for raw_span in raw_spans:
+        span = _read_span(raw_span, text)
+        if span is None:
+            raise CallRefusedError("A span must be its start and its end in `context`.")
+        spans.append(span)
+    return tuple(spans)
 
 
 def _read_made_text(made_text: str, raw_runs: object, text: SearchedText) -> _CheckedPart:
@@ -194,40 +208,45 @@ def _read_made_text(made_text: str, raw_runs: object, text: SearchedText) -> _Ch
         text: The node's text.
     """
     origin: list[TextRun] = []
-    read_spans: list[TextSpan] = []
+    known_spans: list[TextSpan] = []
     covered_chars = 0
     for raw_run in raw_runs[:_MAX_SPANS] if isinstance(raw_runs, list) else ():
-        if not isinstance(raw_run, list) or [*map(type, raw_run[:4])] != [int] * 3:
+        if not isinstance(raw_run, list) or not _are_integers(raw_run, 3):
             continue
         offset, start, length = raw_run
-        words = made_text[offset : offset + length]
-        if offset < covered_chars or start < 0 or length < 1 or len(words) < length:
+        run_text = made_text[offset : offset + length]
+        if offset < covered_chars or start < 0 or length < 1 or len(run_text) < length:
             continue
-        if text.text[start : start + length] != words:
+        if text.text[start : start + length] != run_text:
             continue
 
         covered_chars = offset + length
-        read_spans.append((start, start + length))
+        known_spans.append((start, start + length))
         for piece in text.pieces(start, start + length):
             origin.append(piece._replace(start=offset + piece.start - start))
     part = SearchedText(made_text, origin=tuple(origin))
-    return _CheckedPart(part, tuple(read_spans))
+    return _CheckedPart(part, tuple(known_spans))
 
 
-def _check_length(chars: int) -> None:
-    """Raise `CallRefusedError` if a text that code has made is too long."""
-    if chars > _MAX_MADE_CHARS:
+def _check_part_length(chars: int) -> None:
+    """Raise `CallRefusedError` if a part that code has made, or put together from spans, is too long."""
+    if chars > _MAX_PART_CHARS:
         raise CallRefusedError(
-            f"A part has {chars:,} characters; at most {_MAX_MADE_CHARS:,} are allowed unless it is one part of `context`."
+            f"A part has {chars:,} characters; at most {_MAX_PART_CHARS:,} are allowed unless it is one part of `context`."
         )
 
 
 def _read_span(span: object, text: SearchedText) -> TextSpan | None:
     """Return a span, cut at the text's end; None if it is invalid."""
-    if not isinstance(span, (list, tuple)) or [*map(type, span[:3])] != [int, int]:
+    if not isinstance(span, (list, tuple)) or not _are_integers(span, 2):
         return None
     start, end = span
     text_chars = len(text.text)
     if not 0 <= start <= end or start > text_chars:
         return None
     return start, min(end, text_chars)
+
+
+def _are_integers(values: Sequence[object], count: int) -> bool:
+    """Return whether values are this many integers. A bool, which is an `int`, does not count."""
+    return len(values) == count and all(type(value) is int for value in values)

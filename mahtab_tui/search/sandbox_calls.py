@@ -42,7 +42,7 @@ class SandboxCalls:
         outcomes = await self._services.ask(self._node, request, self._text)
         answers = [
             self._make_answer(outcome, read_spans)
-            for outcome, read_spans in zip(outcomes, request.read, strict=True)
+            for outcome, read_spans in zip(outcomes, request.known_spans, strict=True)
         ]
         return {"answers": answers}
 
@@ -94,7 +94,7 @@ class SandboxCalls:
         max_chars = self._services.limits.max_answer_chars(self._node.depth)
         final = read_final(args, self._text, max_chars)
         if final is not None:
-            evidence = self._text.to_root(final.spans) + self._sub_answers.evidence(final.words)
+            evidence = self._text.to_root(final.spans) + self._sub_answers.evidence(final.answer)
             spans = merge_spans(evidence)[:_MAX_EVIDENCE_SPANS]
-            self.final = NodeOutcome(final.words, "done", spans)
+            self.final = NodeOutcome(final.answer, "done", spans)
             self.answered.set()

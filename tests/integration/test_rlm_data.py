@@ -803,7 +803,7 @@ def test_forged_spans_of_a_made_text_are_ignored() -> None:
     forged_text = {"text": "a 234 56789 01234", "runs": runs}
     request = read_call("llm", {"query": "q", "parts": [forged_text], "map": False}, text)
     part = request.parts[0]
-    (read,) = request.read
+    (read,) = request.known_spans
     assert isinstance(part, SearchedText)
     assert [text.text[start:end] for start, end in read] == ["234"]
     assert part.origin == (TextRun(2, 12, 3),)
