@@ -116,11 +116,14 @@ class TurnPrompts:
         functions = tools.functions() if tools is not None else ()
         offered_tools = self._nodes.model.offered_tools
         unoffered = [function for function in functions if function.called not in offered_tools]
-        return SystemMessage(system_prompt(unoffered))
+        return SystemMessage(system_prompt(unoffered, small=self._nodes.leads_small_model))
 
     def _sections(self) -> dict[str, str]:
         """Return the sections that may change within a session, by their names."""
-        sections = {"surroundings": self._host.surroundings()}
+        sections: dict[str, str] = {}
+        # A small model answers more questions right without them.
+        if not self._nodes.leads_small_model:
+            sections["surroundings"] = self._host.surroundings()
         tools = self._nodes.toolset
         if tools is None:
             return sections | background(self._skills)

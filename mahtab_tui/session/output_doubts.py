@@ -18,6 +18,8 @@ _NAN = re.compile(
 Those of tables and lists are missing values, which may well be shown."""
 _NO_ROWS = re.compile(r"^(?:Empty DataFrame$|Series\(\[\], )|\A\[\]\Z", re.MULTILINE)
 """How a table, column or list without rows is shown."""
+_CONDITION = re.compile(r"^(?:Name: .{1,200}, )?Length: \d{1,20}, dtype: bool$", re.MULTILINE)
+"""The end of a long column of truth values."""
 
 
 def output_doubts(output: str) -> Iterator[str]:
@@ -36,3 +38,8 @@ def output_doubts(output: str) -> Iterator[str]:
         )
     if _NO_ROWS.search(text):
         yield "a result has no rows. Check what the conditions compare."
+    if _CONDITION.search(text):
+        yield (
+            "a result is True or False for each row. Count the rows with .sum(), or select them with"
+            " the name of the table and [condition]."
+        )

@@ -120,8 +120,9 @@ def test_described_variables_cannot_imitate_the_question(open_session: OpenSessi
     assert not re.search(r"<\s*/?\s*(?:user|assistant)-", request_text)
 
 
-def test_the_system_prompt_says_what_gives_orders_and_what_is_data() -> None:
-    [line] = [line for line in system_prompt().split("\n") if "is data" in line]
+@pytest.mark.parametrize("small", [True, False])
+def test_the_system_prompt_says_what_gives_orders_and_what_is_data(small: bool) -> None:
+    [line] = [line for line in system_prompt(small=small).split("\n") if "is data" in line]
     orders, _, data = line.partition("give orders.")
     for source in ("user's words", "<instructions>", "skills"):
         assert source in orders

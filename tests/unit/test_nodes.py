@@ -25,6 +25,7 @@ from mahtab_tui.session.frontend import HeadlessFrontend
 from mahtab_tui.settings.model import LoopMode
 from tests import tags
 from tests.agents import COMPLETE, INCOMPLETE, FakeModel, RecordedSession, code, last_text, words
+from tests.tool_calling import calling_agent
 
 # The nodes of the graph, one at a time.
 
@@ -882,6 +883,17 @@ def test_parts_of_what_was_computed_answer_a_small_models_question(
     recorded_session.namespace["prices"] = pandas.DataFrame({"price": [3.0, 3.46]})
     agent = recorded_session.agent(code(block), words("So."), loop="single")
     assert agent.ask_sync("What about the prices?") != "So."
+
+
+@pytest.mark.parametrize(("loop", "is_told"), [("single", False), ("steps", True)])
+def test_a_small_model_is_told_less(
+    recorded_session: RecordedSession, loop: LoopMode, is_told: bool
+) -> None:
+    agent, model = calling_agent(recorded_session, "Hello.", loop=loop)
+    agent.ask_sync("Hello")
+    system, question = (str(message.text) for message in model.asked[0])
+    assert ("Look first" in system) is is_told
+    assert ("Working directory:" in question) is is_told
 
 
 def test_a_small_model_carries_out_all_steps_of_a_plan(recorded_session: RecordedSession) -> None:

@@ -34,9 +34,17 @@ def test_a_table_without_rows_is_told(output: str) -> None:
     assert sentence.startswith("a result has no rows")
 
 
+@pytest.mark.parametrize("name", [None, "year"])
+def test_a_condition_in_place_of_rows_is_told(name: str | None) -> None:
+    (sentence,) = output_doubts(str(pandas.Series(range(99), name=name) > 80))
+    assert sentence.startswith("a result is True or False for each row")
+
+
 @pytest.mark.parametrize(
     "output",
     [
+        str(pandas.DataFrame({"name": ["ford"]}).isna().any()),
+        str(pandas.Series(range(99))),
         str(pandas.DataFrame({"name": ["ford", None], "price": [float("nan"), 2.5]})),
         str(pandas.Series(["ford", float("nan")]).unique()),
         str([float("nan"), 2.5]),

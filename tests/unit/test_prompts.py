@@ -42,6 +42,13 @@ def test_the_system_prompt_is_short_and_names_the_functions() -> None:
         assert name in NAMES or name == "find"
 
 
+def test_the_system_prompt_of_a_small_model_is_shorter_and_names_the_same_functions() -> None:
+    prompt = system_prompt(small=True)
+    assert estimated_tokens([prompt]) < 140
+    assert prompt.splitlines()[-1] == system_prompt().splitlines()[-1]
+    assert "one Python code block" in prompt
+
+
 @pytest.mark.parametrize("function", [read, edit, create, grep, rlm])
 def test_the_system_prompt_names_the_parameters_of_a_function(function: FunctionType) -> None:
     named = re.search(rf"\b{function.__name__}\(([^)]*)\)", system_prompt())
