@@ -626,6 +626,19 @@ def test_a_reading_command_is_refused_in_a_new_home_folder_with_keys_for_less(
         files.check("os.system", ("less notes.md",))
 
 
+@pytest.mark.parametrize(("home", "is_refused"), [(".", True), ("keys", True), ("", False)])
+def test_a_relative_home_folder_is_looked_for_where_the_reading_command_starts(
+    files: ProtectedFiles, tmp_path: Path, home: str, *, is_refused: bool
+) -> None:
+    start = tmp_path / "start"
+    (start / "keys").mkdir(parents=True)
+    for folder in (start, start / "keys"):
+        (folder / ".lesskey").touch()
+    command = ("/bin/sh", ["sh", "-c", "less notes.md"], str(start), {"HOME": home})
+    with pytest.raises(PermissionError, match="HOME") if is_refused else nullcontext():
+        files.check("subprocess.Popen", command)
+
+
 @pytest.mark.parametrize("variable", ["ENV", "PS1", "CDPATH", "LD_LIBRARY_PATH"])
 def test_a_reading_command_starts_whatever_else_code_has_set(
     files: ProtectedFiles, monkeypatch: pytest.MonkeyPatch, variable: str

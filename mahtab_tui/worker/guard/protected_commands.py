@@ -198,7 +198,7 @@ def check_command(command: str, folder: str, environment: Mapping[str, str] | No
     name = _changed_variable(
         variables, _VARIABLES_OF_READING_COMMANDS if only_reads else VARIABLES_OF_SHELLS
     )
-    if only_reads and not name and _leads_to_files_of_keys(variables.get("HOME", "")):
+    if only_reads and not name and _leads_to_files_of_keys(variables.get("HOME", ""), folder):
         name = "HOME"
     if name:
         raise PermissionError(
@@ -228,11 +228,16 @@ def check_command(command: str, folder: str, environment: Mapping[str, str] | No
         )
 
 
-def _leads_to_files_of_keys(home: str) -> bool:
-    """Return whether a home folder is not that of the start, and has what `less` reads."""
-    if home == _FIRST_VARIABLES.get("HOME", ""):
+def _leads_to_files_of_keys(home: str, folder: str) -> bool:
+    """Return whether a home folder is not that of the start, and has what `less` reads.
+
+    Args:
+        home: The value of HOME, which may be relative. If it is empty, `less` looks in no home folder.
+        folder: As for `paths_changed_by_command`.
+    """
+    if home in ("", _FIRST_VARIABLES.get("HOME")):
         return False
-    return any(os.path.lexists(os.path.join(home, name)) for name in _FILES_OF_KEYS)
+    return any(os.path.lexists(os.path.join(folder, home, name)) for name in _FILES_OF_KEYS)
 
 
 def changed_files(commands: Iterable[str]) -> list[str]:
