@@ -199,7 +199,9 @@ class Notebook(logging.Handler):
         self._run_in_order(positions)
 
     def _source(self, position: int) -> str:
-        return self._edited_sources.get(position) or cell_source(self._file.cell(position))
+        if position in self._edited_sources:
+            return self._edited_sources[position]
+        return cell_source(self._file.cell(position))
 
     def _run_in_order(self, positions: Sequence[int]) -> None:
         """Queue cells. Those after a cell that fails are removed from the queue."""

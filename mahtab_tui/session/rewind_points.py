@@ -105,14 +105,27 @@ class RewindPoints(RecordHandler):
             self.release()
 
     def author_of(self, cell: int) -> str:
-        """Return who has run a cell; empty if that is unknown."""
-        points = self._points_by_cell.get(cell)
-        return points[0].author if points else ""
+        """Return who has run a cell; empty if that is unknown. Any thread may call it."""
+        point = self._point_of(cell)
+        return point.author if point else ""
 
     def has_changes(self, cell: int) -> bool:
-        """Return whether a cell, or another of its step, has changed variables or files."""
-        points = self._points_by_cell.get(cell)
-        return bool(points and (points[0].variables or points[0].files))
+        """Return whether a cell, or another of its step, has changed variables or files.
+
+        Any thread may call it.
+        """
+        point = self._point_of(cell)
+        return bool(point and (point.variables or point.files))
+
+    def _point_of(self, cell: int) -> RewindPoint | None:
+        """Return the point of a cell, also of one whose records are not followed yet."""
+        self.acquire()
+        try:
+            self._catch_up()
+            points = self._points_by_cell.get(cell)
+            return points[0] if points else None
+        finally:
+            self.release()
 
     def _catch_up(self) -> None:
         past = self._past

@@ -287,6 +287,15 @@ def test_opening_runs_nothing_and_running_replaces_stored_outputs(
     assert [cell.source for cell in written_notebook.cells[7:]] == ["'x' in globals()"]
 
 
+def test_cell_that_was_emptied_on_the_screen_runs_as_empty(
+    open_session: OpenSession, project: Path
+) -> None:
+    it, notebook, _ = opened(open_session, project)
+    notebook.run(2, "")
+    notebook.run(3, "'x' in globals()")
+    assert it.store.wait(tags.USER_REPL_OUT, position=3).text == "False\n"
+
+
 def test_run_all_stops_at_the_first_error_with_a_notice(
     open_session: OpenSession, project: Path
 ) -> None:

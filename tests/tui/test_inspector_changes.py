@@ -178,6 +178,10 @@ def test_text_that_is_slow_to_highlight_stays_plain(monkeypatch: pytest.MonkeyPa
     assert colour_text("<!--" * 50_000, "xml") is None
 
 
+def test_text_in_an_unknown_language_stays_plain() -> None:
+    assert colour_text("words", "no such language") is None
+
+
 async def test_view_of_a_packaged_inspector_is_recreated_on_reload(
     make_app: MakeApp, tmp_path: Path
 ) -> None:

@@ -11,6 +11,7 @@ from contextlib import suppress
 
 from pygments.lexers import get_lexer_by_name
 from pygments.token import _TokenType as TokenType
+from pygments.util import ClassNotFound
 from rich.style import Style
 
 from mahtab_tui.tui.theme import Palette
@@ -93,5 +94,5 @@ def colour_text(text: str, language: str = "") -> TokenColours | None:
         return None
     try:
         return TokenColours(text, language)
-    except TimeoutError:
+    except (ClassNotFound, TimeoutError):
         return None
