@@ -24,4 +24,5 @@ def test_author_and_changes_of_a_cell_are_known_right_after_a_resume() -> None:
     assert RewindPoints(past).has_changes(1)
     points = RewindPoints(past)
     author = points.author_of(1)
-    assert author and author == points.all()[0].author
+    assert author
+    assert author == points.all()[0].author
