@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from mahtab_tui.llm.base import ModelBusy, ModelError
+from mahtab_tui.sandbox.base import CallRefusedError
 from mahtab_tui.sandbox.searched_text import SearchedText
 from mahtab_tui.search.engine import MAX_RECORDED_QUERY_CHARS
 from mahtab_tui.search.logs import LogFile
@@ -121,6 +122,24 @@ def test_forged_sandbox_calls_are_refused(searches: ScriptedSearches, name: str,
     assert result.text == "it is in line 0"
     assert "CallRefusedError" in searches.events.of(tags.RLM_REPL_OUT)[0].text
     assert searches.events.begun() == ["1"]
+
+
+@pytest.mark.parametrize(
+    ("args", "sentence"),
+    [
+        ({"parts": {}}, "The parts must be a list."),
+        ({"map": 1}, "`map` must be True or False."),
+        ({"parts": [PART] * 2, "map": False}, "There are 2 parts; a call that is not a fan-out"),
+        ({"parts": [3]}, "A part must be a text, or spans of `context`."),
+        ({"parts": [{"spans": []}]}, "A part must be a text, or spans of `context`."),
+        ({"parts": [{"spans": [[0, 1]] * 1_001}]}, "A part has 1,001 spans; at most 1,000"),
+        ({"parts": [{"span": [0, True]}]}, "A span must be its start and its end in `context`."),
+    ],
+)
+def test_refusal_says_what_is_wrong_with_a_call(args: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(CallRefusedError) as error:
+        read_call("rlm", {**CALL, **args}, SearchedText.root(TEXT))
+    assert str(error.value).startswith(sentence)
 
 
 def test_forged_sandbox_messages_are_ignored(searches: ScriptedSearches) -> None:
