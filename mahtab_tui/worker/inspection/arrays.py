@@ -9,7 +9,7 @@ from typing import Any
 
 from ..values.objects import get_if_loaded, is_one_of
 from .limits import Deadline, InspectionError
-from .number_column import NumberColumn
+from .numpy_column import NumPyColumn
 
 MAX_COPIED_VALUES = 50_000_000
 """Maximum values that are copied at once."""
@@ -90,7 +90,7 @@ def array_statistics(value: object, deadline: Deadline) -> dict[str, object]:
             f"The array is not contiguous and has more than {MAX_COPIED_VALUES:,} numbers, too many for statistics."
         )
     flat = values.reshape(-1, order="A")
-    return NumberColumn(flat).statistics(deadline)._asdict()
+    return NumPyColumn(flat).statistics(deadline)._asdict()
 
 
 def as_numpy(value: Any) -> Any:

@@ -36,7 +36,7 @@ class Column:
 
     type: str
     """The name of the type, as the library has it."""
-    right = False
+    is_right_aligned = False
     """Whether the values stand at the right, as numbers do."""
 
     def __init__(self, values: Any, kind: str = "object") -> None:
@@ -51,7 +51,7 @@ class Column:
         sample = [values[row] for row in range(min(SAMPLED_OBJECTS, len(values)))]
         present_values = [value for value in sample if cell_text(value) is not None]
         are_numbers = all(type(value) in NUMBERS for value in present_values)
-        self.right = bool(present_values) and are_numbers
+        self.is_right_aligned = bool(present_values) and are_numbers
 
     def texts(self, rows: Rows) -> list[str | None]:
         """Return the texts of some values; None for missing ones."""
@@ -65,18 +65,18 @@ class Column:
         """Return numbers for a plot as a numpy array; None if there are none."""
         return None
 
-    def order(self, descending: bool, among: Rows | None, deadline: Deadline) -> Rows:
+    def order(self, descending: bool, selected_rows: Rows | None, deadline: Deadline) -> Rows:
         """Sort rows stably, those with missing values last.
 
         Args:
             descending: Whether the largest values come first.
-            among: The numbers of the rows; None for all.
+            selected_rows: The numbers of the rows; None for all.
             deadline: Ends it.
 
         Raises:
             InspectionError: The values have no order.
         """
-        rows = range(len(self._values)) if among is None else among
+        rows = range(len(self._values)) if selected_rows is None else selected_rows
         sorted_chunks: list[list[tuple[tuple[int, Any], int]]] = []
         missing_rows: list[int] = []
         for start in range(0, len(rows), _SORTED_CHUNK_OBJECTS):

@@ -402,6 +402,6 @@ def _plottable_column(table: Table) -> Column | None:
         column = table.column(0)
     except InspectionError:
         return None
-    if type(column) is not Column and column.right:
+    if type(column) is not Column and column.is_right_aligned:
         return column
     return None

@@ -12,7 +12,7 @@ from .cell_texts import cell_text, is_safe_zone
 from .columns import Column, Rows
 from .conditions import Condition
 from .limits import Deadline, InspectionError
-from .number_column import NumberColumn
+from .numpy_column import NumPyColumn
 from .statistics import MAX_DISTINCT_VALUES, Statistics, format_top_values
 from .typed_columns import ArrowColumn
 
@@ -42,10 +42,10 @@ class CategoryColumn(Column):
         super().__init__(_Categories(values), "category")
         self._codes = values.codes
 
-    def order(self, descending: bool, among: Rows | None, deadline: Deadline) -> Rows:
+    def order(self, descending: bool, selected_rows: Rows | None, deadline: Deadline) -> Rows:
         """Sort in the order of the categories."""
-        codes = NumberColumn(self._codes, missing=self._codes < 0)
-        return codes.order(descending, among, deadline)
+        codes = NumPyColumn(self._codes, missing=self._codes < 0)
+        return codes.order(descending, selected_rows, deadline)
 
     def matching(self, condition: Condition, deadline: Deadline) -> Rows:
         numpy = _numpy()
@@ -90,19 +90,19 @@ def column_of(series: Any) -> Column:
             moments = series.array.tz_convert(None)
         else:
             moments = series.array.tz_localize(None)
-        return NumberColumn(moments.to_numpy(), dtype_text(dtype))
+        return NumPyColumn(moments.to_numpy(), dtype_text(dtype))
     if name == "SparseDtype":
         return _array_column(series.array.to_dense(), dtype_text(dtype))
     if getattr(dtype, "_is_numeric", False) or name == "BooleanDtype":
         filler = False if name == "BooleanDtype" else 0
         values = series.array.to_numpy(dtype=dtype.numpy_dtype, na_value=filler)
-        return NumberColumn(values, str(dtype), series.array.isna())
+        return NumPyColumn(values, str(dtype), series.array.isna())
     return Column(series.array, dtype_text(dtype))
 
 
 def _array_column(values: Any, kind: str) -> Column:
     if values.dtype.kind in "biufmM":
-        return NumberColumn(values, kind)
+        return NumPyColumn(values, kind)
     return Column(values, kind or "object")
 
 

@@ -94,7 +94,7 @@ def headings(table: Table, columns: Sequence[int]) -> list[dict[str, object]]:
         heading: dict[str, object] = {"name": table.name(number), "type": "?", "right": False}
         try:
             column = table.column(number)
-            heading.update(type=column.type, right=column.right)
+            heading.update(type=column.type, right=column.is_right_aligned)
         except InspectionError:
             pass  # the type is unknown
         column_headings.append(heading)

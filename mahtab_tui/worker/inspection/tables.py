@@ -12,7 +12,7 @@ from .cell_texts import cell_text
 from .columns import Column
 from .library_columns import column_of, has_foreign_zone
 from .limits import InspectionError
-from .number_column import NumberColumn
+from .numpy_column import NumPyColumn
 from .typed_columns import ArrowColumn, PolarsColumn
 
 MAX_COLUMNS = 5_000
@@ -240,7 +240,7 @@ def _array_table(value: Any) -> Table:
 
 def _array_column(values: Any) -> Column:
     if values.dtype.kind in "biufmMU" and values.ndim == 1:
-        return NumberColumn(values)
+        return NumPyColumn(values)
     if values.dtype.kind in "OTcS":
         return Column(values)
     raise InspectionError(f"Values of the type {values.dtype} are not supported.")

@@ -2,7 +2,7 @@
 
 `ArrowColumn` also reads columns of pandas that are stored by Arrow. Both libraries compare, count and
 sort their values themselves where they do it as the inspector needs it. For the rest, the values are
-converted to an array of numpy (`number_column`), or else to Python's objects (`columns`).
+converted to an array of numpy (`numpy_column`), or else to Python's objects (`columns`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .cell_texts import cell_text, choose_decimals, float_text
 from .columns import Column, Rows
 from .conditions import Condition
 from .limits import Deadline, InspectionError
-from .number_column import NumberColumn
+from .numpy_column import NumPyColumn
 from .statistics import MAX_DISTINCT_VALUES, SAMPLED_ROWS, Statistics, format_top_values
 
 Kind = Literal["float", "int", "text", "time", "bool", "other"]
@@ -43,7 +43,7 @@ _ARROW_COMPARISONS = {
 }
 """Functions of `pyarrow.compute`, by the `op` of a condition."""
 _NUMPY_NUMBER_KINDS = "biufmM"
-"""The kinds of numpy's types that a `NumberColumn` may have, except for texts."""
+"""The kinds of numpy's types that a `NumPyColumn` may have, except for texts."""
 _NUMPY_WHOLE_KINDS = "iub"
 
 
@@ -61,7 +61,7 @@ class _TypedColumn(Column):
         self._values = values
         self.type = type_name
         self._kind = kind
-        self.right = kind in ("float", "int")
+        self.is_right_aligned = kind in ("float", "int")
         sample = range(min(SAMPLED_ROWS, len(values)))
         self._decimals = choose_decimals(self._read(sample)) if kind == "float" else 1
 
@@ -104,7 +104,7 @@ class _TypedColumn(Column):
     def numbers(self) -> Any:
         numbers = self._without_zone().to_numpy()
         # Decimal numbers, or whole ones of which some are missing.
-        if numbers.dtype.kind == "O" and self.right:
+        if numbers.dtype.kind == "O" and self.is_right_aligned:
             return numbers.astype("f8")
         return numbers
 
@@ -133,10 +133,10 @@ class _TypedColumn(Column):
                     return column
                 numbers = self.numbers()  # a missing one is NaN
                 if numbers.dtype.kind in _NUMPY_NUMBER_KINDS:
-                    return NumberColumn(numbers, self.type)
+                    return NumPyColumn(numbers, self.type)
         return Column(self._read(range(len(self._values))), self.type)
 
-    def _whole_column(self) -> NumberColumn | None:
+    def _whole_column(self) -> NumPyColumn | None:
         """Return a column of whole numbers or truth values of which some are missing; None for other
         values.
 
@@ -148,7 +148,7 @@ class _TypedColumn(Column):
         numbers = self._values.fill_null(filler).to_numpy()
         if numbers.dtype.kind not in _NUMPY_WHOLE_KINDS:
             return None
-        return NumberColumn(numbers, self.type, missing=self._values.is_null().to_numpy())
+        return NumPyColumn(numbers, self.type, missing=self._values.is_null().to_numpy())
 
 
 class ArrowColumn(_TypedColumn):
@@ -212,11 +212,11 @@ class ArrowColumn(_TypedColumn):
         counts = self._values.drop_null().value_counts()[: MAX_DISTINCT_VALUES + 1]
         return list(zip(counts.field("values").to_pylist(), counts.field("counts").to_pylist()))
 
-    def order(self, descending: bool, among: Rows | None, deadline: Deadline) -> Rows:
+    def order(self, descending: bool, selected_rows: Rows | None, deadline: Deadline) -> Rows:
         chosen_rows = None
         values = self._values
-        if among is not None:
-            chosen_rows = _arrow_rows(among)
+        if selected_rows is not None:
+            chosen_rows = _arrow_rows(selected_rows)
             values = values.take(chosen_rows)
         direction = "descending" if descending else "ascending"
         try:
@@ -277,12 +277,12 @@ class PolarsColumn(_TypedColumn):
         texts = _as_strings(self._values.drop_nulls())
         return texts.alias("value").value_counts().head(MAX_DISTINCT_VALUES + 1).rows()
 
-    def order(self, descending: bool, among: Rows | None, deadline: Deadline) -> Rows:
+    def order(self, descending: bool, selected_rows: Rows | None, deadline: Deadline) -> Rows:
         polars = _polars()
         chosen_rows = None
         values = self._values
-        if among is not None:
-            chosen_rows = polars.Series(list(map(int, among)), dtype=polars.Int64)
+        if selected_rows is not None:
+            chosen_rows = polars.Series(list(map(int, selected_rows)), dtype=polars.Int64)
             values = values.gather(chosen_rows)
         try:
             if self._kind == "float":

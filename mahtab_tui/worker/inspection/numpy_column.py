@@ -1,4 +1,4 @@
-"""Columns whose values lie in arrays of numpy."""
+"""Columns whose values lie in arrays of NumPy."""
 
 from __future__ import annotations
 
@@ -15,32 +15,31 @@ _MAX_STABLY_SORTED_FLOATS = 1_000_000
 """Of more floats, equal ones may lose their order, because sorting them stably takes five times as
 long."""
 _MAX_INTEGER_CHARS = 20
-"""Maximum characters of a whole number that numpy can hold."""
+"""Maximum characters of an integer that NumPy can hold."""
 _TIME_UNITS = ("D", "m", "s", "ms", "us")
-"""Units of moments, the largest first."""
+"""Units of datetimes, the largest first."""
 
-# The kinds of numpy's types.
+# The kinds of NumPy's types.
 _BOOL = "b"
 _FLOAT = "f"
 _TEXT = "U"
-_SPAN = "m"
-_MOMENT = "M"
+_TIMEDELTA = "m"
+_DATETIME = "M"
 _NUMBER_KINDS = "iuf"
 _TIME_KINDS = "mM"
 _RANGED_KINDS = "biufmM"
-"""The kinds whose smallest and largest value are told."""
+"""The kinds whose smallest and largest value are shown."""
 
 
-class NumberColumn(Column):
-    """Numbers, times and texts in numpy's memory."""
+class NumPyColumn(Column):
+    """Truth values, numbers, datetimes, timedeltas or texts in an array of NumPy."""
 
     def __init__(self, values: Any, kind: str = "", missing: Any = None) -> None:
         """Choose how the values are written.
 
         Args:
-            values: A one-dimensional array of numpy with truth values, numbers, moments, spans of
-                time, or texts.
-            kind: The name of the type; empty for numpy's.
+            values: A one-dimensional array.
+            kind: The name of the type; empty for NumPy's.
             missing: An array that says of each value whether it is missing; None if the values
                 themselves say so.
         """
@@ -48,15 +47,15 @@ class NumberColumn(Column):
         self._missing = missing
         self._kind: str = values.dtype.kind
         self.type = kind or str(values.dtype)
-        self.right = self._kind in _NUMBER_KINDS
+        self.is_right_aligned = self._kind in _NUMBER_KINDS
         sample = values[:SAMPLED_ROWS]
         self._decimals: int | None = None
         """The decimals of floats; None for exponential notation."""
         if self._kind == _FLOAT:
             self._decimals = choose_decimals(sample.tolist())
         self._unit: str | None = None
-        """The unit of numpy in which moments are written; None for that of the array."""
-        if self._kind == _MOMENT:
+        """NumPy's unit in which datetimes are written; None for that of the array."""
+        if self._kind == _DATETIME:
             self._unit = _coarsest_unit(sample)
 
     def numbers(self) -> Any:
@@ -85,20 +84,20 @@ class NumberColumn(Column):
         return [cell_text(value) for value in values.tolist()]
 
     def _write_times(self, times: Any) -> list[str | None]:
-        """Return the texts of moments or of spans of time; None for missing ones."""
-        if self._kind == _MOMENT:
+        """Return the texts of datetimes or timedeltas; None for missing ones."""
+        if self._kind == _DATETIME:
             texts = _numpy().datetime_as_string(times, unit=self._unit, casting="unsafe").tolist()
             return [None if text == "NaT" else text.replace("T", " ") for text in texts]
-        spans = times.astype("m8[us]").tolist()
-        return [None if span is None else str(span) for span in spans]
+        timedeltas = times.astype("m8[us]").tolist()
+        return [None if timedelta is None else str(timedelta) for timedelta in timedeltas]
 
-    def order(self, descending: bool, among: Rows | None, deadline: Deadline) -> Rows:
+    def order(self, descending: bool, selected_rows: Rows | None, deadline: Deadline) -> Rows:
         numpy = _numpy()
         values = self._values
         missing = self._missing_mask()
         chosen_rows = None
-        if among is not None:
-            chosen_rows = numpy.asarray(among, dtype="i8")
+        if selected_rows is not None:
+            chosen_rows = numpy.asarray(selected_rows, dtype="i8")
             values = values[chosen_rows]
             if missing is not None:
                 missing = missing[chosen_rows]
@@ -142,13 +141,13 @@ class NumberColumn(Column):
     def _read_operand(self, text: str) -> Any:
         """Return the operand of a condition as a value of this type. Raises `InspectionError`."""
         try:
-            if self._kind == _MOMENT:
+            if self._kind == _DATETIME:
                 return _numpy().datetime64(text.replace(" ", "T"))
             if self._kind == _BOOL:
                 return BOOLEANS[text.lower()]
             if self._kind == _TEXT:
                 return text
-            if self._kind != _SPAN:
+            if self._kind != _TIMEDELTA:
                 is_whole = text.lstrip("+-").isdigit() and len(text) <= _MAX_INTEGER_CHARS
                 return int(text) if is_whole else float(text)
         except (ValueError, KeyError):
@@ -177,7 +176,7 @@ class NumberColumn(Column):
         return number_statistics(missing_count, low.item(), high.item(), mean, sample)
 
     def _time_statistics(self, times: Any, missing_count: int) -> Statistics:
-        """Return the statistics of moments or of spans of time.
+        """Return the statistics of datetimes or timedeltas.
 
         Args:
             times: The times that are not missing.
@@ -203,13 +202,13 @@ class NumberColumn(Column):
         return None
 
 
-def _coarsest_unit(moments: Any) -> str | None:
-    """Return the largest of `_TIME_UNITS` in which moments can be written exactly; None if none of
+def _coarsest_unit(datetimes: Any) -> str | None:
+    """Return the largest of `_TIME_UNITS` in which datetimes can be written exactly; None if none of
     them is exact."""
-    present_moments = moments[~_numpy().isnat(moments)]
+    present_times = datetimes[~_numpy().isnat(datetimes)]
     for unit in _TIME_UNITS:
-        moments_in_unit = present_moments.astype(f"M8[{unit}]")
-        if (moments_in_unit == present_moments).all():
+        times_in_unit = present_times.astype(f"M8[{unit}]")
+        if (times_in_unit == present_times).all():
             return unit
     return None
 
