@@ -20,6 +20,9 @@ class KernelControl:
 
     Each method returns immediately; a failure becomes a notice. Programming errors go to
     `threading.excepthook`, as from any thread.
+
+    Requests that overlap do not wait for each other here: each runs on a thread of its own, and the
+    kernel decides which of them comes first.
     """
 
     def __init__(
@@ -34,7 +37,7 @@ class KernelControl:
     ) -> None:
         """
         Args:
-            make_kernel: None if the session must keep its kernel.
+            make_kernel: Makes a kernel at an address; None if the session must keep its kernel.
         """
         self._log = log
         self._kernel = kernel
@@ -92,7 +95,7 @@ class KernelControl:
         """Reverse the last undo or rewind."""
         self._run_in_thread(self._undo.redo, failure="Nothing was redone")
 
-    def mark_private(self, name: str, private: bool) -> None:
+    def mark_private(self, name: str, *, private: bool) -> None:
         """Mark a variable as private, or remove the mark."""
         failure = f"The privacy of {name} was not changed"
         self._run_in_thread(lambda: self._private.mark(name, private), failure=failure)

@@ -465,7 +465,7 @@ class MahtabApp(TerminalApp[int]):
 
     @on(MarkPrivate)
     def _mark_private(self, message: MarkPrivate) -> None:
-        self.session.kernel_control.mark_private(message.name, message.private)
+        self.session.kernel_control.mark_private(message.name, private=message.private)
 
     @on(AskToRename)
     def _ask_to_rename(self, message: AskToRename) -> None:
