@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from heapq import nlargest
+from itertools import chain
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -233,45 +234,56 @@ class StaleOutputs(RecordHandler):
 
     def _group_untold_cells(self, hidden: HiddenEntries | None) -> list[_StaleGroup]:
         """Return the cells with changed inputs that the model was not told about, in their order."""
-        inputs_by_cell: dict[int, tuple[StaleInput, ...]] = {}
-        used_inputs: dict[StaleInput, None] = {}
-        # The model learns by other means which cells were undone.
-        for cell in sorted(self._stale_cells - self._staleness.undone_cells):
-            if _is_hidden(cell, hidden):
-                continue
-            inputs = self._inputs_changed_elsewhere(cell)
-            used_inputs.update(dict.fromkeys(inputs))
-            told_inputs = self._told_inputs.get(cell, ())
-            inputs_by_cell[cell] = tuple(
-                stale_input for stale_input in inputs if stale_input.version not in told_inputs
-            )
-        for maker, inputs in self._untold_inputs_by_maker(used_inputs).items():
+        used_inputs = self._used_inputs_by_cell(hidden)
+        untold_inputs = {
+            cell: self._without_told_inputs(cell, inputs) for cell, inputs in used_inputs.items()
+        }
+        for maker, inputs in self._untold_inputs_by_maker(used_inputs.values()).items():
             if not _is_hidden(maker, hidden):
-                inputs_by_cell[maker] = inputs
+                untold_inputs[maker] = inputs
+        return _group_by_inputs(untold_inputs)
 
-        cells_by_inputs: defaultdict[tuple[StaleInput, ...], list[int]] = defaultdict(list)
-        for cell, inputs in sorted(inputs_by_cell.items()):
-            if inputs:
-                cells_by_inputs[inputs].append(cell)
-        groups = [_StaleGroup(inputs, cells) for inputs, cells in cells_by_inputs.items()]
-        return sorted(groups, key=attrgetter("cells"))
+    def _used_inputs_by_cell(
+        self, hidden: HiddenEntries | None
+    ) -> dict[int, tuple[StaleInput, ...]]:
+        """Return the changed inputs of the stale cells that the model gets, by cell in ascending
+        order."""
+        # The model learns by other means which cells were undone.
+        return {
+            cell: self._inputs_changed_elsewhere(cell)
+            for cell in sorted(self._stale_cells - self._staleness.undone_cells)
+            if not _is_hidden(cell, hidden)
+        }
+
+    def _without_told_inputs(
+        self, cell: int, inputs: Iterable[StaleInput]
+    ) -> tuple[StaleInput, ...]:
+        """Return the inputs of a cell that the model was not told about."""
+        told_versions = self._told_inputs.get(cell, ())
+        return tuple(
+            stale_input for stale_input in inputs if stale_input.version not in told_versions
+        )
 
     def _untold_inputs_by_maker(
-        self, used_inputs: Iterable[StaleInput]
+        self, inputs_of_cells: Iterable[Iterable[StaleInput]]
     ) -> dict[int, tuple[StaleInput, ...]]:
-        """Return the inputs that the cells that made them have used, too, by these cells.
+        """Return the cells that both made and used an input which has changed since, with these
+        inputs, if the model must be told about them.
 
-        Such a cell may have printed something that was computed from the input. It is not stale
+        Such a cell may have printed something that it computed from the input. It is not stale
         itself, because it would make the input again.
+
+        Args:
+            inputs_of_cells: The changed inputs of the stale cells.
         """
         inputs_by_maker: defaultdict[int, dict[str, StaleInput]] = defaultdict(dict)
-        for stale_input in used_inputs:
+        for stale_input in dict.fromkeys(chain.from_iterable(inputs_of_cells)):
             if self._has_untold_maker(stale_input):
                 inputs_by_maker[stale_input.made_by].setdefault(stale_input.name, stale_input)
         return {
             maker: tuple(inputs.values())
             for maker, inputs in inputs_by_maker.items()
-            # The model is told about a stale cell because of what that has used.
+            # A cell that is stale itself is described by what it has used.
             if not self._inputs_changed_elsewhere(maker)
         }
 
@@ -328,6 +340,17 @@ class StaleOutputs(RecordHandler):
             self._doubted_cells.update(group.cells)
             for cell in group.cells:
                 self._told_inputs[cell].update(stale_input.version for stale_input in group.inputs)
+
+
+def _group_by_inputs(inputs_by_cell: Mapping[int, tuple[StaleInput, ...]]) -> list[_StaleGroup]:
+    """Return groups of the cells that have the same inputs, without cells that have none. The groups
+    are in the order of their cells."""
+    cells_by_inputs: defaultdict[tuple[StaleInput, ...], list[int]] = defaultdict(list)
+    for cell, inputs in sorted(inputs_by_cell.items()):
+        if inputs:
+            cells_by_inputs[inputs].append(cell)
+    groups = [_StaleGroup(inputs, cells) for inputs, cells in cells_by_inputs.items()]
+    return sorted(groups, key=attrgetter("cells"))
 
 
 def _cells_of(groups: Iterable[_StaleGroup]) -> set[int]:
