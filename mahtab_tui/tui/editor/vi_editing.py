@@ -71,7 +71,7 @@ class ViEditing:
     def _press_in_insert_mode(self, key: str) -> bool:
         """Return whether the key was for Vi."""
         if key == "escape":
-            self._show(self._make_vi_keys().leave_insert_mode(self._read()))
+            self._show_text(self._make_vi_keys().leave_insert_mode(self._read_text()))
         elif key == "enter" and self.keys == "vim-multiline":
             self._area.action_new_line()
         else:
@@ -86,37 +86,38 @@ class ViEditing:
             self._area.action_submit()
             return True
         if key == "ctrl+r":
-            self._repeat(self._area.action_redo)
+            self._repeat_history_action(self._area.action_redo)
             return True
         vi_keys = self._make_vi_keys()
         if not vi_keys.takes(key, character):
             return False
         if character is None or len(character) == 1:
-            self._press(key, character)
+            self._press_key(key, character)
         else:
-            self._press_joined(character)
+            self._press_joined_keys(character)
         return True
 
-    def _press_joined(self, characters: str) -> None:
+    def _press_joined_keys(self, characters: str) -> None:
         """Press keys that came so fast that they were joined."""
         for position, character in enumerate(characters):
             if self.is_typing_mode:
                 self._area._replace_via_keyboard(characters[position:], *self._area.selection)
                 return
-            self._press(character, character)
+            self._press_key(character, character)
 
-    def _press(self, key: str, character: str | None) -> None:
+    def _press_key(self, key: str, character: str | None) -> None:
+        """Do what one of Vi's keys says, outside of insert mode."""
         vi_keys = self._make_vi_keys()
         if self.is_between_commands:
             self._command_texts.append(self._area.text)
         if vi_keys.mode == "normal" and not vi_keys.has_operator:
             if character == "u":
-                self._repeat(self._area.action_undo)
+                self._repeat_history_action(self._area.action_undo)
                 return
             if key in _HISTORY_KEYS and not vi_keys.is_waiting and self._is_at_edge(key):
                 self._step_to_input(key)
                 return
-        self._show(vi_keys.press(key, character, self._read()))
+        self._show_text(vi_keys.press(key, character, self._read_text()))
 
     def _is_at_edge(self, key: str) -> bool:
         """Return whether there is no line above (k) or below (j) the cursor."""
@@ -129,7 +130,8 @@ class ViEditing:
         else:
             self._area.action_cursor_down()
 
-    def _repeat(self, action: Callable[[], None]) -> None:
+    def _repeat_history_action(self, action: Callable[[], None]) -> None:
+        """Undo or redo as many commands as the count before the key says."""
         vi_keys = self._make_vi_keys()
         count = vi_keys.count
         vi_keys.forget_command()
@@ -153,7 +155,7 @@ class ViEditing:
             self._vi_keys = ViKeys()
         return self._vi_keys
 
-    def _read(self) -> ViText:
+    def _read_text(self) -> ViText:
         """Return the text with cursor and selection, as Vi has them."""
         from mahtab_tui.tui.editor.vi_keys import ViText
 
@@ -171,7 +173,7 @@ class ViEditing:
             return ViText(self._area.text, cursor - 1, anchor)
         return ViText(self._area.text, cursor, anchor - 1)
 
-    def _show(self, state: ViText) -> None:
+    def _show_text(self, state: ViText) -> None:
         """Show what Vi's keys have made of the text."""
         if state.text != self._area.text:
             self._replace_difference(state.text)
