@@ -14,7 +14,7 @@ from .numpy_column import NumPyColumn
 MAX_COPIED_VALUES = 50_000_000
 """Maximum values that are copied at once."""
 _ARRAY_KINDS = "biufcmM"
-"""The kinds of numpy's types for truth values, numbers, and moments and spans of time."""
+"""The kinds of NumPy's types for truth values, numbers, datetimes and timedeltas."""
 DRAWN_KINDS = "biuf"
 """The kinds of numpy's types that a plot can show."""
 

@@ -85,12 +85,12 @@ def column_of(series: Any) -> Column:
     if name == "ArrowDtype" or getattr(dtype, "storage", "") == "pyarrow":
         return ArrowColumn(_arrow().chunked_array(series.array.__arrow_array__()), str(dtype))
     if name == "DatetimeTZDtype":
-        # A time zone of the user's would run their code, so that moments are shown in UTC.
+        # A time zone of the user's would run their code, so datetimes are shown in UTC.
         if has_foreign_zone(dtype):
-            moments = series.array.tz_convert(None)
+            datetimes = series.array.tz_convert(None)
         else:
-            moments = series.array.tz_localize(None)
-        return NumPyColumn(moments.to_numpy(), dtype_text(dtype))
+            datetimes = series.array.tz_localize(None)
+        return NumPyColumn(datetimes.to_numpy(), dtype_text(dtype))
     if name == "SparseDtype":
         return _array_column(series.array.to_dense(), dtype_text(dtype))
     if getattr(dtype, "_is_numeric", False) or name == "BooleanDtype":

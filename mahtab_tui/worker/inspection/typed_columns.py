@@ -72,7 +72,7 @@ class _TypedColumn(Column):
         raise NotImplementedError
 
     def _without_zone(self) -> Any:
-        """Return the values, moments as they are shown, without their time zone."""
+        """Return the values, datetimes as they are shown, without their time zone."""
         raise NotImplementedError
 
     def _rows_by_presence(self, *, is_present: bool) -> Rows:
