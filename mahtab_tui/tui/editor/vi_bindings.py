@@ -158,7 +158,8 @@ def _indent_lines(buffer: Buffer, first_row: int, last_row: int, steps: int) -> 
 
 
 def _is_empty(text_object: TextObject) -> bool:
-    """Return whether a text object has no character: a failed motion, or an empty pair of brackets."""
+    """Return whether a text object has no character: a failed motion, an empty pair of brackets, or a
+    word in an empty line."""
     is_exclusive = text_object.type == TextObjectType.EXCLUSIVE
     return is_exclusive and text_object.start == text_object.end
 
@@ -173,9 +174,13 @@ def _has_failed(event: KeyPressEvent, text_object: TextObject) -> bool:
     if key != "i":
         return True
     document = event.current_buffer.document
+    object_key = event.key_sequence[1].data
+    if object_key in _WORD_OR_BLANKS:
+        # In an empty line, `ciw` does not fail.
+        return bool(document.current_line)
     pair = document.char_before_cursor + document.current_char
     # Between the brackets of an empty pair, `ci(` does not fail.
-    return pair != _EMPTY_PAIRS.get(event.key_sequence[1].data)
+    return pair != _EMPTY_PAIRS.get(object_key)
 
 
 def _cut(event: KeyPressEvent, text_object: TextObject) -> None:
