@@ -454,7 +454,7 @@ class ProcessKernel(Kernel):
     # Called on a process's reader thread
 
     def _on_end(self, worker: WorkerProcess, sentence: str) -> None:
-        """Start a new process in place of one that has died, if that may help.
+        """Start a new process in place of one that has died.
 
         Args:
             worker: The process that has ended.
@@ -468,7 +468,7 @@ class ProcessKernel(Kernel):
             # If another host has the process, a new one would wait for the same session.
             self._closed = worker.claimed
             self._state = KernelState.STARTING
-        if worker.claimed or worker.is_unloadable:
+        if worker.claimed:
             self._fail(sentence)
             return
         try:

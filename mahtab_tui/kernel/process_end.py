@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 
 from mahtab_tui.kernel.local_process import MIN_VERSION, TOO_OLD_CODE
-from mahtab_tui.worker.link.exit_codes import EXIT_CONNECTION_LOST, EXIT_NOT_LOADED
+from mahtab_tui.worker.link.exit_codes import EXIT_CONNECTION_LOST
 
 MAX_LAST_LINE_CHARS = 200
 _SIGNAL_SENTENCES = {
@@ -22,8 +22,6 @@ def describe_end(exit_code: int) -> str:
     """
     if exit_code == EXIT_CONNECTION_LOST:
         return "code in it closed its connection to the session, or read from it"
-    if exit_code == EXIT_NOT_LOADED:
-        return "its own modules cannot be loaded"
     if exit_code >= 0:
         return f"it exited with code {exit_code}"
     number = -exit_code

@@ -43,7 +43,6 @@ from mahtab_tui.kernel.running_cell import RunningCell, RunningCells
 from mahtab_tui.kernel.values import CellResult, FileWatching, Lock, RestoredFile, SaveRequest
 from mahtab_tui.system import start_thread, wait_for_result
 from mahtab_tui.worker.link.descriptors import is_readable
-from mahtab_tui.worker.link.exit_codes import EXIT_NOT_LOADED
 from mahtab_tui.worker.link.frames import Frame, FrameError, FrameReader, encode
 
 START_TIMEOUT_S = 20.0
@@ -114,8 +113,6 @@ class WorkerProcess:
         self._detach_handle: DetachHandle | None = None
         self.over = False
         """Whether the process has ended."""
-        self.is_unloadable = False
-        """Whether it has ended because its own modules cannot be loaded."""
         self.claimed = False
         """Whether another host has attached to the process."""
         self._intended_end: ProcessEnd | None = None
@@ -453,7 +450,6 @@ class WorkerProcess:
     def _finish_ended(self, process: Process, output: Output) -> None:
         """Wait for the process, read the end of its output, and report its end."""
         exit_code = self._reap(process)
-        self.is_unloadable = exit_code == EXIT_NOT_LOADED
         try:
             self._chunks.feed_all(output.available())
             self._chunks.end()

@@ -9,22 +9,13 @@ import os
 import signal
 import sys
 import threading
-from typing import TYPE_CHECKING
 
 from .former_names import install_finder
-from .link.channel import Channel
+from .link.control_thread import ControlThread
 from .link.descriptors import hide_descriptor
-from .link.exit_codes import EXIT_NOT_LOADED
 from .link.frames import TOKEN_BYTES
-from .link.interrupts import Interrupts
-from .link.process_facts import ready_frame
 from .stdlib import bind_library, own_module
-
-if TYPE_CHECKING:
-    from .link.control_thread import ControlThread
-    from .link.holder_client import HolderClient
-    from .witness.shared import WitnessLink
-    from .worker import Worker
+from .worker import Worker
 
 _PR_SET_PDEATHSIG = 1
 """An option of Linux's `prctl`."""
@@ -57,49 +48,17 @@ def main(host_fd: int, holder_settings: str = "", watches_files: bool = False) -
             os._exit(1)
     elif client is None or "control" in settings:
         _die_with_parent()
-    interrupts = Interrupts()
-    backlog = None if client is None else client.backlog
-    channel = Channel(hidden_fd, interrupts, token=token, backlog=backlog)
-    # From now on a host may interrupt, but nothing handles that before the kernel is loaded.
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    _announce(channel, client, witness)
-    # The host does not wait for the rest, which is loaded before the first cell could prevent that.
-    try:
-        worker, control_thread = _load_worker(channel, interrupts, client, witness)
-    except Exception:
-        sys.excepthook(*sys.exc_info())
-        sys.exit(EXIT_NOT_LOADED)
-    # Hides these objects from the collector, and keeps their pages shared when the user forks.
-    gc.freeze()
-    gc.enable()
-    threading.Thread(target=control_thread.run, daemon=True).start()
-    worker.run()
-
-
-def _load_worker(
-    channel: Channel,
-    interrupts: Interrupts,
-    client: HolderClient | None,
-    witness: WitnessLink | None,
-) -> tuple[Worker, ControlThread]:
-    """Load what runs cells, and bind the library for it."""
-    worker: Worker = own_module("worker").Worker(channel, interrupts, client, witness)
-    control_thread: ControlThread = own_module("link.control_thread").ControlThread(worker)
+    worker = Worker(hidden_fd, token, client, witness)
     bind_library()
     install_finder()
     sys.argv = [""]
+    worker.announce()
     worker.load_protection()
-    return worker, control_thread
-
-
-def _announce(channel: Channel, client: HolderClient | None, witness: WitnessLink | None) -> None:
-    """Tell the host, holder and witness that the kernel has started."""
-    frame = ready_frame()
-    if client is not None:
-        client.backlog.state.set_hello(frame)
-    channel.send(frame)
-    if witness is not None:
-        os.write(witness.control, b".")
+    # Hides these objects from the collector, and keeps their pages shared when the user forks.
+    gc.freeze()
+    gc.enable()
+    threading.Thread(target=ControlThread(worker).run, daemon=True).start()
+    worker.run()
 
 
 def _restore_default_signals() -> None:

@@ -123,14 +123,7 @@ def bind_library() -> None:
         sys.modules.pop(name, None)
     _note_own_modules()
     _builtins.update(vars(builtins), __import__=_import_bound)
-    _add_finder()
-
-
-def _add_finder() -> None:
-    """Let our finder be asked first, if it is not asked yet."""
-    if _FINDER not in sys.meta_path:
-        # Never removed: a thread that iterates over the list would skip a finder.
-        sys.meta_path.insert(0, _FINDER)
+    sys.meta_path.insert(0, _FINDER)
 
 
 def _bind_sys() -> ModuleType:
@@ -232,7 +225,9 @@ def load_package(name: str, folder: str) -> ModuleType:
 @contextmanager
 def importing_from(path: list[str]) -> Iterator[None]:
     """Import modules from these folders, not from `sys.path`, on this thread."""
-    _add_finder()
+    if _FINDER not in sys.meta_path:
+        # Never removed: a thread that iterates over the list would skip a finder.
+        sys.meta_path.insert(0, _FINDER)
     old_path = _FINDER.path
     _FINDER.path = path
     try:

@@ -31,7 +31,7 @@ from .link.frames import Frame
 from .link.host import Host
 from .link.host_calls import HostCalls
 from .link.interrupts import Interrupts
-from .link.process_facts import LOCKS, ready_frame, working_directory
+from .link.process_facts import describe_process, working_directory
 from .link.responder import Responder
 from .magic.state import Reloading
 from .saving.save_jobs import SaveJobs
@@ -44,6 +44,9 @@ if TYPE_CHECKING:
     from .witness.forking import ForkThread
     from .witness.shared import WitnessLink
 
+LOCKS = ("keep", "discard", "guard")
+"""The ways to confine a cell that this kernel knows, which its first frame names."""
+
 _JOBS = "execute answer preview_undo undo redo keep restore watch_files".split()
 """Operations for the main thread."""
 
@@ -53,16 +56,16 @@ class Worker:
 
     def __init__(
         self,
-        channel: Channel,
-        interrupts: Interrupts,
+        fd: int,
+        token: bytes,
         holder: HolderClient | None = None,
         witness: WitnessLink | None = None,
     ) -> None:
         """Create the kernel on the main thread.
 
         Args:
-            channel: Leads to the host.
-            interrupts: Handles signals; the channel holds them back while it writes.
+            fd: The descriptor of the socket that leads to the host.
+            token: Begins each frame of the host.
             holder: What keeps the kernel when its host goes; None if nothing does.
             witness: The process above that watches files; None if nothing does.
         """
@@ -75,7 +78,7 @@ class Worker:
         self._open_cells: set[int] = set()
         """Cells that have begun and not ended."""
         self._loop = EventLoop()
-        self._interrupts = interrupts
+        self._interrupts = Interrupts()
         self._interrupts.is_open = self._open_cells.__contains__
         self._interrupts.cancel_await = self._loop.cancel
         self._interrupts.idle_task_in_the_way = lambda: self._loop.idle and not self._jobs.empty()
@@ -90,7 +93,7 @@ class Worker:
         # The connection
         self.holder = holder
         backlog = None if holder is None else holder.backlog
-        self.channel = channel
+        self.channel = Channel(fd, self._interrupts, token=token, backlog=backlog)
         if holder is not None:
             holder.worker = self
             self.channel.answer_unheard_calls = holder.auto_answer
@@ -106,7 +109,7 @@ class Worker:
         self.environment = CellEnvironment(main, self._interrupts, self._loop.make_current)
         self._executor = Executor(namespace, self.environment, self._interrupts, self._loop)
         self._protected_files: Any = None
-        """Refuses changes by cells without approval, once `load_protection` was called."""
+        """Refuses changes by cells without approval, once it is loaded."""
         self._left_running: Any = None
         """Watches cells without approval, once there is one."""
 
@@ -141,9 +144,18 @@ class Worker:
             version=self._namespace_version,
         )
 
+    def announce(self) -> None:
+        """Tell the host, holder and witness that the kernel has started."""
+        hello = self.hello()
+        if self.holder is not None:
+            self.holder.backlog.state.set_hello(hello)
+        self.channel.send(hello)
+        if self._witness is not None:
+            os.write(self._witness.control, b".")
+
     def load_protection(self) -> None:
-        """Load what protects files from cells: before the first cell, which could prevent that, but
-        after `bind_library`, so that its modules have builtins that no cell replaces."""
+        """Load what protects files from cells. The host does not wait for that, but it comes before
+        the first cell, which could keep it from being loaded."""
         protected = own_module("guard.protected")
         self._protected_files = protected.ProtectedFiles(self._executor.attribution)
         self._protected_files.protect_from_programs = self._protect_files
@@ -157,7 +169,7 @@ class Worker:
 
     def hello(self) -> Frame:
         """Return the first frame for a host."""
-        return ready_frame()
+        return {"op": "ready", "locks": LOCKS, **describe_process()}
 
     def _run_jobs(self) -> None:
         """Run jobs one after the other, until there are no more."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -22,7 +21,6 @@ from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.values import KernelState
 from mahtab_tui.session.kernel import startup_code
-from mahtab_tui.worker import stdlib
 from tests.integration.kernels import Cells, RecordingHost, executable, running
 from tests.waiting import alive, wait_for
 
@@ -186,22 +184,6 @@ def test_kernel_dying_at_each_start_stays_dead(project: Path) -> None:
         switch.unlink()
         cells.kernel.reset()
         cells.expect("1 + 1", "2\n")
-
-
-def test_a_kernel_that_cannot_load_its_own_modules_stays_dead(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = tmp_path / "worker"
-    shutil.copytree(Path(stdlib.__file__).parent, folder)
-    with (folder / "cells" / "tracker.py").open("a") as file:
-        file.write("raise ImportError('a module is missing')\n")
-    monkeypatch.setattr("mahtab_tui.kernel.local_process._WORKER_FOLDER", folder)
-    with running(ProcessKernel()) as cells:
-        sentence = "The kernel died: its own modules cannot be loaded."
-        assert cells.host.wait_for_state(KernelState.DEAD) == sentence
-        result = cells.run("1 + 1")
-        assert (result.status, result.detail) == (Status.DIED, sentence)
-        assert cells.kernel.info().state is KernelState.DEAD
 
 
 @pytest.mark.parametrize("entries", ["{0}/other", ":{0}/other"])

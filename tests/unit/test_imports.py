@@ -8,7 +8,6 @@ import importlib.util
 import os
 import pkgutil
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -133,49 +132,23 @@ def test_kernel_side_imports_nothing_of_the_package_and_little_of_stdlib() -> No
 
 READY = """
 import os, sys
-from mahtab_tui.worker import __main__ as start
-from mahtab_tui.worker.link.channel import Channel
+from mahtab_tui.worker.worker import Worker
 
-def send(channel, frame):
+def announce(worker):
     os.write(1, " ".join(sys.modules).encode())
     os._exit(0)
 
-Channel.send = send
-start.main(0)
+Worker.announce = announce
+from mahtab_tui.worker.__main__ import main
+main(0)
 """
 """A kernel that ends when the host would hear that it is ready."""
 
-INTERRUPTED_START = """
-import os, signal
-from mahtab_tui.worker import __main__ as start
 
-def own_module(name):
-    os.kill(os.getpid(), signal.SIGINT)
-    return load(name)
-
-load = start.own_module
-start.own_module = own_module
-start.main(0)
-"""
-"""A kernel that gets a signal before it loads what comes after its first message."""
-
-
-def test_a_start_does_not_wait_for_what_runs_cells_and_reads_shell_commands() -> None:
+def test_a_start_does_not_wait_for_what_reads_shell_commands() -> None:
     modules = set(run_python("-c", READY, input="0" * TOKEN_BYTES, check=True).stdout.split())
-    assert "mahtab_tui.worker.link.channel" in modules
-    late = ("worker", "cells", "guard", "tools", "magic", "values", "undo", "rlm", "saving")
-    packages = tuple(f"mahtab_tui.worker.{name}" for name in late)
-    assert not [name for name in modules if name.startswith(packages)]
-
-
-def test_an_interrupt_before_everything_is_loaded_does_not_end_the_kernel() -> None:
-    host, kernel = socket.socketpair()
-    with host, kernel:
-        host.sendall(b"0" * TOKEN_BYTES)
-        process = subprocess.Popen([sys.executable, "-c", INTERRUPTED_START], stdin=kernel.fileno())
-        assert host.recv(1)
-        host.shutdown(socket.SHUT_WR)
-        assert process.wait(60) == 0
+    assert "mahtab_tui.worker.cells.executor" in modules
+    assert not [name for name in modules if name.startswith("mahtab_tui.worker.guard.")]
 
 
 def imported(module: str) -> Iterator[str]:

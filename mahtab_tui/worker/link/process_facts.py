@@ -7,9 +7,6 @@ import sys
 
 from .frames import Frame
 
-LOCKS = ("keep", "discard", "guard")
-"""The ways to confine a cell that this kernel knows."""
-
 
 def working_directory() -> str:
     """Return the working directory; empty if it was deleted."""
@@ -24,13 +21,8 @@ def python_version() -> str:
     return ".".join(map(str, sys.version_info[:3]))
 
 
-def ready_frame() -> Frame:
-    """Return the first frame for a host (`kernel.requests.KernelReady`)."""
-    return {"op": "ready", "locks": LOCKS, **describe_process()}
-
-
 def describe_process() -> Frame:
-    """Return what a host is told of this process."""
+    """Return the fields of the first message to a host (`kernel.requests.KernelReady`)."""
     return {
         "python": python_version(),
         "executable": sys.executable,
