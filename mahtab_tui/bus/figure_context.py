@@ -1,8 +1,8 @@
 """The words around the figures of an answer: whether it claims them about the data, and what they
 say of how a figure was computed.
 
-The patterns are for English. They only decide which figures are left alone, so that what they miss is
-looked up like any other figure.
+The patterns are for English. They decide which figures are left alone, and which arithmetic is tried, so
+that what they miss is looked up like any other figure.
 """
 
 from __future__ import annotations

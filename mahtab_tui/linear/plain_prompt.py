@@ -161,7 +161,10 @@ class PlainPrompt(Prompt):
         Python's `readline` would not notice: the terminal would show once more what is typed.
         """
         attributes = termios.tcgetattr(0)
-        os.kill(os.getpid(), signal.SIGSTOP)
+        # By the system's own handler, which does not stop what no shell could let go on.
+        signal.signal(signal.SIGTSTP, signal.SIG_DFL)
+        signal.raise_signal(signal.SIGTSTP)
+        signal.signal(signal.SIGTSTP, self._stop)
         termios.tcsetattr(0, termios.TCSANOW, attributes)
         self._write_line_again()
 

@@ -50,7 +50,7 @@ _MAX_PROCESSES = 1_000
 _MEMORY_BYTES = 512 * 2**20
 """Memory of a process besides its text."""
 _COPIES_OF_TEXT = 4
-"""A process has memory for so many copies of its text."""
+"""The copies of its text for which a process has memory."""
 _MAX_CHAR_BYTES = 4
 """The most bytes that a character takes."""
 MAX_TURN_S = 120.0

@@ -455,23 +455,25 @@ def test_code_with_a_question_instead_is_not_run(start: Start, replay: Replay) -
     at_prompt(terminal, "Ask:")
 
 
-def test_line_goes_on_after_the_program_was_stopped(cold_start: Start) -> None:
+def test_line_goes_on_after_the_program_was_stopped(project: Path) -> None:
+    # Shells change the terminal while they have it.
+    script = 'set -m; "$@"; stty sane; fg >/dev/null'
+    argv = ["bash", "-c", script, "bash", *PROGRAM, PLAIN, "--model", "demo"]
+    with Terminal(argv, cwd=project) as terminal:
+        at_prompt(terminal, "In 1:")
+        terminal.send("6 *", r"In 1: 6 \*\s*\Z")
+        terminal.send("\x1a", r"Stopped[^\0]*\nIn 1: 6 \*\s*\Z")
+        run_cell(terminal, " 7", "In 2:")
+        assert [line for line in lines(terminal) if "7" in line] == ["In 1: 6 * 7"]
+        assert "42" in lines(terminal)
+
+
+def test_program_without_a_shell_is_not_stopped(cold_start: Start) -> None:
     terminal = cold_start(PLAIN)
     at_prompt(terminal, "In 1:")
     terminal.send("6 *", r"In 1: 6 \*\s*\Z")
-    os.kill(terminal.pid, signal.SIGTSTP)
-    deadline = time.monotonic() + DEADLINE
-    while os.waitid(os.P_PID, terminal.pid, os.WSTOPPED | os.WNOHANG) is None:
-        assert time.monotonic() < deadline
-        terminal.pump()
-    # As shells do that have the terminal meanwhile.
-    attributes = termios.tcgetattr(terminal._fd)
-    attributes[3] |= termios.ICANON | termios.ECHO
-    termios.tcsetattr(terminal._fd, termios.TCSANOW, attributes)
-    os.kill(terminal.pid, signal.SIGCONT)
-    terminal.wait(r"In 1: 6 \*In 1: 6 \*\s*\Z")
+    terminal.send("\x1a", r"In 1: 6 \*In 1: 6 \*\s*\Z")
     run_cell(terminal, " 7", "In 2:")
-    assert [line for line in lines(terminal) if "7" in line] == ["In 1: 6 *In 1: 6 * 7"]
     assert "42" in lines(terminal)
 
 

@@ -120,7 +120,7 @@ def test_interrupt_stops_waiting_for_a_server_hanging_at_startup(open_with: Open
 )
 def test_interrupt_cancels_a_call_and_notifies_the_server(it: Opened, code: str) -> None:
     it.session.submit("python", code)
-    wait_for(lambda: "sleep" in state(it).used)
+    wait_for(lambda: "sleep" in state(it).called_tool_names)
     it.session.kernel.interrupt()
     it.store.wait(tags.USER_REPL_OUT, cell=1, status="interrupted")
     wait_for(lambda: "cancelled" in state(it).messages.text)

@@ -291,7 +291,9 @@ def test_interrupted_search_ends_the_call_of_its_tool(
     it = open_session({"text": "```python\nsleep()\n```"})
     it.run(LOG)
     it.session.submit("python", "rlm('Sleep', log, tools=[echo.sleep])")
-    wait_for(lambda: it.session.knowledge.servers is not None and "sleep" in state(it).used)
+    wait_for(
+        lambda: it.session.knowledge.servers is not None and "sleep" in state(it).called_tool_names
+    )
     assert it.session.stop() == "cell"
     it.store.wait(tags.USER_REPL_OUT, cell=2, status="interrupted")
     assert it.value("echo.say('goes on')") == "goes on"

@@ -34,7 +34,7 @@ def digest_within(
     can_read: Callable[[object], bool],
     describe_layout: Callable[[object], bytes],
 ) -> bytes:
-    """Return what is the same for equal values.
+    """Return a digest of a value; equal values have the same one.
 
     Args:
         value: Any object.
