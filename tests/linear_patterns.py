@@ -19,7 +19,7 @@ import mahtab_tui
 
 LENGTH = 25_000
 """Characters: a linear pattern takes milliseconds, a quadratic one 300,000,000 steps."""
-SECONDS = 0.25
+SECONDS = 1.0
 """CPU seconds after which a pattern counts as stuck."""
 METHODS = ("match", "search", "fullmatch", "sub", "findall", "finditer", "split")
 PIECES = (*"a0 \n\t\"'\\<`\x1b[(\r&", " \n", "a.", "a,", "_a", "- ", "> ", "&amp;", '\\"')
@@ -29,7 +29,7 @@ NOT_HOSTILE = {
     "mahtab_tui.agent.visible_messages._ELEMENT",
     "mahtab_tui.agent.visible_messages._ATTACHMENT",
     "mahtab_tui.agent.visible_messages._ATTACHMENTS",
-    "mahtab_tui.agent.message_sizes.OUTPUT",
+    "mahtab_tui.agent.message_fitting.OUTPUT",
     "mahtab_tui.agent.message_pictures._ATTACHED",
     "mahtab_tui.agent.message_pictures._DRAWN",
     "mahtab_tui.llm.demo._OUTPUT",
