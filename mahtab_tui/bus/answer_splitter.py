@@ -36,8 +36,13 @@ _TAG_STARTS = tuple(
     f"<{slash}assistant-{name}" for slash in ("", "/") for name in ("repl-in", "chat")
 )
 _PARTIAL_TAG = re.compile(r"</?assistant-(?:repl-in|chat)(?:\s[^<>\n]{0,200})?\Z")
-_CODE_END_TAG = re.compile(r"</assistant-repl-in\s{0,10}>")
-_PARTIAL_CODE_END_TAG = re.compile(r"</assistant-repl-in\s{0,10}\Z")
+_CODE_TAG_NAME = r"assistant-repl-in|python(?:-block)?"
+_CODE_END_TAG = re.compile(rf"</(?P<name>{_CODE_TAG_NAME})\s{{0,10}}>")
+_PARTIAL_CODE_END_TAG = re.compile(rf"</(?:{_CODE_TAG_NAME})\s{{0,10}}\Z")
+_PYTHON_TAG = re.compile(r"<(?P<name>python(?:-block)?)>[ \t]{0,20}(?=\n)")
+"""A tag that small models make up for code, alone in a line."""
+_PYTHON_TAG_STARTS = ("<python>", "<python-block>")
+_PARTIAL_PYTHON_TAG = re.compile(r"<python(?:-block)?>[ \t]{0,20}\Z")
 _THOUGHT_TAG = re.compile(r"<(?P<end>/?)(?P<name>think|thinking|thought|reasoning)>", re.IGNORECASE)
 _THOUGHT_TAGS = tuple(
     f"<{slash}{name}>" for slash in ("", "/") for name in "think thinking thought reasoning".split()
@@ -96,6 +101,8 @@ class AnswerSplitter:
         """The fence of the code that is being read; in a tag, the one right after it."""
         self._fence_code: list[str] = []
         self._skipped_fences = 0
+        self._code_tag = ""
+        """The name of the tag whose code is being read."""
         self._thought_end = ""
         """The tag that ends the thought, in lower case."""
         self._block = 0
@@ -169,6 +176,10 @@ class AnswerSplitter:
         if thought_tag is not None:
             self._begin_thought(thought_tag)
             return True
+        python_tag = _PYTHON_TAG.match(self._pending, self._position)
+        if python_tag is not None and self._at_line_start:
+            self._begin_tagged_code(python_tag, python_tag["name"])
+            return True
         tag = _TAG.match(self._pending, self._position)
         if tag is None:
             if self._may_become_tag():
@@ -179,12 +190,16 @@ class AnswerSplitter:
             return True
         if tag["end"]:
             return None
+        self._begin_tagged_code(tag, f"assistant-{tag['name']}")
+        return True
 
+    def _begin_tagged_code(self, tag: re.Match[str], name: str) -> None:
+        """Read code, up to the end tag of this name."""
+        self._code_tag = name
         self._position = tag.end()
         self._state = self._read_tag_start
         self._fence = None
         self._at_line_start = False
-        return True
 
     def _may_become_tag(self) -> bool:
         """Return whether more text could make a tag of the pending text."""
@@ -192,6 +207,8 @@ class AnswerSplitter:
             return False
         start = self._pending[self._position : self._position + MAX_THOUGHT_TAG_CHARS].lower()
         if any(tag.startswith(start) for tag in _THOUGHT_TAGS):
+            return True
+        if self._at_line_start and self._is_unfinished(_PYTHON_TAG_STARTS, _PARTIAL_PYTHON_TAG):
             return True
         return self._is_unfinished(_TAG_STARTS, _PARTIAL_TAG)
 
@@ -280,11 +297,11 @@ class AnswerSplitter:
         """Read code within a tag, up to the tag that ends it."""
         if self._pending[self._position] == "<":
             end_tag = _CODE_END_TAG.match(self._pending, self._position)
-            if end_tag is not None:
+            if end_tag is not None and end_tag["name"] == self._code_tag:
                 self._position = end_tag.end()
                 self._end_block()
                 return True
-            if self._is_unfinished(("</assistant-repl-in",), _PARTIAL_CODE_END_TAG):
+            if self._is_unfinished((f"</{self._code_tag}",), _PARTIAL_CODE_END_TAG):
                 return False
         elif self._at_line_start and self._fence is not None:
             line = self._current_line()

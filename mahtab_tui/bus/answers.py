@@ -2,6 +2,7 @@
 
 <assistant-chat> … </assistant-chat>        words, without the tags
 <assistant-repl-in> … </assistant-repl-in>  code
+<python> … </python>                        code, if the first tag has a line of its own
 a Python fence                              code
 a fence of another language                 words, including the fence
 <think> … </think>                          words ("thought"), including the tags
@@ -65,7 +66,7 @@ class ParsedResponse:
 def parse_response(
     text: str, *, has_ended: bool = True, python_names: Collection[str] = ()
 ) -> ParsedResponse:
-    """Split any text by ``<assistant-repl-in>`` tags and Python fences.
+    """Split any text by tags for code and Python fences.
 
     Args:
         text: The answer.

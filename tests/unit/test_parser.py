@@ -29,10 +29,11 @@ SOURCES = st.lists(
     max_size=14,
 ).map("".join)
 
-TAGS = "<assistant-repl-in> </assistant-repl-in> <assistant-chat> </assistant-chat> <think> </think> <thi <"
+TAGS = "<assistant-repl-in> </assistant-repl-in> <assistant-chat> </assistant-chat> <think> </think> <thi <python> </python> <"
 FENCES = [
     "```",
     "```python\n",
+    "<python>\n",
     "~~~\n",
     "````\n",
     "`",
@@ -106,6 +107,14 @@ def tagged(code: str) -> str:
             ["a", "b"],
         ),
         (tagged(f"\n{DOCSTRING}\n"), [DOCSTRING]),
+        ("so:\n<python>\nx = 1 < 2\n</python>\ndone", ["x = 1 < 2"]),
+        ("<python-block>\nx\n</python-block>\n<python> \ny\n</python >", ["x", "y"]),
+        ("<python>\n```python\nx\n```\n</python>", ["x"]),
+        ("<python>\nx = '</assistant-repl-in>'\n</python>", ["x = '</assistant-repl-in>'"]),
+        ("The tag\n<python> stands for code, as <python>\nx\n</python> does.", []),
+        ("```xml\n<python>\nx\n</python>\n```", []),
+        ("<think>\n<python>\nno\n</python>\n</think>\n<python>\nx\n</python>", ["x"]),
+        ("</python>\nx\n<pythonic>\ny\n</pythonic>\n<python>", []),
         ("<assistant-chat>so:</assistant-chat>\n```python\nx\n```", ["x"]),
         ('```python\nprint("<assistant-repl-in>")\n```', ['print("<assistant-repl-in>")']),
         (f"```text\n{tagged('x')}\n```", []),
@@ -150,7 +159,12 @@ def test_parts_are_in_order() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["go\n```python\nx = 1\ny = ", "go\n<assistant-repl-in>\nx = 1\ny = "]
+    "text",
+    [
+        "go\n```python\nx = 1\ny = ",
+        "go\n<assistant-repl-in>\nx = 1\ny = ",
+        "go\n<python>\nx = 1\ny = ",
+    ],
 )
 def test_unclosed_block_runs_after_a_complete_turn(text: str) -> None:
     assert parse_response(text, has_ended=True).code_blocks == ("x = 1\ny =",)
@@ -242,7 +256,12 @@ def test_any_split_draws_the_same(text: str, data: st.DataObject) -> None:
     assert drawn(list(text)) == drawn([text])
 
 
-FORMS = "```python\n{}\n```", tagged("\n{}\n"), "````py\n{}\n````"
+FORMS = (
+    "```python\n{}\n```",
+    tagged("\n{}\n"),
+    "````py\n{}\n````",
+    "<python>\n{}\n</python>",
+)
 
 
 @st.composite
@@ -275,6 +294,8 @@ def test_a_margin_is_not_drawn() -> None:
         ("1", ""),
         ("12 x", "12 x"),
         ("<assistant-x", "<assistant-x"),
+        ("a\n<python-", "a\n"),
+        ("a <python>", "a <python>"),
     ],
 )
 def test_only_possible_tags_and_fences_are_withheld(text: str, released: str) -> None:
