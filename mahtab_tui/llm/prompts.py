@@ -32,14 +32,14 @@ You answer with one Python code block that prints the answer, in a live session 
 """
 """For small models, which answer more questions right if they are told less."""
 _FUNCTIONS = (
-    "read(path), edit(path, old, new), create(name, content), grep(text, pattern), display(value),"
-    " rlm(query, context) for a text too long to read"
+    "read(path) (numbered lines), edit(path, old, new), create(name, content) (a new file),"
+    " grep(text, pattern) (in a string), display(value), rlm(query, context) (for a text too long to read)"
 )
 """Functions of every namespace, which are described to the model by their signature alone."""
 
 # After each step: how to go on.
 AFTER_OUTPUT = (
-    "Tell the user what was asked, from this output, as briefly or fully as the question wants it;"
+    "Answer the question from this output, as briefly or fully as it wants;"
     " or write the next block if something is still missing."
 )
 AFTER_SILENCE = "If all is done, tell the user what was done; otherwise write the next block."

@@ -27,12 +27,16 @@ MODULES_TITLE = "Imported modules"
 """The beginning of the line about all modules."""
 OTHERS_TITLE = "Not made by the user"
 """The beginning of the line about all other variables that the user did not make."""
+UNCHANGED_TITLE = "As described above"
+"""The beginning of the line that names variables which the conversation describes as they are."""
 NAMED_VALUES = "\nValues in the data: {statements}."
 """The line about values that a question names. An empty line before it sets it off from the variables."""
 
 # Texts about variables have the variables' names as keys. These are the keys of other texts.
 VALUES_KEY = "(values)"
 """The key of the line about values that a question names."""
+UNCHANGED_KEY = "(unchanged)"
+"""The key of the line that only names variables."""
 _MODULES_KEY = "(modules)"
 _OTHERS_KEY = "(others)"
 _MORE_KEY = "(more)"
@@ -45,7 +49,7 @@ MAX_VARIABLES = 50
 _MAX_GROUP_CHARS = 600
 """Maximum characters of a line about several variables."""
 _MAX_NAMES = 20
-"""At most this many names of changed variables are listed."""
+"""At most this many names of variables are listed without a description."""
 _PRIVATE_RULE = "You are not told what private variables contain. Do not overwrite them; code that uses one runs only if the user allows it."
 
 
@@ -234,6 +238,11 @@ def append_omitted_names(
     if deleted_names:
         lines.append(f"Deleted: {_join_names(deleted_names)}")
     return "\n".join(lines)
+
+
+def unchanged_line(names: Sequence[str]) -> str:
+    """Return the line that names variables which the conversation describes as they are."""
+    return f"{UNCHANGED_TITLE}: {_join_names(names)}"
 
 
 def _join_names(names: Sequence[str]) -> str:

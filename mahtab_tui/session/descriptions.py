@@ -16,6 +16,7 @@ from mahtab_tui.llm.variable_texts import (
     CHANGED_MARK,
     MAYBE_CHANGED_MARK,
     NAMED_VALUES,
+    UNCHANGED_KEY,
     UNCHANGED_MARK,
     USER_MARK,
     VALUES_KEY,
@@ -24,6 +25,7 @@ from mahtab_tui.llm.variable_texts import (
     describe_variables,
     group_text_with,
     join_variables,
+    unchanged_line,
     variable_line,
 )
 from mahtab_tui.session.passing_names import find_passing_names
@@ -136,7 +138,8 @@ class VariableDescriptions(RecordHandler):
 
         Returns:
             Texts about single variables, about groups of them, and about the values that the
-            question names, by keys for `join_variables`.
+            question names, by keys for `join_variables`. If some variables are described and
+            others are not, a line names those that the conversation describes.
 
         Raises:
             KernelError: The kernel could not be asked.
@@ -179,6 +182,8 @@ class VariableDescriptions(RecordHandler):
         whole_descriptions = {name: new_descriptions[name] for name in fitting_descriptions}
         self._remember_descriptions(whole_descriptions, texts, users_names)
         self._remember_lines(lines, texts)
+        if texts:
+            texts |= _name_unchanged(variables, known_names, question)
         return texts | self._named_values(variables, chosen_names, question)
 
     def _stale_marks_of_data(self, variables: Sequence[Variable]) -> dict[str, str]:
@@ -429,6 +434,31 @@ def _order_for_question(variables: Sequence[Variable], question: str) -> list[Va
     newest_first = list(reversed(variables))
     newest_first.sort(key=lambda variable: variable.name not in named)
     return newest_first
+
+
+def _name_unchanged(
+    variables: Sequence[Variable], known_names: Set[str], question: str
+) -> dict[str, str]:
+    """Return a line that names the data of which the conversation says how it is.
+
+    Without it, a model that reads the new descriptions as a list of all variables would take a new
+    table for the one that the question means.
+
+    Args:
+        variables: All variables of the session, the newest last.
+        known_names: The names of those that the conversation describes as they are.
+        question: What the user asks.
+
+    Returns:
+        The line by its key; empty if it would name nothing.
+    """
+    known_data = [
+        variable
+        for variable in variables
+        if variable.name in known_names and variable.kind == "data" and not variable.underscored
+    ]
+    names = [variable.name for variable in _order_for_question(known_data, question)]
+    return {UNCHANGED_KEY: unchanged_line(names)} if names else {}
 
 
 def _change_mark(change: Change, variable: Variable) -> str:

@@ -18,7 +18,7 @@ from mahtab_tui.llm.pictures import EncodedPicture
 from mahtab_tui.llm.prompt_sections import render_context
 from mahtab_tui.llm.prompts import COMPUTE, PLANNING
 from mahtab_tui.llm.surroundings import PACKAGES, asks_about_files, render_surroundings
-from mahtab_tui.llm.variable_texts import VALUES_KEY
+from mahtab_tui.llm.variable_texts import UNCHANGED_KEY, VALUES_KEY
 from mahtab_tui.session.attachments import Attachments, render_attachment
 from mahtab_tui.session.cells import Cells
 from mahtab_tui.session.descriptions import VariableDescriptions
@@ -164,7 +164,9 @@ class QuestionContext:
 
     def _remember_data(self, variables: dict[str, str]) -> None:
         """Keep the newest descriptions that the model gets."""
-        descriptions = [text for name, text in variables.items() if name != VALUES_KEY]
+        descriptions = [
+            text for key, text in variables.items() if key not in (UNCHANGED_KEY, VALUES_KEY)
+        ]
         sent_data = "\n".join([self._sent_data, *descriptions]).casefold()
         self._sent_data = sent_data[-MAX_SENT_DATA_CHARS:]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mahtab_tui.bus.records import Namespace
-from mahtab_tui.llm.prompts import VARIABLES
+from mahtab_tui.llm.prompts import COMPUTE, VARIABLES
 from tests import tags
 from tests.integration.sessions import Opened, OpenSession
 from tests.waiting import wait_for
@@ -115,8 +115,9 @@ def test_own_helpers_of_the_model_share_a_line_after_the_users_variables(
     assert "def area(w)  [the user's]" in first_lines
     lines = told(it, "are you sure?").split("\n")
     assert lines[0] == "cars: DataFrame, 3 rows x 3 columns  [the user's]"
-    assert lines[-1] == "Imported modules: plt", "all else stands in the conversation"
-    assert "figure" not in "".join(lines[:-1]).lower()
+    assert lines[-2] == "Imported modules: plt", "all else stands in the conversation"
+    assert lines[-1] == "As described above: axes, fig, names, total, limit"
+    assert "figure" not in "".join(lines[:-2]).lower()
 
     # All is told again once the kernel's variables may be others.
     it.run("late = 1")
@@ -141,8 +142,40 @@ def test_line_about_a_variable_is_sent_again_only_if_it_changed(open_session: Op
     assert told(it, "and with these?").split("\n") == [
         "limit: int = 6  [the user's]",
         "Not made by the user: worst: str = 'audi'",
+        "As described above: best",
     ]
     assert told(it, "and now?") == ""
+
+
+def test_variables_that_the_conversation_describes_are_named_beside_new_ones(
+    open_session: OpenSession,
+) -> None:
+    it = open_session({"text": "So.", "repeat": True})
+    it.run(CARS, "limit = 5", "_hidden = 1")
+    assert "As described above" not in told(it, "how many cars?")
+    it.run("new_cars = cars[cars.weight > 1000]")
+    assert told(it, "and of these?").split("\n")[-1] == "As described above: limit, cars"
+    it.run("late = 1")
+    lines = told(it, "are the cars above the limit?").split("\n")
+    assert lines[-1] == "As described above: limit, cars, new_cars", "first those of the question"
+    many = [f"n{number:02}" for number in range(30)]
+    it.run("; ".join(f"{name} = 0" for name in many))
+    told(it, "and now?")
+    it.run("last = 1")
+    line = told(it, "and at the end?").split("\n")[-1]
+    assert line == f"As described above: {', '.join(reversed(many[10:]))}, …"
+
+
+def test_word_of_the_line_about_unchanged_variables_does_not_make_a_question_one_about_data(
+    open_session: OpenSession,
+) -> None:
+    it = open_session({"text": "So.", "repeat": True}, loop="single")
+    it.run("limit = 5")
+    told(it, "how high is the limit?")
+    it.run("late = 1")
+    assert "As described above: limit" in told(it, "and how late is it?")
+    it.ask_and_wait("is it described well?")
+    assert COMPUTE not in str(it.session.agent.agent.messages[-2].text)
 
 
 def test_line_says_whether_an_assigned_value_is_the_one_before(open_session: OpenSession) -> None:

@@ -403,8 +403,13 @@ def test_a_file_that_could_not_be_written_to_its_end_is_removed(project: Path) -
     assert list(project.iterdir()) == []
 
 
-def test_create_makes_folders_and_never_overwrites(project: Path) -> None:
+def test_create_makes_folders_and_never_overwrites(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     create("deep/down/a.txt", "text\n")
+    create("two.txt", "one\ntwo")
+    printed = capsys.readouterr().out
+    assert printed == "deep/down/a.txt: 1 line written\ntwo.txt: 2 lines written\n"
     with pytest.raises(FileExistsError, match="already exists"):
         create("deep/down/a.txt", "other")
     assert (project / "deep/down/a.txt").read_text() == "text\n"

@@ -393,7 +393,7 @@ def test_model_gets_what_it_needs_after_each_block(recorded_session: RecordedSes
     _, failed, printed, silent = requests
     assert failed.endswith("It failed. Write the corrected code block.")
     assert printed.endswith(
-        "Tell the user what was asked, from this output, as briefly or fully as the question wants it;"
+        "Answer the question from this output, as briefly or fully as it wants;"
         " or write the next block if something is still missing."
     )
     assert "made: list, 1 item" in silent
@@ -1004,7 +1004,7 @@ def test_a_text_that_matches_nothing_is_told_and_a_small_model_corrects_it(
 ) -> None:
     recorded_session.namespace["cars"] = pandas.DataFrame({"name": ["ford", "opel"]})
     first = code("print((cars.name == 'Ford').sum())")
-    request = "what is wrong" if loop == "single" else "Tell the user"
+    request = "what is wrong" if loop == "single" else "Answer the question"
     second = code("print((cars.name == 'ford').sum())") | {"match": request}
     agent = recorded_session.agent(first, second, words("There is 1."), loop=loop)
     assert agent.ask_sync("How many are Fords?") == ("1" if loop == "single" else "There is 1.")

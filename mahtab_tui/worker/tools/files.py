@@ -107,7 +107,8 @@ def create(name: str, content: str) -> None:
     line_count = content.count("\n")
     if content and not content.endswith("\n"):
         line_count += 1
-    print(f"{name}: {line_count:,} lines written")
+    noun = "line" if line_count == 1 else "lines"
+    print(f"{name}: {line_count:,} {noun} written")
     _reload_modules(name)
 
 
