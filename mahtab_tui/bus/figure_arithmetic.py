@@ -131,32 +131,46 @@ def _ratios(first: Operand, second: Operand, form: FigureForm) -> list[_Result]:
     if not smaller.value:
         return []
 
-    # "30 % of 406" is a number; two numbers give a percentage, but a percentage and a number do not.
-    is_one_a_percentage = first.is_percent != second.is_percent
-    if not form.is_percent and (is_one_a_percentage or smaller.value < 1 < larger.value):
-        if is_one_a_percentage and larger.is_percent:
+    # "30 % of 406" is a number; a percentage and a number never give a percentage.
+    if first.is_percent != second.is_percent:
+        if form.is_percent:
+            return []
+        if larger.is_percent:
             return _applied_share(larger, smaller)
         return _applied_share(smaller, larger)
-    if is_one_a_percentage:
-        return []
+    # A number below 1 beside one above it is probably a share, such as 0.3 of 406.
+    if not form.is_percent and smaller.value < 1 < larger.value:
+        return _applied_share(smaller, larger)
 
-    share = smaller.value / larger.value
-    multiple = larger.value / smaller.value
     results = [
-        _Result(share, f"{smaller.text} of {larger.text}"),
-        _Result(multiple, f"{larger.text} / {smaller.text}"),
+        _Result(smaller.value / larger.value, f"{smaller.text} of {larger.text}"),
+        _Result(larger.value / smaller.value, f"{larger.text} / {smaller.text}"),
     ]
     if form.is_percent:
-        difference = f"({larger.text} − {smaller.text})"
-        results.append(_Result(1 - share, f"{difference} / {larger.text}"))
-        results.append(_Result(multiple - 1, f"{difference} / {smaller.text}"))
+        results += _relative_differences(smaller, larger)
     else:
         results.append(_Result(first.value * second.value, f"{first.text} × {second.text}"))
     if form.is_factor:
-        for unit_factor in _UNIT_FACTORS:
-            results.append(_Result(multiple * unit_factor, f"{larger.text} / {smaller.text}"))
-            results.append(_Result(share * unit_factor, f"{smaller.text} / {larger.text}"))
+        results += _factors_between_units(smaller, larger)
     return results
+
+
+def _relative_differences(smaller: Operand, larger: Operand) -> list[_Result]:
+    """Return the difference of two figures as a share of each."""
+    difference = f"({larger.text} − {smaller.text})"
+    return [
+        _Result(1 - smaller.value / larger.value, f"{difference} / {larger.text}"),
+        _Result(larger.value / smaller.value - 1, f"{difference} / {smaller.text}"),
+    ]
+
+
+def _factors_between_units(smaller: Operand, larger: Operand) -> Iterator[_Result]:
+    """Yield how many times as large one figure is if the two are in different units."""
+    multiple = larger.value / smaller.value
+    share = smaller.value / larger.value
+    for unit_factor in _UNIT_FACTORS:
+        yield _Result(multiple * unit_factor, f"{larger.text} / {smaller.text}")
+        yield _Result(share * unit_factor, f"{smaller.text} / {larger.text}")
 
 
 def _applied_share(share: Operand, base: Operand) -> list[_Result]:

@@ -34,10 +34,12 @@ def wrong_digits(text: str) -> Iterator[str]:
 
 def _with_swapped_digits(text: str, positions: Sequence[int]) -> Iterator[str]:
     """Yield a text with each two neighbouring digits swapped, which stand at these positions."""
-    for left, right in pairwise(positions):
-        if text[left] != text[right]:
-            between = text[left + 1 : right]
-            yield f"{text[:left]}{text[right]}{between}{text[left]}{text[right + 1 :]}"
+    for first, second in pairwise(positions):
+        if text[first] != text[second]:
+            # Between the two may stand a separator.
+            separator = text[first + 1 : second]
+            swapped = f"{text[second]}{separator}{text[first]}"
+            yield f"{text[:first]}{swapped}{text[second + 1 :]}"
 
 
 def _with_other_digits(text: str, positions: Sequence[int]) -> Iterator[str]:

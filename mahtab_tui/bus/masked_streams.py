@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
+from collections.abc import Sequence
 
 from mahtab_tui.bus.masking import Secrets, mask_slice
 from mahtab_tui.bus.records import Record, Stream, get_record
+from mahtab_tui.bus.secret_matching import PartialSecret, SecretSpan
 
 MAX_STREAMS = 64
 """Streams that may be masked at the same time."""
@@ -27,19 +29,33 @@ class MaskedStream:
         text = self._tail + text
         matcher = self._secrets.matcher
         spans = matcher.spans(text)
-        tail_start, displayable_chars = matcher.find_partial(text)
-        if len(text) - tail_start <= displayable_chars:
-            display_end = len(text)
-        else:
-            display_end = max(tail_start, self._displayed_chars)
-        # The end of a secret may be the start of another one. It is masked with the first.
-        if spans and tail_start > spans[-1].start:
-            display_end = max(display_end, spans[-1].end)
+        partial = matcher.find_partial(text)
+        display_end = self._find_display_end(text, spans, partial)
 
         piece = mask_slice(text, spans, self._displayed_chars, display_end)
-        self._tail = text[tail_start:]
-        self._displayed_chars = display_end - tail_start
+        self._tail = text[partial.start :]
+        self._displayed_chars = display_end - partial.start
         return piece
+
+    def _find_display_end(
+        self, text: str, spans: Sequence[SecretSpan], partial: PartialSecret
+    ) -> int:
+        """Return where the part of a text ends that may be displayed.
+
+        Args:
+            text: The tail and the new piece.
+            spans: The whole secrets in it.
+            partial: The possible start of a secret at its end.
+        """
+        # Of most texts, a character or two at the end could begin a secret.
+        if len(text) - partial.start <= partial.displayable_chars:
+            return len(text)
+        # What was displayed cannot be taken back.
+        display_end = max(partial.start, self._displayed_chars)
+        # The end of a secret may be the start of another one. It is masked with the first.
+        if spans and partial.start > spans[-1].start:
+            display_end = max(display_end, spans[-1].end)
+        return display_end
 
     def finish(self) -> str:
         """Return what was held back."""
@@ -59,6 +75,7 @@ class MaskingFilter(logging.Filter):
         super().__init__()
         self._secrets = secrets
         self._streams: OrderedDict[tuple[object, ...], MaskedStream] = OrderedDict()
+        """By `Stream.stream`, the one used last at the end."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         if not self._secrets.matcher.secrets:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 import typing
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import is_dataclass
 from typing import Any
 
@@ -201,35 +201,52 @@ def _mask_field(value: Any, hint: Any, matcher: SecretMatcher) -> Any:
     return value
 
 
-def _mask_json(
-    value: Any, matcher: SecretMatcher | PrivateTexts, key: str = "", *, mask_keys: bool = False
-) -> Any:
+def _mask_json(value: Any, matcher: SecretMatcher | PrivateTexts, key: str = "") -> Any:
     """Mask the texts of a JSON value.
 
     Args:
         value: The value.
         matcher: Finds what is masked.
-        key: The key of the dict that holds the value; empty if its keys are not the program's own.
-        mask_keys: Whether to mask the keys of dicts as well.
+        key: The key of the dict that holds the value; empty if no dict does.
     """
     if isinstance(value, str):
         if key in UNMASKED_KEYS:
             return value
         return mask_spans(value, matcher.spans(value, words=key not in IDENTIFIER_KEYS))
     if isinstance(value, (list, tuple)):
-        return [_mask_json(item, matcher, key, mask_keys=mask_keys) for item in value]
+        return [_mask_json(item, matcher, key) for item in value]
     if not isinstance(value, dict):
         return value
 
-    is_picture = str(value.get("mime", "")).startswith("image/")
     masked: dict[str, Any] = {}
     for item_key, item in value.items():
-        if not (is_picture and item_key == "data"):
-            own_key = "" if mask_keys else item_key
-            is_foreign = mask_keys or item_key == FOREIGN_MAPPING_KEY
-            item = _mask_json(item, matcher, own_key, mask_keys=is_foreign)
-        masked_key = item_key
-        if mask_keys:
-            masked_key = mask_spans(item_key, matcher.spans(item_key))
-        masked[masked_key] = item
+        if _is_picture_data(item_key, value):
+            masked[item_key] = item
+        elif item_key == FOREIGN_MAPPING_KEY:
+            masked[item_key] = _mask_foreign_json(item, matcher)
+        else:
+            masked[item_key] = _mask_json(item, matcher, item_key)
     return masked
+
+
+def _mask_foreign_json(value: Any, matcher: SecretMatcher | PrivateTexts) -> Any:
+    """Mask the texts of a JSON value, and the keys of its dicts, which are not the program's own."""
+    if isinstance(value, str):
+        return mask_spans(value, matcher.spans(value))
+    if isinstance(value, (list, tuple)):
+        return [_mask_foreign_json(item, matcher) for item in value]
+    if not isinstance(value, dict):
+        return value
+
+    masked: dict[str, Any] = {}
+    for key, item in value.items():
+        masked_item = item
+        if not _is_picture_data(key, value):
+            masked_item = _mask_foreign_json(item, matcher)
+        masked[mask_spans(key, matcher.spans(key))] = masked_item
+    return masked
+
+
+def _is_picture_data(key: str, fields: Mapping[str, Any]) -> bool:
+    """Return whether a key of a dict is that of the data of a picture, which are base64."""
+    return key == "data" and str(fields.get("mime", "")).startswith("image/")

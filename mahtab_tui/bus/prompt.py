@@ -63,27 +63,8 @@ class PromptHandler(records.RecordHandler):
         if not record.in_prompt:
             return
         self.hidden.fold(record)
-        if isinstance(record, records.Hide | records.Replace | records.Private):
-            return
-        # With the results of the model's own cell, it has learnt what that did to files.
-        if (
-            isinstance(record, records.FileChanges)
-            and record.turn is not None
-            and record.guest is None
-        ):
-            return
-        is_of_other_agent = isinstance(record, records.CellRecord) and record.guest is not None
-        if isinstance(record, _MESSAGES) and not is_of_other_agent:
-            return
-        if isinstance(record, records.ReplOut):
-            if record.status == "ok" and not record.text.strip() and not record.detail:
-                return
-            record = record.changed(duration=None, detail=record.detail or None)
-        if isinstance(record, records.FileChanges):
-            record = record.changed(changes=())
-        if isinstance(record, records.CellRecord):
-            record = _name_author(record)
-        self._remember(record)
+        if _is_news(record):
+            self._remember(_for_prompt(record))
 
     def _remember(self, record: Record) -> None:
         if len(record.text) > MAX_STORED_CHARS:
@@ -113,9 +94,7 @@ class PromptHandler(records.RecordHandler):
         max_record_chars = min(MAX_RECORD_CHARS, max_chars // 2)
         remaining_chars = max_chars - len(_omission_note(count)) - 1
         for record in reversed(new_records):
-            is_rewritten = isinstance(record, records.ReplOut) and record.rewritten
-            text = escape_output(record.text, rewritten=is_rewritten).rstrip("\n")
-            element = to_xml(record.changed(text=shorten(text, max_record_chars)))
+            element = _as_element(record, max_record_chars)
             entry = record.entry_name
             if entry not in self.hidden and not self.hidden.is_private(entry):
                 remaining_chars -= len(element) + 1
@@ -136,14 +115,48 @@ class PromptHandler(records.RecordHandler):
         self.release()
 
 
-def _name_author(record: records.CellRecord) -> records.CellRecord:
-    """Name another agent as such: its cells have the tag of the model's own.
+def _is_news(record: Record) -> bool:
+    """Return whether a model learns something from a record that it does not learn otherwise."""
+    # These only say which other records the model gets.
+    if isinstance(record, records.Hide | records.Replace | records.Private):
+        return False
+    if isinstance(record, records.ReplOut) and _says_nothing(record):
+        return False
+    is_of_other_agent = isinstance(record, records.CellRecord) and record.guest is not None
+    if is_of_other_agent:
+        return True
+    # With the results of the model's own cell, it has learnt what that did to files.
+    if isinstance(record, records.FileChanges) and record.turn is not None:
+        return False
+    return not isinstance(record, _MESSAGES)
 
-    The tag of the user's cells says enough; there, "you" would be the model.
-    """
+
+def _says_nothing(output: records.ReplOut) -> bool:
+    """Return whether an output is that of a cell that ended well, and has printed nothing."""
+    return output.status == "ok" and not output.text.strip() and not output.detail
+
+
+def _for_prompt(record: Record) -> Record:
+    """Return a record without what a model does not need, and with an author that it understands."""
+    if isinstance(record, records.ReplOut):
+        record = record.changed(duration=None, detail=record.detail or None)
+    elif isinstance(record, records.FileChanges):
+        record = record.changed(changes=())
+    if not isinstance(record, records.CellRecord):
+        return record
+
+    # The tag of the user's cells says enough; there, "you" would be the model. Another agent's cells
+    # have the tag of the model's own.
     if record.guest is None:
         return record.changed(party=None)
     return record.changed(party=_other_agent(record.party or "agent"), guest=None, call=None)
+
+
+def _as_element(record: Record, max_chars: int) -> str:
+    """Return a record as XML, with at most so many characters of its text."""
+    is_rewritten = isinstance(record, records.ReplOut) and record.rewritten
+    text = escape_output(record.text, rewritten=is_rewritten).rstrip("\n")
+    return to_xml(record.changed(text=shorten(text, max_chars)))
 
 
 def _party(record: Record) -> str | None:

@@ -20,6 +20,9 @@ MAX_WHOLE_TEXT_CHARS = 100
 """Only texts shorter than this may be a short secret as a whole."""
 MAX_PARTIAL_CHARS = 4_096
 """Characters at the end of a text in which the start of a secret is looked for."""
+MAX_DISPLAYABLE_CHARS = 3
+"""Characters of the start of a secret that are displayed before more is known; of a secret with fewer
+than twelve, a quarter."""
 
 _INVISIBLE_CHARACTERS = (
     r"\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 but \t and \n, DEL, C1
@@ -54,6 +57,15 @@ class SecretSpan(NamedTuple):
 
     start: int
     end: int
+
+
+class PartialSecret(NamedTuple):
+    """The possible start of a secret at the end of a text."""
+
+    start: int
+    """Its position; the length of the text if there is none."""
+    displayable_chars: int
+    """How many of its characters may be displayed before more is known."""
 
 
 class SecretMatcher:
@@ -113,14 +125,9 @@ class SecretMatcher:
             spans += self._find_words(text)
         return _merge_spans(spans)
 
-    def find_partial(self, text: str) -> tuple[int, int]:
-        """Find the longest start of a secret at the end of a text.
-
-        Returns:
-            Its position, and how many of its characters may be displayed before more is known.
-        """
-        partial_start = len(text)
-        displayable_chars = 0
+    def find_partial(self, text: str) -> PartialSecret:
+        """Find the longest start of a secret at the end of a text."""
+        partial = PartialSecret(len(text), 0)
         tail_start = max(0, len(text) - MAX_PARTIAL_CHARS)
         reduced = _ReducedText(_NOISE_IN_LINE, text[tail_start:])
         for form in self._stream_forms:
@@ -128,10 +135,10 @@ class SecretMatcher:
             if position < 0:
                 continue
             start = tail_start + reduced.original_offset(position)
-            if start < partial_start:
-                partial_start = start
-                displayable_chars = min(3, len(form) // 4)
-        return partial_start, displayable_chars
+            if start < partial.start:
+                displayable_chars = min(MAX_DISPLAYABLE_CHARS, len(form) // 4)
+                partial = PartialSecret(start, displayable_chars)
+        return partial
 
     def _find_long_forms(self, text: str) -> Iterator[SecretSpan]:
         """Yield the positions of secrets that are found anywhere, whole or cut."""

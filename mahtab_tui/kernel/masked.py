@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass, replace
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mahtab_tui.bus.masked_streams import MaskedStream
 from mahtab_tui.bus.masking import MASK, Secrets, mask_slice, mask_spans
@@ -30,6 +30,9 @@ from mahtab_tui.kernel.values import (
     UndoScope,
     UndoStep,
 )
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 CELL_FIELDS = frozenset({"change", "file", "kind", "kinds", "mime", "name", "value"})
 """The fields of a `CellResult` and of a `DisplayRecord` that are not masked."""
@@ -264,9 +267,9 @@ class MaskedKernel(Kernel):
         """Mask the beginnings of secrets before each ``…``."""
         pieces = text.split("…")
         for index, piece in enumerate(pieces[:-1]):
-            start, tolerated_chars = self._secrets.matcher.find_partial(piece)
-            if len(piece) - start > tolerated_chars:
-                pieces[index] = piece[:start] + MASK
+            partial = self._secrets.matcher.find_partial(piece)
+            if len(piece) - partial.start > partial.displayable_chars:
+                pieces[index] = piece[: partial.start] + MASK
         return "…".join(pieces)
 
 
@@ -289,27 +292,32 @@ def _mask_texts(value: Any, unmasked_fields: frozenset[str], mask: Callable[[str
             name: item if name in unmasked_fields else _mask_texts(item, unmasked_fields, mask)
             for name, item in value.items()
         }
-    if not is_dataclass(value) or isinstance(value, type):
-        return value
+    if is_dataclass(value) and not isinstance(value, type):
+        return _mask_dataclass(value, unmasked_fields, mask)
+    return value
 
-    # The data of a picture is base64.
+
+def _mask_dataclass(
+    value: DataclassInstance, unmasked_fields: frozenset[str], mask: Callable[[str], str]
+) -> DataclassInstance:
+    """Mask the texts in the fields of a dataclass; see `_mask_texts`.
+
+    Returns:
+        The same object if nothing in it was masked.
+    """
     if getattr(value, "mime", "").startswith("image/"):
-        unmasked_fields |= {"data"}
-    changed_fields: dict[str, Any] = {}
+        unmasked_fields |= {"data"}  # base64
+    masked_fields: dict[str, Any] = {}
     for name in _field_names(type(value)):
         if name in unmasked_fields:
             continue
         field_value = getattr(value, name)
-        # The keys of a mapping are the user's names, not fields.
-        inner_fields = unmasked_fields
-        if isinstance(field_value, Mapping):
-            inner_fields = frozenset[str]()
+        # The keys of a mapping are names in the user's code, which must not be taken for fields.
+        inner_fields = frozenset() if isinstance(field_value, Mapping) else unmasked_fields
         masked_value = _mask_texts(field_value, inner_fields, mask)
         if masked_value is not field_value:
-            changed_fields[name] = masked_value
-    if changed_fields:
-        return replace(value, **changed_fields)
-    return value
+            masked_fields[name] = masked_value
+    return replace(value, **masked_fields) if masked_fields else value
 
 
 @cache
