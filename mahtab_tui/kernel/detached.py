@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import socket
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
@@ -18,6 +19,7 @@ from mahtab_tui.kernel.holder_connection import (
     MAX_DESCRIPTORS,
     SOCKET_SUFFIX,
     STATUS_TIMEOUT_S,
+    HolderListener,
     HolderReply,
     ask,
     listen,
@@ -44,10 +46,15 @@ MAX_CELL_DIGITS = 19
 """Digits of a cell's number in a file, which could be damaged."""
 
 _HOLDER_ERRORS = (
-    *(OSError, FrameError, KernelError),
-    *(KeyError, OverflowError, TypeError, ValueError),
+    OSError,
+    FrameError,
+    KernelError,
+    KeyError,
+    OverflowError,
+    TypeError,
+    ValueError,
 )
-"""Exceptions if a socket's process does not answer like a holder."""
+"""Raised when the process behind a socket does not answer like a holder."""
 
 
 class DetachedKernel(NamedTuple):
@@ -91,13 +98,18 @@ def detached_kernels(session: str | None = None) -> list[DetachedKernel]:
             reply = ask(path, {"op": "status"}, timeout_s=timeout_s)
             kernels.append(_parse_kernel(path, kernel_session, reply.fields))
         except (ConnectionRefusedError, FileNotFoundError):
-            # A new socket may not listen yet.
-            with suppress(OSError):
-                if time.time() - path.lstat().st_mtime > STATUS_TIMEOUT_S:
-                    remove_files(path)
+            _remove_old_files(path)
         except _HOLDER_ERRORS:
             continue
     return kernels
+
+
+def _remove_old_files(path: Path) -> None:
+    """Remove the files of a holder that does not listen, unless its socket is so new that it may
+    not listen yet."""
+    with suppress(OSError):
+        if time.time() - path.lstat().st_mtime > STATUS_TIMEOUT_S:
+            remove_files(path)
 
 
 def attach(session: str) -> LocalProcess | None:
@@ -176,9 +188,7 @@ def _attach(kernel: DetachedKernel) -> LocalProcess:
     try:
         request = {"op": "attach", "by_force": True}
         reply = ask(kernel.path, request, kernel_socket, ATTACH_TIMEOUT_S)
-        is_complete = len(reply.descriptors) == MAX_DESCRIPTORS and reply.connection is not None
-        if reply.fields["op"] != "attached" or not is_complete:
-            raise FrameError("the holder did not hand its kernel over")
+        _check_handover(reply)
         # The kernel may have run other cells since it was listed.
         kernel = _parse_kernel(kernel.path, kernel.session, reply.fields)
     except BaseException:
@@ -204,6 +214,13 @@ def _attach(kernel: DetachedKernel) -> LocalProcess:
         handle,
         kernel.cell,
     )
+
+
+def _check_handover(reply: HolderReply) -> None:
+    """Raise `FrameError` if a holder has not handed over its kernel with both files."""
+    is_complete = len(reply.descriptors) == MAX_DESCRIPTORS and reply.connection is not None
+    if reply.fields["op"] != "attached" or not is_complete:
+        raise FrameError("the holder did not hand its kernel over")
 
 
 class StartedKernel(NamedTuple):
@@ -236,13 +253,31 @@ def start_detachable(
     Raises:
         OSError: The interpreter cannot be started.
     """
+    spawn_kernel = partial(spawn, executable, cwd, env, witness=witness)
     try:
         listener = listen(session)
     except OSError as error:
         reason = f"{error.filename or 'the folder run'} cannot be used ({error.strerror})"
-        process = spawn(executable, cwd, env, witness=witness)
-        return StartedKernel(process, f"This kernel ends with its screen: {reason}.")
+        return StartedKernel(spawn_kernel(), f"This kernel ends with its screen: {reason}.")
+    return StartedKernel(_spawn_with_holder(spawn_kernel, listener, hours))
 
+
+def _spawn_with_holder(
+    spawn_kernel: Callable[..., LocalProcess], listener: HolderListener, hours: float
+) -> LocalProcess:
+    """Start a kernel with a holder.
+
+    The holder inherits one end of a connection, the lifeline. We keep the other end, so that the
+    holder knows when the screen has gone.
+
+    Args:
+        spawn_kernel: Starts the process, given `pipe` and `holder`.
+        listener: The holder's socket, which this closes.
+        hours: How long an idle kernel waits for a screen.
+
+    Raises:
+        OSError: The interpreter cannot be started.
+    """
     spool_file = os.memfd_create("mahtab-output")
     lifeline, holder_lifeline = socket.socketpair()
     read_end, write_end = os.pipe()
@@ -255,14 +290,7 @@ def start_detachable(
         hours,
     )
     try:
-        process = spawn(
-            executable,
-            cwd,
-            env,
-            pipe=(read_end, write_end),
-            holder=settings,
-            witness=witness,
-        )
+        process = spawn_kernel(pipe=(read_end, write_end), holder=settings)
     except BaseException:
         lifeline.close()
         os.close(spool_file)
@@ -273,4 +301,4 @@ def start_detachable(
         holder_lifeline.close()
     spool = Spool(read_end, spool_file)
     handle = SpoolHandle(spool, lifeline, listener.path)
-    return StartedKernel(replace(process, reader=SpooledOutput(spool), detach_handle=handle))
+    return replace(process, reader=SpooledOutput(spool), detach_handle=handle)

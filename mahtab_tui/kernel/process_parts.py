@@ -1,5 +1,5 @@
-"""What the host needs of a kernel's process, wherever it runs: its channel, its output, its
-signals, and how it can outlive the screen."""
+"""The interface of a kernel's process, wherever it runs: its channel, its output, its signals, and
+how it can outlive its screen."""
 
 from __future__ import annotations
 
@@ -21,8 +21,7 @@ class Output(Protocol):
         """Return the next bytes; empty at the end, None if there are none now."""
 
     def available(self) -> Iterator[bytes]:
-        """Return what is available at the time of this call, because a thread may print
-        endlessly."""
+        """Yield what has been printed when this is called; a thread may go on printing for ever."""
 
 
 class SeekableOutput(Output, Protocol):
@@ -36,14 +35,14 @@ class SeekableOutput(Output, Protocol):
         """Read from this offset on."""
 
     def until(self, end: int) -> Iterator[bytes]:
-        """Return what was printed up to the offset `end`."""
+        """Yield what was printed before the offset `end`."""
 
     def release(self, offset: int) -> None:
         """Note that output before an offset is stored and no longer needed."""
 
 
 class DetachHandle(Protocol):
-    """By which a process can outlive its screen."""
+    """Lets a process outlive its screen."""
 
     lifeline: socket.socket
     """Gets a byte if another host attaches to the process."""
@@ -56,7 +55,7 @@ class DetachHandle(Protocol):
         """Detach the process."""
 
     def ended(self) -> None:
-        """Remove what was needed to find the process, because it has ended."""
+        """Remove the files by which the process could be found, because it has ended."""
 
 
 class Process(Protocol):

@@ -1,4 +1,7 @@
-"""The output of kernels on this machine that can outlive their screen, and how they are left."""
+"""The output of kernels on this machine that can outlive their screen, and how they are left.
+
+`detached` makes both objects for each such kernel, whether it is new or was found again.
+"""
 
 from __future__ import annotations
 
@@ -105,10 +108,13 @@ class SpoolHandle:
 
     def leave(self) -> None:
         """Leave the kernel to its holder."""
-        self.lifeline.close()
-        os.close(self._spool.file)
+        self._close()
 
     def ended(self) -> None:
         """Remove the holder's files, because the kernel has ended."""
-        self.leave()
+        self._close()
         remove_files(self._path)
+
+    def _close(self) -> None:
+        self.lifeline.close()
+        os.close(self._spool.file)
