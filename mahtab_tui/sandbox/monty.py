@@ -1,7 +1,7 @@
 """Sandboxes for systems without Landlock and seccomp: Monty, an interpreter of a part of Python.
 
-The model's code runs in a process of Monty. A call of one of our functions suspends it; the function
-runs here, and the code goes on with its result.
+The model's code runs in a process of Monty. When it calls one of our functions, it is suspended: the
+function runs in this process, and the code goes on with what it returned.
 """
 
 from __future__ import annotations
@@ -47,6 +47,9 @@ UNSUPPORTED_FEATURES = (
 """Follows "Missing from this Python" in the system prompt."""
 
 _MAX_PROCESSES = 1_000
+"""The most processes, and so sandboxes, at the same time."""
+_MAX_CALLS = 1_000_000
+"""The most calls of our functions in one process."""
 _MEMORY_BYTES = 512 * 2**20
 """Memory of a process besides its text."""
 _COPIES_OF_TEXT = 4
@@ -106,7 +109,8 @@ class MontySandboxes:
 
     def __init__(self) -> None:
         self._pool: AsyncMonty | None = None
-        self._starting = asyncio.Lock()
+        self._pool_lock = asyncio.Lock()
+        """Held while the pool is started."""
 
     async def start(
         self,
@@ -115,11 +119,11 @@ class MontySandboxes:
         max_answer_chars: int = MAX_ANSWER_CHARS,
         tools: Sequence[DescribedTool] = (),
     ) -> MontySandbox:
-        node = _MontyHost(host)
-        functions = make_names(SandboxText(text.text), node, max_answer_chars, tools)
-        # They would look up the host's variables; the prelude has a FINAL_VAR of its own.
+        engine = _Engine(host)
+        functions = make_names(SandboxText(text.text), engine, max_answer_chars, tools)
+        # They would look up variables of this process; the prelude has a FINAL_VAR of its own.
         del functions["FINAL_VAR"], functions["SHOW_VARS"]
-        sandbox = MontySandbox(partial(self._start_session, text), node, functions)
+        sandbox = MontySandbox(partial(self._start_session, text), engine, functions)
         await sandbox.open()
         return sandbox
 
@@ -134,19 +138,20 @@ class MontySandboxes:
 
         limits: ResourceLimits = {
             "max_memory": _MEMORY_BYTES + _COPIES_OF_TEXT * _MAX_CHAR_BYTES * len(text.text),
-            "max_suspensions": 1_000_000,
+            "max_suspensions": _MAX_CALLS,
             "max_turn_duration_secs": MAX_TURN_S,
         }
+        variables = {"_text": text.text, **_context_variables(text)}
         session: AsyncMontySession | None = None
         try:
-            async with self._starting:
+            async with self._pool_lock:
                 if self._pool is None:
                     pool = AsyncMonty(max_processes=_MAX_PROCESSES, max_checkouts_per_worker=1)
                     await pool.__aenter__()
                     self._pool = pool
             session = self._pool.checkout(limits=limits)
             await session.__aenter__()
-            await session.feed_run(PRELUDE, inputs={"_text": text.text, **_variables(text)})
+            await session.feed_run(PRELUDE, inputs=variables)
         except BaseException as error:
             if session is not None:
                 await _end(session)
@@ -162,23 +167,24 @@ class MontySandbox:
     def __init__(
         self,
         start: Callable[[], Awaitable[AsyncMontySession]],
-        node: _MontyHost,
+        engine: _Engine,
         functions: dict[str, Any],
     ) -> None:
         """Create a sandbox without a process.
 
         Args:
             start: Starts a process that has the text.
-            node: The engine for the functions.
+            engine: The engine that the functions call.
             functions: What the code may call, by name.
         """
         self._start = start
-        self._node = node
+        self._engine = engine
         self._functions = {**functions, "help": self._help}
         self._session: AsyncMontySession | None = None
-        self._running: asyncio.Task[TurnStatus] | None = None
+        self._turn: asyncio.Task[TurnStatus] | None = None
         """The turn that runs, or that ran last."""
         self._output = TurnOutput()
+        """The output of that turn."""
 
     async def open(self) -> AsyncMontySession:
         """Return the process, which is started if there is none. Raises `SandboxError`."""
@@ -188,23 +194,23 @@ class MontySandbox:
 
     async def run(self, code: str, seconds: float) -> TurnResult:
         start_time = time.monotonic()
-        self._running = asyncio.ensure_future(self._run_turn(code, seconds))
+        output = TurnOutput()
+        self._output = output
+        turn = asyncio.ensure_future(self._run_turn(code, seconds))
+        self._turn = turn
         try:
-            await asyncio.wait([self._running])
+            await asyncio.wait([turn])
         finally:
-            self._running.cancel()
-            if not self._running.done() or self._running.cancelled():
+            # The caller may have been cancelled, or `close` has cancelled the turn.
+            turn.cancel()
+            if not turn.done() or turn.cancelled():
                 await self._kill()
-        status: TurnStatus = "killed"
-        if not self._running.cancelled():
-            status = self._running.result()
-        output = self._output
-        self._output = TurnOutput()
+        status: TurnStatus = "killed" if turn.cancelled() else turn.result()
         return TurnResult(status, output.text(), output.chars, time.monotonic() - start_time)
 
     async def close(self) -> None:
-        if self._running is not None:
-            self._running.cancel()
+        if self._turn is not None:
+            self._turn.cancel()
         await self._kill()
 
     async def _run_turn(self, code: str, seconds: float) -> TurnStatus:
@@ -218,7 +224,8 @@ class MontySandbox:
         try:
             value = await self._run_to_end(code, seconds)
         except Final:
-            await self._kill()  # it is suspended in the middle of its code
+            # The process is suspended in the middle of its code.
+            await self._kill()
             return "final"
         except (MontyRuntimeError, MontySyntaxError) as error:
             self._output.write(error.display().replace("<python-input-", "<turn-") + "\n")
@@ -248,17 +255,18 @@ class MontySandbox:
 
         run_time = _RunTime(seconds)
         session = await self.open()
-        # Names that the interpreter does not know come back as calls, whatever their values are here.
+        # Only the names count: Monty hands us a call of any of them, and does not call the value.
         names = dict.fromkeys(self._functions, lambda *args, **kwargs: None)
         start = session.feed_start(code, external_lookup=names, print_callback=self._print)
         snapshot = await run_time.limit(start)
         while not isinstance(snapshot, MontyComplete):
-            if not isinstance(snapshot, AsyncFunctionSnapshot) or snapshot.is_os_function:
-                # It looks up an unknown name or calls the operating system, which does not exist.
+            if isinstance(snapshot, AsyncFunctionSnapshot) and not snapshot.is_os_function:
+                reply = await self._reply(snapshot.function_name, snapshot.args, snapshot.kwargs)
+                snapshot = await run_time.limit(snapshot.resume(reply))
+            else:
+                # The code uses an unknown name, or the operating system, which it does not have.
+                # Monty raises the error for it.
                 snapshot = await run_time.limit(snapshot.resume_auto())
-                continue
-            reply = await self._reply(snapshot.function_name, snapshot.args, snapshot.kwargs)
-            snapshot = await run_time.limit(snapshot.resume(reply))
         return snapshot.output
 
     async def _reply(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -272,24 +280,14 @@ class MontySandbox:
             return {"exception": type(error)(str(error))}
 
     async def _call(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Call one of the functions, and return its value.
-
-        Functions are not asynchronous, so none can wait for the engine. The first call raises what it
-        needs from there; once the reply has come, the same call is made again, and gets it.
-        """
+        """Call one of the functions, and return its value."""
         function = self._functions.get(name)
         if function is None:
             raise NameError(f"name {name!r} is not defined")
-        try:
-            return _plain(function(*args, **kwargs))
-        except _HostCall as call:
-            self._node.reply = await self._node.host.call(*call.args)
-        try:
-            return _plain(function(*args, **kwargs))
-        finally:
-            self._node.reply = None
+        return _to_plain(await self._engine.run(partial(function, *args, **kwargs)))
 
     def _help(self, name: object = "") -> None:
+        """Print a function's docstring, or the names of all functions: `help` for the code."""
         function = self._functions.get(str(name))
         docstring = function.__doc__ if function else None
         names = "There is help for: " + ", ".join(sorted(self._functions))
@@ -306,24 +304,51 @@ class MontySandbox:
             await _end(session)
 
 
-class _HostCall(BaseException):
-    """Raised by a function that needs the engine, with the arguments for `SandboxHost.call`."""
+class _NeedsReplyError(BaseException):
+    """A function has called the engine, whose reply has not come yet."""
+
+    def __init__(self, name: str, args: dict[str, Any]) -> None:
+        """Take the arguments for `SandboxHost.call`."""
+        super().__init__()
+        self.call_name = name
+        self.call_args = args
 
 
-class _MontyHost:
-    """The engine for the functions: see `MontySandbox._call`."""
+class _Engine:
+    """The `EngineHost` of functions that run in the loop of the engine itself.
+
+    They are not asynchronous, so none can wait for a reply of the engine. A function that calls the
+    engine is therefore run twice: the first time its call raises an error with what it asks, and
+    once the reply has come, the function begins again and its call returns the reply.
+    """
 
     def __init__(self, host: SandboxHost) -> None:
-        self.host = host
-        self.reply: Any = None
-        """The engine's reply to the call that is made again; else None."""
         self.send = host.send
+        self._host = host
+        self._reply: Any = None
+        """The engine's reply, during the second run of a function; else None."""
 
     def call(self, name: str, args: dict[str, Any]) -> Any:
-        """Return the engine's reply. Raises `_HostCall` if it has not come yet."""
-        if self.reply is None:
-            raise _HostCall(name, args)
-        return self.reply
+        """Return the engine's reply. Raises `_NeedsReplyError` in the first run of a function."""
+        if self._reply is None:
+            raise _NeedsReplyError(name, args)
+        return self._reply
+
+    async def run(self, function: Callable[[], Any]) -> Any:
+        """Run a function, and return its value.
+
+        Args:
+            function: Calls the engine at most once, and does nothing before that it must not do
+                twice.
+        """
+        try:
+            return function()
+        except _NeedsReplyError as needed:
+            self._reply = await self._host.call(needed.call_name, needed.call_args)
+        try:
+            return function()
+        finally:
+            self._reply = None
 
 
 class _RunTime:
@@ -349,26 +374,37 @@ async def _end(session: AsyncMontySession) -> None:
         await session.__aexit__(None, None, None)
 
 
-def _variables(text: SearchedText) -> dict[str, str | list[str] | dict[str, str]]:
+def _context_variables(text: SearchedText) -> dict[str, str | list[str] | dict[str, str]]:
     """Return the variables of the model's code: `context`, and the contexts by their names."""
-
-    def value(context: NamedContext) -> str | list[str] | dict[str, str]:
-        if context.kind == "str":
-            return text.text[context.start : context.end]
-        documents = [(name, text.text[start:end]) for name, start, end in context.parts]
-        if context.kind == "dict":
-            return dict(documents)
-        return [document for _name, document in documents]
-
-    all_of_it = NamedContext("context", text.kind, 0, len(text.text), text.parts)
-    return {context.name: value(context) for context in (all_of_it, *text.contexts)}
+    whole_context = NamedContext("context", text.kind, 0, len(text.text), text.parts)
+    return {
+        context.name: _context_value(text.text, context)
+        for context in (whole_context, *text.contexts)
+    }
 
 
-def _plain(value: Any) -> Any:
-    """Return what a function has returned, without the positions of texts, which Monty does not
-    know."""
+def _context_value(text: str, context: NamedContext) -> str | list[str] | dict[str, str]:
+    """Return a context as a plain value: its text, or its documents.
+
+    Args:
+        text: The text of all contexts.
+        context: The place of this one in it.
+    """
+    if context.kind == "str":
+        return text[context.start : context.end]
+    documents = [(name, text[start:end]) for name, start, end in context.parts]
+    if context.kind == "dict":
+        return dict(documents)
+    return [document for _name, document in documents]
+
+
+def _to_plain(value: Any) -> Any:
+    """Return what a function has returned, as lists and strings that Monty knows.
+
+    Our own strings also have positions in the text.
+    """
     if isinstance(value, list):
-        return [_plain(item) for item in value]
+        return [_to_plain(item) for item in value]
     if isinstance(value, str):
         return to_plain_str(value)
     return value
