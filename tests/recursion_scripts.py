@@ -18,7 +18,7 @@ from mahtab_tui.llm.search_prompt_words import LAST_CALL, PLAIN, QUERY
 from mahtab_tui.sandbox.base import Sandbox, SandboxHost, TurnResult
 from mahtab_tui.sandbox.searched_text import SearchedText
 from mahtab_tui.search.limits import SearchLimits
-from mahtab_tui.search.search import FanOutPolicy, Search
+from mahtab_tui.search.search import FanOutPolicy, Search, SearchSettings
 from mahtab_tui.search.search_answers import SearchAnswer
 from mahtab_tui.search.tree import SearchTree
 from mahtab_tui.worker.rlm.answers import FORM
@@ -275,7 +275,7 @@ class ScriptedSearches:
             model=reply if isinstance(reply, ScriptedModel) else ScriptedModel(reply=reply),
             sub_model=sub_model,
             limits=SearchLimits(**{"small": 0, "max_depth": 3, **limits}),
-            fan_out_policy=asking,
+            settings=SearchSettings(fan_out_policy=asking),
         )
 
     def start(self, reply: Reply, *turns: Turn, **options: Any) -> Future[SearchAnswer]:

@@ -16,7 +16,7 @@ from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.starting_model import default_model
 from mahtab_tui.sandbox.base import SandboxError
 from mahtab_tui.search.limits import merge_limits
-from mahtab_tui.search.search import Search
+from mahtab_tui.search.search import Search, SearchSettings
 from mahtab_tui.settings.model import Settings
 from mahtab_tui.worker.rlm.answers import needs_code
 from mahtab_tui.worker.rlm.contexts import ContextError
@@ -140,8 +140,9 @@ def search_once(
             model=model,
             sub_model=settings.sub_model,
             limits=limits,
-            fan_out_policy="run" if yes else "refuse",
-            by_code=needs_code(query, None, ()),
+            settings=SearchSettings(
+                fan_out_policy="run" if yes else "refuse", by_code=needs_code(query, None, ())
+            ),
         )
     except KeyboardInterrupt:
         return INTERRUPTED_CODE

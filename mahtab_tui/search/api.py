@@ -29,7 +29,7 @@ from mahtab_tui.search.events import Emit
 from mahtab_tui.search.function_models import CALLER_LOOP
 from mahtab_tui.search.limits import merge_limits
 from mahtab_tui.search.logs import LogFile
-from mahtab_tui.search.search import Search, emit_to_all
+from mahtab_tui.search.search import Search, SearchSettings, emit_to_all
 from mahtab_tui.search.search_answers import CancelToken, SearchAnswer
 from mahtab_tui.search.shared_object import SharedObject
 from mahtab_tui.search.subscribers import make_subscribers
@@ -209,7 +209,15 @@ def rlm(
             _warn(emit, notice)
         tree = uuid.uuid4().hex[:8]
         cancel_token = _CALLER.get()
-        by_code = needs_code(str(query), returns, tools)
+        settings = SearchSettings(
+            tree=tree,
+            fan_out_policy="run" if yes else "refuse",
+            by_code=needs_code(str(query), returns, tools),
+            tools=runner,
+            sampling=sampling,
+            access=access,
+            emit=emit,
+        )
         has_run = False
 
         def search_once(query: str) -> Result:
@@ -225,13 +233,7 @@ def rlm(
                     model=model or used_searcher.model or default_model(),
                     sub_model=sub_model or used_searcher.sub_model,
                     limits=limits,
-                    fan_out_policy="run" if yes else "refuse",
-                    tree=tree,
-                    sampling=sampling,
-                    access=access,
-                    tools=runner,
-                    by_code=by_code,
-                    emit=emit,
+                    settings=settings,
                     cancel_token=cancel_token,
                 )
             return _as_result(search_answer, contents, emit, raw=raw)

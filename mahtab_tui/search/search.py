@@ -14,6 +14,7 @@ import time
 import uuid
 from collections.abc import Callable, Coroutine, Mapping, Set
 from concurrent.futures import CancelledError, Future
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal
 
@@ -49,6 +50,27 @@ _CLOSE_TIMEOUT_S = 5.0
 """Seconds for everything to end when a `Search` is closed, and as long for its thread."""
 _STOP_TIMEOUT_S = 0.5
 """Seconds that a cancelled caller waits for the last events."""
+
+
+@dataclass(frozen=True)
+class SearchSettings:
+    """Settings of one search, besides its models and limits."""
+
+    tree: str = ""
+    """Id of the search, which no other search in memory has; empty for a new one."""
+    fan_out_policy: FanOutPolicy = "ask"
+    by_code: bool = False
+    """Whether even a short text is searched by code."""
+    tools: ToolRunner | None = None
+    """Functions that the model's code may call."""
+    sampling: Sampling = field(default_factory=dict)
+    """`temperature`, `top_p` and `seed`, as far as they are set."""
+    access: Mapping[str, str] = field(default_factory=dict)
+    """`address` and `api_key` of the model's service, as far as they are set."""
+    begin_attributes: Mapping[str, Any] = field(default_factory=dict)
+    """Further attributes of the search's first event."""
+    emit: Emit | None = None
+    """Called with each event, instead of the function that all searches share."""
 
 
 class Search:
@@ -102,14 +124,7 @@ class Search:
         model: ModelSpec,
         sub_model: ModelSpec | None = None,
         limits: SearchLimits | None = None,
-        fan_out_policy: FanOutPolicy = "ask",
-        begin_attributes: Mapping[str, Any] | None = None,
-        tree: str | None = None,
-        sampling: Sampling | None = None,
-        access: Mapping[str, str] | None = None,
-        tools: ToolRunner | None = None,
-        by_code: bool = False,
-        emit: Emit | None = None,
+        settings: SearchSettings | None = None,
         cancel_token: CancelToken | None = None,
     ) -> SearchAnswer:
         """Answer a query over a `SearchedText` or any context.
@@ -120,14 +135,7 @@ class Search:
             model: The model of the whole search.
             sub_model: The model of its sub-calls; by default the same.
             limits: Limits of the search.
-            fan_out_policy: What happens before a large fan-out.
-            begin_attributes: Further attributes of the search's first event.
-            tree: Id of the search, which no other search in memory has; by default a new one.
-            sampling: `temperature`, `top_p` and `seed`, as far as they are set.
-            access: `address` and `api_key` of the model's service.
-            tools: Functions that the model's code may call.
-            by_code: Whether even a short text is searched by code.
-            emit: Called with each event instead of the function given to the constructor.
+            settings: What else is set for it.
             cancel_token: Lets another thread cancel the wait.
 
         Raises:
@@ -139,35 +147,42 @@ class Search:
         if not query.strip():
             raise ValueError("The query is empty.")
         text = self._read_text(context)
-        tree_id = tree or uuid.uuid4().hex[:8]
-        search_limits = limits or SearchLimits()
-        log = SearchLog()
+        limits = limits or SearchLimits()
+        settings = settings or SearchSettings()
 
         async def run_search() -> SearchAnswer:
-            if tree_id in self._trees:
-                # Nobody could stop or close the other search any more.
-                raise ValueError(f"There is already a search with the id {tree_id}.")
-            models = self._models.get_both(
-                model, sub_model or model, search_limits, sampling or {}, access or {}
-            )
-            if self._sandboxes is None:
-                self._sandboxes = self._open_sandboxes()
-            engine = Engine(
-                events=Events(tree_id, partial(emit_to_all, [log.add, emit or self._emit])),
-                limits=search_limits,
-                model=models.root,
-                sub_model=models.parts,
-                session_ledger=self._ledger,
-                sandboxes=self._sandboxes,
-                consent=partial(self._get_consent, fan_out_policy),
-                tools=None if tools is None else SearchTools(tools),
-                by_code=by_code,
-                log=log,
-            )
-            self._trees[tree_id] = engine
-            return await self._run(engine, engine.run(query, text, begin_attributes or {}))
+            engine = self._make_engine(model, sub_model or model, limits, settings)
+            return await self._run(engine, engine.run(query, text, settings.begin_attributes))
 
         return self._wait(run_search(), cancel_token)
+
+    def _make_engine(
+        self, model: ModelSpec, sub_model: ModelSpec, limits: SearchLimits, settings: SearchSettings
+    ) -> Engine:
+        """Make the engine of a new search, in the search's thread; see `run` for what it raises."""
+        tree_id = settings.tree or uuid.uuid4().hex[:8]
+        if tree_id in self._trees:
+            # Nobody could stop or close the other search any more.
+            raise ValueError(f"There is already a search with the id {tree_id}.")
+        models = self._models.get_both(model, sub_model, limits, settings.sampling, settings.access)
+        if self._sandboxes is None:
+            self._sandboxes = self._open_sandboxes()
+
+        log = SearchLog()
+        engine = Engine(
+            events=Events(tree_id, partial(emit_to_all, [log.add, settings.emit or self._emit])),
+            limits=limits,
+            model=models.root,
+            sub_model=models.parts,
+            session_ledger=self._ledger,
+            sandboxes=self._sandboxes,
+            consent=partial(self._get_consent, settings.fan_out_policy),
+            tools=None if settings.tools is None else SearchTools(settings.tools),
+            by_code=settings.by_code,
+            log=log,
+        )
+        self._trees[tree_id] = engine
+        return engine
 
     def _read_text(self, context: Any) -> SearchedText:
         """Return the text of a context. Raises `ContextError`."""

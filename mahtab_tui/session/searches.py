@@ -183,6 +183,7 @@ class Searches:
         """Run a new search over the text that the cell has handed on."""
         from mahtab_tui.sandbox.searched_text import SearchedText
         from mahtab_tui.search.limits import merge_limits
+        from mahtab_tui.search.search import SearchSettings
 
         settings = self._runtime.settings
         limits = merge_limits(settings.rlm_limits(), **request.limits)
@@ -192,19 +193,22 @@ class Searches:
         # Loading it takes some seconds the first time.
         engine = self._engine()
         self._check_stopped(request.tree)
+        search_settings = SearchSettings(
+            tree=request.tree,
+            fan_out_policy=self._fan_out_policy(request),
+            by_code=request.by_code,
+            tools=tools,
+            sampling=request.sampling,
+            access=request.access,
+            begin_attributes=origin,
+        )
         return engine.run(
             request.query,
             SearchedText.of(text, request.instructions),
             model=request.model or session_model,
             sub_model=request.sub_model or settings.sub_model,
             limits=limits,
-            fan_out_policy=self._fan_out_policy(request),
-            begin_attributes=origin,
-            tree=request.tree,
-            sampling=request.sampling,
-            access=request.access,
-            tools=tools,
-            by_code=request.by_code,
+            settings=search_settings,
         )
 
     def _fan_out_policy(self, request: CellSearch) -> Literal["run", "ask", "refuse"]:

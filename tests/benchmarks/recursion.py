@@ -16,7 +16,7 @@ from mahtab_tui.sandbox.process import open_sandboxes
 from mahtab_tui.sandbox.searched_text import SearchedText
 from mahtab_tui.search.api import rlm
 from mahtab_tui.search.limits import SearchLimits
-from mahtab_tui.search.search import Search
+from mahtab_tui.search.search import Search, SearchSettings
 from tests.benchmarks import recursion_peers
 from tests.benchmarks.sandbox import QuietNode
 from tests.benchmarks.table import Row, timed
@@ -63,7 +63,8 @@ def _running(search: Search, reply: Reply, text: Any = TEXT, **limits: Any) -> C
     within = SearchLimits(**{"small": 0, "max_turns": 200, "max_depth": 3, **limits})
 
     def run() -> None:
-        answer = search.run("what?", text, model=model, limits=within, fan_out_policy="run")
+        settings = SearchSettings(fan_out_policy="run")
+        answer = search.run("what?", text, model=model, limits=within, settings=settings)
         assert answer.state == "done", answer
 
     return run

@@ -13,7 +13,7 @@ import pytest
 from mahtab_tui.bus.records import Record
 from mahtab_tui.llm.base import ModelBusy
 from mahtab_tui.search.limits import SearchLimits
-from mahtab_tui.search.search import Search
+from mahtab_tui.search.search import Search, SearchSettings
 from mahtab_tui.search.search_answers import SearchAnswer
 from tests import tags
 from tests.recursion_scripts import (
@@ -283,7 +283,14 @@ def test_a_search_is_closed_while_its_trees_are_forgotten() -> None:
     limits = SearchLimits(small=0)
     with ThreadPoolExecutor(len(trees)) as pool:
         callers = [
-            pool.submit(search.run, "what?", TEXT, model=model, limits=limits, tree=name)
+            pool.submit(
+                search.run,
+                "what?",
+                TEXT,
+                model=model,
+                limits=limits,
+                settings=SearchSettings(tree=name),
+            )
             for name in trees
         ]
         for _ in trees:
@@ -300,6 +307,6 @@ def test_a_search_whose_id_is_in_use_is_refused(searches: ScriptedSearches) -> N
     name = searches.events[0].attrs["tree"]
     model = ScriptedModel(reply=lambda messages: "an answer")
     with pytest.raises(ValueError, match=r"^There is already a search with the id \w+\.$"):
-        searches.running.run("again?", TEXT, model=model, tree=name)
+        searches.running.run("again?", TEXT, model=model, settings=SearchSettings(tree=name))
     searches.stop("1")
     assert running.result(20).state == "stopped", "it cannot be stopped any more"
