@@ -31,12 +31,8 @@ from mahtab_tui.bus.code_scopes import (
     local_names,
     outer_nodes,
 )
-from mahtab_tui.bus.magic_code import (
-    MAX_NESTED_MAGICS,
-    function_name,
-    keeps_names,
-    session_code,
-)
+from mahtab_tui.bus.magic_calls import function_name, keeps_names, session_code
+from mahtab_tui.bus.magic_code import MAX_NESTED_MAGICS
 from mahtab_tui.worker.magic.syntax import parse_python, transform
 
 _MAX_LOOP_READS = 5

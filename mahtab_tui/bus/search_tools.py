@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 
-from mahtab_tui.bus.magic_code import function_name, read_code
+from mahtab_tui.bus.magic_calls import function_name
+from mahtab_tui.bus.magic_code import read_code
 
 MAX_CODE_CHARS = 100_000
 """Longer code is shown cut, and can be neither parsed nor edited."""

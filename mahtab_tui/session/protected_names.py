@@ -11,17 +11,14 @@ from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from itertools import chain
 
-from mahtab_tui.bus.magic_code import (
-    CODE_FUNCTIONS,
-    MAX_NESTED_MAGICS,
-    CodePart,
+from mahtab_tui.bus.magic_calls import (
     function_name,
     is_magic,
     other_magic_text,
-    read_code,
     read_magic_arguments,
     shown_text,
 )
+from mahtab_tui.bus.magic_code import CODE_FUNCTIONS, MAX_NESTED_MAGICS, CodePart, read_code
 from mahtab_tui.session.started_commands import (
     COMMAND_FUNCTIONS,
     PROGRAM_STARTERS,

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from mahtab_tui.bus.magic_code import SHELL_MAGICS, function_name, shown_text
+from mahtab_tui.bus.magic_calls import SHELL_MAGICS, function_name, shown_text
 from mahtab_tui.worker.guard.shell_words import join_words
 from mahtab_tui.worker.magic.syntax import SHELL_BUILTIN, SHELL_OUTPUT_BUILTIN
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from mahtab_tui.bus.magic_code import SHELL_MAGICS, TEXT_MAGICS, read_code
+from mahtab_tui.bus.magic_calls import SHELL_MAGICS, TEXT_MAGICS
+from mahtab_tui.bus.magic_code import read_code
 from mahtab_tui.session.code_calls import (
     MAX_NAME_PARTS,
     exact_rule,
