@@ -1,5 +1,9 @@
 """The processes that let calls go on without the witness: for what outlives the kernel, and if the witness
-is killed."""
+is killed.
+
+A watched call waits until somebody answers it. If the witness ends by itself, it forks
+`serve_survivors` as its successor. If it is killed, its deputy (`start_deputy`) takes its place.
+"""
 
 from __future__ import annotations
 
@@ -12,40 +16,28 @@ from .copies import remove_copies
 from .listener import CallListener
 from .protection import FileProtection
 
-_NEWS_END = b"\0"
+_READ_BYTES = 4096
+"""Bytes of messages that the deputy reads at once."""
+_END_OF_FOLDER = b"\0"
+"""Follows each folder that the deputy is told, as no path contains it."""
 _HAS_ENDED = b"\0end\0"
 """What the deputy is told when the witness ends by itself."""
 
 
 class Deputy:
-    """A process that takes the place of the witness if it is killed: so a checkpoint can save what the
-    kernel had, and processes that outlive it can go on."""
+    """The witness's end of the pipe to its deputy: a process that takes the place of the witness if it
+    is killed. So a checkpoint can save what the kernel had, and processes that outlive it can go on."""
 
-    def __init__(
-        self, listener: CallListener, protection: FileProtection, control_fd: int, folder: str
-    ) -> None:
-        """Fork the process. Raises `OSError`.
+    def __init__(self, fd: int) -> None:
+        """Take over the pipe.
 
         Args:
-            listener: Receives the calls.
-            protection: Refuses calls.
-            control_fd: Leads to the kernel, with which the deputy does not speak.
-            folder: That of the copies, which nobody needs without the witness.
+            fd: The end of the pipe to write to. The deputy learns of the end of the witness when it is
+                closed, so it stays open until this process ends.
         """
-        self._told_folder: str | None = None
-        alive_fd, own_fd = os.pipe()
-        if os.fork() != 0:
-            os.close(alive_fd)
-            # It stays open until this process ends.
-            self._fd = own_fd
-            return
-        try:
-            os.setsid()
-            os.close(own_fd)
-            os.close(control_fd)
-            _wait_for_end(alive_fd, listener, protection, folder)
-        finally:
-            os._exit(1)
+        self._fd = fd
+        self._own_folder: str | None = None
+        """The folder that the deputy was told last; None if it knows of no code without approval."""
 
     def tell_protection(self, own_folder: str) -> None:
         """Tell it that there is code without approval.
@@ -53,34 +45,72 @@ class Deputy:
         Args:
             own_folder: See `FileProtection`.
         """
-        if self._told_folder != own_folder:
-            self._told_folder = own_folder
-            self._tell(os.fsencode(own_folder) + _NEWS_END)
+        if self._own_folder != own_folder:
+            self._own_folder = own_folder
+            self._tell(os.fsencode(own_folder) + _END_OF_FOLDER)
 
     def tell_end(self) -> None:
-        """Tell it that the witness ends by itself."""
+        """Tell it that the witness ends by itself, and has another successor."""
         self._tell(_HAS_ENDED)
 
-    def _tell(self, news: bytes) -> None:
-        with suppress(OSError):
-            os.write(self._fd, news)
+    def _tell(self, message: bytes) -> None:
+        with suppress(OSError):  # somebody has killed it
+            os.write(self._fd, message)
+
+
+def start_deputy(
+    listener: CallListener, protection: FileProtection, control_fd: int, copies_folder: str
+) -> Deputy:
+    """Fork the deputy of this process.
+
+    Args:
+        listener: Receives the calls.
+        protection: Refuses calls.
+        control_fd: Leads to the kernel, with which the deputy does not speak.
+        copies_folder: The folder of the copies, which nobody needs without the witness.
+
+    Raises:
+        OSError: It cannot be forked.
+    """
+    alive_fd, own_fd = os.pipe()
+    if os.fork() != 0:
+        os.close(alive_fd)
+        return Deputy(own_fd)
+    try:
+        # A session of its own, so that signals for the witness's do not reach it.
+        os.setsid()
+        os.close(own_fd)
+        os.close(control_fd)
+        _wait_for_end(alive_fd, listener, protection, copies_folder)
+    finally:
+        os._exit(1)
 
 
 def _wait_for_end(
-    alive_fd: int, listener: CallListener, protection: FileProtection, folder: str
+    alive_fd: int, listener: CallListener, protection: FileProtection, copies_folder: str
 ) -> NoReturn:
-    """Wait for the end of the witness; take its place if it was killed."""
-    news = b""
-    while chunk := os.read(alive_fd, 4096):
-        news += chunk
-    if news.endswith(_HAS_ENDED):
+    """Wait for the end of the witness; take its place if it was killed.
+
+    Args:
+        alive_fd: The end of the pipe to read from, which ends with the witness.
+        listener: Receives the calls.
+        protection: Refuses calls.
+        copies_folder: The folder of the copies.
+    """
+    messages = b""
+    while chunk := os.read(alive_fd, _READ_BYTES):
+        messages += chunk
+    if messages.endswith(_HAS_ENDED):
         os._exit(0)
-    if news:
-        # Which processes code without approval has started is not known here.
-        protection.own_folder = os.fsdecode(news.split(_NEWS_END)[-2])
-        with suppress(Exception):  # all processes count as bound before they are listed
+    if messages:
+        # Nothing follows the end of the newest one.
+        newest_folder = messages.split(_END_OF_FOLDER)[-2]
+        protection.own_folder = os.fsdecode(newest_folder)
+        # Which processes code without approval has started is not known here, so all are bound. They
+        # count as bound before they are listed, which may fail.
+        with suppress(Exception):
             protection.bound.bind_all()
-    _try_to_remove_copies(folder)
+    _try_to_remove_copies(copies_folder)
     let_calls_go_on(listener, protection)
 
 
@@ -90,7 +120,9 @@ def serve_survivors(
     """Copy nothing more, and let calls go on until no process is left that makes them.
 
     Args:
-        copies_folder: Empty if there is none.
+        listener: Receives the calls.
+        protection: Refuses calls.
+        copies_folder: The folder of the copies; empty if there is none.
     """
     try:
         os.setsid()
@@ -108,20 +140,30 @@ def _try_to_remove_copies(folder: str) -> None:
 
 
 def let_calls_go_on(listener: CallListener, protection: FileProtection) -> NoReturn:
-    """Answer calls until no process is left that makes them."""
+    """Answer calls until no process is left that makes them.
+
+    Args:
+        listener: Receives the calls.
+        protection: Refuses those by which code without approval would change protected files.
+    """
     poll = select.poll()
     poll.register(listener.fd, select.POLLIN)
     while True:
-        for _, events in poll.poll():
+        for _fd, events in poll.poll():
             if events & select.POLLHUP:
                 os._exit(0)
-            try:
-                notification = listener.receive()
-            except EOFError:
-                os._exit(0)
-            if notification is None:
-                continue
-            if protection.refuses(notification):
-                listener.refuse(notification)
-            else:
-                listener.let_go_on(notification)
+            _answer_next_call(listener, protection)
+
+
+def _answer_next_call(listener: CallListener, protection: FileProtection) -> None:
+    """Answer the next call; end this process if none can be received any more."""
+    try:
+        notification = listener.receive()
+    except EOFError:
+        os._exit(0)
+    if notification is None:
+        return
+    if protection.refuses(notification):
+        listener.refuse(notification)
+    else:
+        listener.let_go_on(notification)

@@ -16,8 +16,10 @@ class FileProtection:
     """Knows which processes may not change protected files, and which they have tried to change."""
 
     def __init__(self, kernel_pid: int, machine: str) -> None:
-        """
+        """Protect files from nobody.
+
         Args:
+            kernel_pid: The kernel.
             machine: The processor.
         """
         self._machine = machine

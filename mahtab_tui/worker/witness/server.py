@@ -13,7 +13,7 @@ from typing import NoReturn
 
 from .answers import ChangeAnswers, describe_refused, unknown_changes
 from .copies import Copies
-from .deputy import Deputy, serve_survivors
+from .deputy import Deputy, serve_survivors, start_deputy
 from .folders import WatchedFolders
 from .journal import FileJournal
 from .listener import CallListener
@@ -24,8 +24,15 @@ from .shared import Message, SharedFields, WitnessConnection, WitnessLink
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _IGNORED_SIGNALS = "INT HUP TERM QUIT PIPE TSTP USR1 USR2 ALRM".split()
+"""The names of the signals that do not end the witness, which has to outlive the kernel."""
 _PARENT_ENDED = signal.SIGURG
 """The signal that the system sends when the thread has ended that started the witness."""
+_MAX_FDS = 65_536
+"""Descriptors below this number that come from whoever started the witness are closed."""
+_WAKEUP_BYTES = 4096
+"""Bytes of the wakeup pipe that are read at once: one for each signal."""
+_SIGNAL_CODE_BASE = 128
+"""What shells add to the number of a signal for the exit code of a process that it has ended."""
 
 
 def serve(link: WitnessLink, *, dies_with_parent: bool) -> NoReturn:
@@ -59,17 +66,29 @@ def serve(link: WitnessLink, *, dies_with_parent: bool) -> NoReturn:
 
 
 def _close_descriptors(kept_fd: int) -> None:
-    nothing = os.open(os.devnull, os.O_RDWR)
-    for number in (0, 1, 2):
-        os.dup2(nothing, number)
+    """Close what was inherited, but for one descriptor; input and output lead nowhere."""
+    null_fd = os.open(os.devnull, os.O_RDWR)
+    for standard_fd in (0, 1, 2):
+        os.dup2(null_fd, standard_fd)
     os.closerange(3, kept_fd)
-    os.closerange(kept_fd + 1, 65_536)
+    os.closerange(kept_fd + 1, _MAX_FDS)
 
 
 class WitnessServer:
-    """Answers the calls of the kernel's processes, and the kernel's questions."""
+    """Answers the calls of the kernel's processes, and the kernel's questions.
+
+    Calls arrive once the kernel has sent the first question ("watch"), with the descriptor of the
+    `CallListener`. From then on each of them must be answered, whether or not copies can be made.
+    """
 
     def __init__(self, control: WitnessConnection, fields: SharedFields, kernel_pid: int) -> None:
+        """Begin without files to watch.
+
+        Args:
+            control: Leads to the kernel, which asks through it.
+            fields: The numbers that the kernel and the witness tell each other.
+            kernel_pid: The kernel, a child of this process.
+        """
         self._control = control
         self._is_connected = True
         """Whether the kernel can still ask."""
@@ -80,9 +99,13 @@ class WitnessServer:
         self._deputy: Deputy | None = None
         self._folders: WatchedFolders | None = None
         self._recorder: ChangeRecorder | None = None
+        """Notes what calls change; None if files are not watched, or no copies can be made."""
         self._answers: ChangeAnswers | None = None
+        """Answers questions about what the recorder has noted."""
         self._unavailable_reason = "files are not watched yet"
+        """Why there is no recorder, as a clause."""
         self._poll = select.poll()
+        # A signal that tells of the end of a child writes into this pipe, so that `poll` returns.
         self._wakeup, wakeup_end = os.pipe()
         os.set_blocking(self._wakeup, False)
         os.set_blocking(wakeup_end, False)
@@ -95,16 +118,17 @@ class WitnessServer:
             os.kill(self._kernel_pid, signal.SIGKILL)
 
     def run(self) -> NoReturn:
+        """Answer until the kernel has ended."""
         for fd in (self._control.fd, self._wakeup):
             self._poll.register(fd, select.POLLIN)
         self._reap()
         while True:
-            for fd, _ in self._poll.poll():
+            for fd, _events in self._poll.poll():
                 if fd == self._control.fd:
                     self._answer_kernel()
                 elif fd == self._wakeup:
                     with suppress(BlockingIOError):
-                        os.read(self._wakeup, 4096)
+                        os.read(self._wakeup, _WAKEUP_BYTES)
                     self._reap()
                 elif self._listener is not None:
                     self._answer_call(self._listener)
@@ -124,24 +148,28 @@ class WitnessServer:
                 self._end(status)
 
     def _end(self, status: int) -> NoReturn:
-        """End like the kernel. Its processes that go on need somebody who lets their calls go on."""
-        with suppress(OSError):
-            if self._listener is not None and os.fork() == 0:
-                copies_folder = ""
-                if self._recorder is not None:
-                    copies_folder = self._recorder.journal.copies.folder
-                serve_survivors(self._listener, self._protection, copies_folder)
+        """Leave a successor for the kernel's processes that go on, and end in the way in which the kernel
+        has ended.
+
+        Args:
+            status: The kernel's, from `os.waitpid`.
+        """
+        if self._listener is not None:
+            with suppress(OSError):
+                if os.fork() == 0:
+                    serve_survivors(self._listener, self._protection, self._copies_folder())
         if self._deputy is not None:
             self._deputy.tell_end()
-        code = os.waitstatus_to_exitcode(status)
-        if code >= 0:
-            os._exit(code)
-        with suppress(OSError, ValueError):
-            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-            if -code not in (signal.SIGKILL, signal.SIGSTOP):
-                signal.signal(-code, signal.SIG_DFL)
-            os.kill(os.getpid(), -code)
-        os._exit(128 - code)
+        exit_code = os.waitstatus_to_exitcode(status)
+        if exit_code >= 0:
+            os._exit(exit_code)
+        _end_by_signal(-exit_code)
+
+    def _copies_folder(self) -> str:
+        """Return the folder with the copies of files; empty if none are made."""
+        if self._recorder is None:
+            return ""
+        return self._recorder.journal.copies.folder
 
     # Calls
 
@@ -169,6 +197,7 @@ class WitnessServer:
     # The kernel's questions
 
     def _answer_kernel(self) -> None:
+        """Do what the kernel's next message asks for."""
         try:
             message, fd = self._control.receive()
         except (OSError, EOFError):
@@ -183,46 +212,67 @@ class WitnessServer:
         elif op == "release":
             self._protection.bound.release()
         else:
-            try:
-                answer = self._answer(message)
-            except Exception as error:  # whatever one question does, the next must be answered
-                answer = unknown_changes(
-                    f"The changes of files are unknown ({type(error).__name__}: {error})."
-                )
+            answer = self._try_to_answer(message)
             with suppress(OSError):
                 self._control.send({**answer, "serial": message["serial"]})
 
-    def _start_watching(self, message: Message, listener_fd: int) -> None:
+    def _start_watching(self, settings: Message, listener_fd: int) -> None:
+        """Begin to answer calls, and to note what they change if copies can be made.
+
+        Args:
+            settings: The folders to watch, where to make copies, and how many megabytes they may need.
+            listener_fd: The descriptor of the `CallListener`.
+        """
         self._listener = CallListener(listener_fd)
-        self._folders = WatchedFolders(message["folders"], message["ignored"])
-        folder = os.path.join(message["copies"], str(os.getpid()))
+        self._folders = WatchedFolders(settings["folders"], settings["ignored"])
         try:
-            self._deputy = Deputy(self._listener, self._protection, self._control.fd, folder)
-            copies = Copies(
-                folder,
-                message["cell_megabytes"] * 2**20,
-                message["megabytes"] * 2**20,
-            )
+            self._start_recording(self._listener, self._folders, settings)
         except OSError as error:
             self._unavailable_reason = f"no copies can be made ({error.strerror})"
         except Exception as error:  # whatever it is, calls must be answered
             self._unavailable_reason = f"no copies can be made ({type(error).__name__}: {error})"
-        else:
-            journal = FileJournal(copies)
-            self._recorder = ChangeRecorder(self._kernel_pid, self._fields, self._folders, journal)
-            self._answers = ChangeAnswers(self._recorder, self._folders)
         # Calls are answered in any case: without an answer, they wait for ever.
         self._poll.register(listener_fd, select.POLLIN)
 
+    def _start_recording(
+        self, listener: CallListener, folders: WatchedFolders, settings: Message
+    ) -> None:
+        """Start the deputy, and begin to note what calls change; the arguments are those of
+        `_start_watching`. May raise anything."""
+        copies_folder = os.path.join(settings["copies"], str(os.getpid()))
+        self._deputy = start_deputy(listener, self._protection, self._control.fd, copies_folder)
+        max_cell_bytes = settings["cell_megabytes"] * 2**20
+        max_bytes = settings["megabytes"] * 2**20
+        journal = FileJournal(Copies(copies_folder, max_cell_bytes, max_bytes))
+        self._recorder = ChangeRecorder(self._kernel_pid, self._fields, folders, journal)
+        self._answers = ChangeAnswers(self._recorder, folders)
+
     def _protect(self, own_folder: str) -> None:
-        folder = own_folder and os.path.realpath(own_folder) + os.sep
+        """Refuse changes of protected files by the code that begins.
+
+        Args:
+            own_folder: Where the kernel keeps variables, which is not protected; empty if it keeps none.
+        """
+        folder = ""
+        if own_folder:
+            folder = os.path.realpath(own_folder) + os.sep
         if self._deputy is not None:
             self._deputy.tell_protection(folder)
         self._protection.own_folder = folder
         self._protection.bound.bind_all()
 
-    def _answer(self, message: Message) -> Message:
-        op = message["op"]
+    def _try_to_answer(self, question: Message) -> Message:
+        """Return the answer to a question; if that fails, one that says so."""
+        try:
+            return self._answer(question)
+        except Exception as error:  # whatever one question does, the next must be answered
+            return unknown_changes(
+                f"The changes of files are unknown ({type(error).__name__}: {error})."
+            )
+
+    def _answer(self, question: Message) -> Message:
+        """Return the answer to a question about changes of files. May raise anything."""
+        op = question["op"]
         refused: list[Message] = []
         if op == "finish" or self._answers is None:
             refused = describe_refused(self._protection.pop_refused_paths(), self._folders)
@@ -230,11 +280,22 @@ class WitnessServer:
             reason = f"The changes of files are unknown: {self._unavailable_reason}."
             return {**unknown_changes(reason), "files": refused}
         if op == "begin":
-            self._recorder.begin(message["cell"])
+            self._recorder.begin(question["cell"])
             return {}
         if op == "finish":
             return {"files": [*self._answers.finish(), *refused]}
-        return self._answers.restore(op, message["cell"])
+        return self._answers.restore(op, question["cell"])
+
+
+def _end_by_signal(number: int) -> NoReturn:
+    """End this process by a signal, or else with the exit code that shells have for it."""
+    with suppress(OSError, ValueError):
+        # The kernel has left a core file if it should; a second one would be about the witness.
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        if number not in (signal.SIGKILL, signal.SIGSTOP):
+            signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+    os._exit(_SIGNAL_CODE_BASE + number)
 
 
 def _is_readable(fd: int) -> bool:
