@@ -1,4 +1,9 @@
-"""Which paths a call changes, read from the memory of its process."""
+"""Which paths a call changes, read from the memory of its process.
+
+There are two questions with the same beginning. The recorder asks where *this* process reaches the files
+(`read_paths`), because it copies them. The protection asks what the paths mean for *the other* process
+(`read_seen_paths`), whose root folder and mounts may be others.
+"""
 
 from __future__ import annotations
 
@@ -17,16 +22,26 @@ from .process_files import OTHER_ROOT, UnseenError, descriptor_path, read_memory
 from .protected_paths import resolve_as
 
 _AT_FDCWD = -100
+"""In place of a folder's descriptor: the working folder."""
+# Flags of calls
 _AT_SYMLINK_NOFOLLOW = 0x100
 _AT_SYMLINK_FOLLOW = 0x400
+_UINT32_MASK = 0xFFFF_FFFF
+"""The bits of a register that an argument of 32 bits fills."""
 _HOW = struct.Struct("=3Q")
 """What `openat2` reads in memory: flags, the mode of a new file, and how paths are resolved."""
 _RESOLVE_IN_ROOT = 0x10
+"""The way of `openat2` to resolve paths that takes a folder for the root folder."""
 _MAX_PATH_BYTES = 4096
 _AF_UNIX = 1
 """The family of sockets with paths."""
 _FAMILY_BYTES = 2
 """Bytes of the family's number, which precedes the path in a socket's address."""
+_OWN_PREFIXES = {"/proc/self/": "", "/proc/thread-self/": "", "/dev/fd/": "fd/"}
+"""Beginnings of paths that mean something else for each process, with what follows its folder in `/proc`
+in their place."""
+_FOLLOWING_ACTIONS = ("open", "open2", "write")
+"""Actions of calls that always change what a link leads to."""
 
 
 class _PathArgument(NamedTuple):
@@ -49,30 +64,61 @@ def read_flags(notification: Notification) -> int:
     """Return the flags of a call; 0 if it has none. Raises `UnseenError`."""
     call = notification.call
     assert call is not None
+    if call.flags is None:
+        return 0
+    flags = notification.arguments[call.flags]
     if call.action == "open2":
-        return _read_open_flags(notification.thread, notification.arguments[2])
-    return 0 if call.flags is None else notification.arguments[call.flags] & 0xFFFF_FFFF
+        return _read_open_flags(notification.thread, flags)
+    return flags & _UINT32_MASK
 
 
 def read_seen_paths(notification: Notification, flags: int) -> list[str]:
-    """Return the paths that a call changes, resolved as its process sees them; empty for a descriptor
-    without a path. Raises `OSError` and `UnseenError`."""
-    thread = notification.thread
-    paths: list[str] = []
-    for argument in _read_arguments(notification, flags):
-        name = argument.name or ""
-        follows = argument.follows
-        if not name.startswith("/"):
-            base_path = os.readlink(f"/proc/{thread}/{argument.base}")
-            follows = follows and bool(name)
-            name = f"{base_path}/{name}" if base_path.startswith("/") else ""
-        paths.append(resolve_as(thread, name, follows=follows) if name else "")
-    return paths
+    """Return the paths that a call changes, resolved as its process sees them.
+
+    Args:
+        notification: The call.
+        flags: Its flags, from `read_flags`.
+
+    Returns:
+        Absolute paths; empty for a descriptor without a path.
+
+    Raises:
+        OSError: The call will fail, or its process has ended.
+        UnseenError: The paths cannot be read.
+    """
+    return [
+        _seen_path(notification.thread, argument)
+        for argument in _read_arguments(notification, flags)
+    ]
+
+
+def _seen_path(thread: int, argument: _PathArgument) -> str:
+    """Return the path of an argument, as `read_seen_paths` does."""
+    name = argument.name or ""
+    if name.startswith("/"):
+        return resolve_as(thread, name, follows=argument.follows)
+    base_path = os.readlink(f"/proc/{thread}/{argument.base}")
+    if not base_path.startswith("/"):  # such as that of a pipe
+        return ""
+    # Without a name, the call is about what is open, which is not a link.
+    follows = argument.follows and bool(name)
+    return resolve_as(thread, f"{base_path}/{name}", follows=follows)
 
 
 def read_paths(notification: Notification, flags: int, namespace: int) -> list[str]:
-    """Return the paths that a call changes, as this process reaches them; empty for those that are not
-    there. namespace: the number of this process's namespace of mounts. Raises `UnseenError`."""
+    """Return the paths that a call changes, as this process reaches them.
+
+    Args:
+        notification: The call.
+        flags: Its flags, from `read_flags`.
+        namespace: The number of this process's namespace of mounts.
+
+    Returns:
+        Absolute paths; empty for what is not there, or is not a file.
+
+    Raises:
+        UnseenError: The paths cannot be read, or this process does not see their files.
+    """
     return [
         _reached_path(notification.thread, argument, namespace)
         for argument in _read_arguments(notification, flags)
@@ -80,6 +126,7 @@ def read_paths(notification: Notification, flags: int, namespace: int) -> list[s
 
 
 def _reached_path(thread: int, argument: _PathArgument, namespace: int) -> str:
+    """Return the path of an argument, as `read_paths` does."""
     if argument.name is None:
         return descriptor_path(thread, argument.folder_fd)
     name = _own_view(thread, argument.name)
@@ -95,6 +142,7 @@ def _reached_path(thread: int, argument: _PathArgument, namespace: int) -> str:
 
 
 def _read_arguments(notification: Notification, flags: int) -> Iterator[_PathArgument]:
+    """Yield the paths among the arguments of a call. Raises `UnseenError`."""
     call = notification.call
     assert call is not None
     arguments = notification.arguments
@@ -106,10 +154,11 @@ def _read_arguments(notification: Notification, flags: int) -> Iterator[_PathArg
     for index, (folder, path) in enumerate(call.paths):
         folder_fd = _AT_FDCWD
         if folder is not None:
-            folder_fd = ctypes.c_int(arguments[folder] & 0xFFFF_FFFF).value
+            folder_fd = ctypes.c_int(arguments[folder] & _UINT32_MASK).value
         name = None
         if path is not None and arguments[path]:
             name = _read_text(notification.thread, arguments[path])
+        # The second path of a call is a new name, which replaces a link.
         yield _PathArgument(folder_fd, name, index == 0 and _follows(call.action, flags))
 
 
@@ -119,17 +168,29 @@ def _follows(action: str, flags: int) -> bool:
         return not flags & _AT_SYMLINK_NOFOLLOW
     if action == "link":
         return bool(flags & _AT_SYMLINK_FOLLOW)
-    return action in ("open", "open2", "write")
+    return action in _FOLLOWING_ACTIONS
 
 
 def _read_text(thread: int, address: int) -> str:
-    """Read a path in the memory of a process."""
+    """Read a path in the memory of a process. Raises `UnseenError`."""
     return os.fsdecode(read_memory(thread, address, _MAX_PATH_BYTES).split(b"\0", 1)[0])
 
 
 def _read_socket_path(thread: int, address: int, length: int) -> str:
-    """Read the path in a socket's address in the memory of a process; empty if it has none."""
-    data = read_memory(thread, address, min(length & 0xFFFF_FFFF, _MAX_PATH_BYTES))
+    """Read the path in a socket's address in the memory of a process.
+
+    Args:
+        thread: The process, or a thread of it.
+        address: Where the socket's address is.
+        length: Its length in bytes, as the register has it.
+
+    Returns:
+        The path; empty if the socket has none.
+
+    Raises:
+        UnseenError: It cannot be read.
+    """
+    data = read_memory(thread, address, min(length & _UINT32_MASK, _MAX_PATH_BYTES))
     family = int.from_bytes(data[:_FAMILY_BYTES], sys.byteorder)
     if family != _AF_UNIX:
         return ""
@@ -150,11 +211,7 @@ def _read_open_flags(thread: int, address: int) -> int:
 
 def _own_view(thread: int, path: str) -> str:
     """Replace the beginning of a path that means something else for each process."""
-    for prefix, target in (
-        ("/proc/self/", ""),
-        ("/proc/thread-self/", ""),
-        ("/dev/fd/", "fd/"),
-    ):
+    for prefix, target in _OWN_PREFIXES.items():
         if path.startswith(prefix):
             return f"/proc/{thread}/{target}{path[len(prefix) :]}"
     return path
@@ -164,7 +221,7 @@ def _resolve(path: str, *, follows: bool) -> str:
     """Return a path without links and dots; empty if its folder does not exist.
 
     Args:
-        path: Of anything, or of nothing.
+        path: An absolute path. Nothing need be there.
         follows: Whether a link at its end is followed.
     """
     flags = os.O_PATH | os.O_CLOEXEC

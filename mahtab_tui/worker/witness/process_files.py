@@ -1,4 +1,8 @@
-"""What the system says of other processes: their memory, their children, and which files they have open."""
+"""What the system says of other processes in `/proc`: their memory, their children, and which files they
+have open.
+
+A process may end at any time. What is not there any more is left out.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,12 @@ from .states import FileState, read_state
 OTHER_ROOT = (
     "A program changed files in a container or another root folder, where files are not watched."
 )
+_WITHOUT_FILES = ("/dev/", "/proc/")
+"""Where there are devices and facts about processes, which are not watched."""
+_MAP_COLUMN_COUNT = 6
+"""The columns of a row of `/proc/…/maps` with a path, which is the last one."""
+_SHARED_WRITABLE = "rw-s"
+"""The permissions of memory by which a process changes the file that it shows."""
 
 
 class UnseenError(Exception):
@@ -18,17 +28,16 @@ class UnseenError(Exception):
 
 
 def shares_files(thread: int, namespace: int) -> bool:
-    """Return whether a process has a namespace of mounts and the root folder, or has ended, so that
-    its call changes nothing.
+    """Return whether a process sees the files that this one sees, or has ended, so that its call changes
+    nothing.
 
     Args:
-        namespace: Its number.
+        thread: The process, or a thread of it.
+        namespace: The number of this process's namespace of mounts.
     """
     try:
-        return (
-            os.stat(f"/proc/{thread}/ns/mnt").st_ino == namespace
-            and os.readlink(f"/proc/{thread}/root") == "/"
-        )
+        is_same_namespace = os.stat(f"/proc/{thread}/ns/mnt").st_ino == namespace
+        return is_same_namespace and os.readlink(f"/proc/{thread}/root") == "/"
     except (FileNotFoundError, ProcessLookupError):
         return True
     except OSError:
@@ -36,7 +45,19 @@ def shares_files(thread: int, namespace: int) -> bool:
 
 
 def read_memory(thread: int, address: int, size: int) -> bytes:
-    """Read the memory of a process; nothing if it has ended. Raises `UnseenError`."""
+    """Read the memory of a process.
+
+    Args:
+        thread: The process, or a thread of it.
+        address: Where to begin.
+        size: How many bytes to read at most.
+
+    Returns:
+        The bytes; nothing if the process has ended.
+
+    Raises:
+        UnseenError: They cannot be read.
+    """
     try:
         fd = os.open(f"/proc/{thread}/mem", os.O_RDONLY | os.O_CLOEXEC)
         try:
@@ -52,7 +73,7 @@ def read_memory(thread: int, address: int, size: int) -> bytes:
 
 
 def descriptor_path(thread: int, fd: int) -> str:
-    """Return the path of an open file; empty if it has none."""
+    """Return the path of a file that a process has open; empty if it has none."""
     with suppress(OSError):
         path = os.readlink(f"/proc/{thread}/fd/{fd}")
         if path.startswith("/") and not path.endswith(" (deleted)"):
@@ -73,24 +94,42 @@ def descendants(pid: int) -> Iterator[int]:
 
 
 def written_files(pid: int) -> Iterator[tuple[str, FileState]]:
-    """Yield the paths of what a process has open for writing, with what it is."""
+    """Yield the paths of what a process has open for writing, each with what it leads to."""
     with suppress(OSError):
-        for name in os.listdir(f"/proc/{pid}/fd"):
-            with suppress(OSError, IndexError, ValueError):
-                path = os.readlink(f"/proc/{pid}/fd/{name}")
-                if not path.startswith("/") or path.startswith(("/dev/", "/proc/")):
-                    continue
-                with open(f"/proc/{pid}/fdinfo/{name}", encoding="ascii") as fields:
-                    flags = int(fields.read().partition("flags:")[2].split()[0], 8)
-                if flags & (os.O_WRONLY | os.O_RDWR):
-                    yield path, read_state(f"/proc/{pid}/fd/{name}", follows=True)
+        for fd in os.listdir(f"/proc/{pid}/fd"):
+            path = _written_path(pid, fd)
+            if path:
+                yield path, read_state(f"/proc/{pid}/fd/{fd}", follows=True)
+
+
+def _written_path(pid: int, fd: str) -> str:
+    """Return the path of a file that a process has open for writing; empty for other descriptors."""
+    with suppress(OSError, IndexError, ValueError):
+        path = os.readlink(f"/proc/{pid}/fd/{fd}")
+        is_file = path.startswith("/") and not path.startswith(_WITHOUT_FILES)
+        if is_file and _read_open_flags(pid, fd) & (os.O_WRONLY | os.O_RDWR):
+            return path
+    return ""
+
+
+def _read_open_flags(pid: int, fd: str) -> int:
+    """Return the flags with which a descriptor was opened. Raises `OSError`, and `IndexError` or
+    `ValueError` if the system does not say them."""
+    with open(f"/proc/{pid}/fdinfo/{fd}", encoding="ascii") as rows:
+        _, _, after_label = rows.read().partition("flags:")
+    return int(after_label.split()[0], 8)
 
 
 def mapped_files(pid: int) -> Iterator[tuple[str, FileState]]:
-    """Yield the paths of files that a process has in its memory, and changes there."""
-    path = f"/proc/{pid}/maps"
-    with suppress(OSError), open(path, encoding="utf-8", errors="surrogateescape") as maps:
-        for line in maps:
-            fields = line.rstrip("\n").split(None, 5)
-            if len(fields) == 6 and fields[1].startswith("rw-s") and fields[5].startswith("/"):
-                yield fields[5], read_state(fields[5])
+    """Yield the paths of the files that a process has in its memory, and changes there, each with what it
+    leads to."""
+    maps_path = f"/proc/{pid}/maps"
+    with suppress(OSError), open(maps_path, encoding="utf-8", errors="surrogateescape") as rows:
+        for row in rows:
+            # The path may contain blanks.
+            columns = row.rstrip("\n").split(None, _MAP_COLUMN_COUNT - 1)
+            if len(columns) < _MAP_COLUMN_COUNT:
+                continue
+            _address, permissions, *_, path = columns
+            if permissions.startswith(_SHARED_WRITABLE) and path.startswith("/"):
+                yield path, read_state(path)

@@ -1,4 +1,8 @@
-"""What a path leads to."""
+"""What a path leads to: the metadata of a file, and the digest of a small one.
+
+The witness compares states to find out what cells, and others, have changed, and gives files back those
+that they had.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +23,9 @@ OTHER = "other"
 _KINDS = {stat.S_IFREG: FILE, stat.S_IFDIR: FOLDER, stat.S_IFLNK: LINK}
 _PACKED = struct.Struct("=IQQqqqIIIq")
 """Mode, device, number, size, times, names, user, group and used bytes."""
+_BLOCK_BYTES = 512
+"""The unit of `st_blocks`, whatever blocks the file system has."""
+_DIGEST_BYTES = 16
 
 
 class FileState(NamedTuple):
@@ -27,13 +34,17 @@ class FileState(NamedTuple):
     kind: str
     """One of the constants above."""
     mode: int = 0
+    """Kind and permissions, as in `os.stat_result.st_mode`."""
     inode: tuple[int, int] = (0, 0)
-    """Device and number."""
+    """Device and number. Another file may get the number when this one is removed."""
     size: int = 0
     """In bytes."""
     mtime_ns: int = 0
+    """When its content was written last. Programs can set it."""
     ctime_ns: int = 0
+    """When anything of it was changed last, such as its permissions or the number of its names."""
     links: int = 0
+    """How many names it has."""
     owner: tuple[int, int] = (0, 0)
     """Numbers of user and group."""
     used_bytes: int = 0
@@ -60,16 +71,13 @@ class FileState(NamedTuple):
         """All that an undo restores, but for content and time of a file."""
         return self.kind, self.mode, self.owner, self.target
 
-    @property
-    def has_content(self) -> bool:
-        return self.kind == FILE
-
     def looks_like(self, other: FileState) -> bool:
         """Return whether nothing that an undo restores is different, as far as the metadata say."""
         if self.marks != other.marks:
             return False
-        is_same_content = (self.size, self.mtime_ns) == (other.size, other.mtime_ns)
-        return is_same_content or not self.has_content
+        if self.kind != FILE:
+            return True
+        return (self.size, self.mtime_ns) == (other.size, other.mtime_ns)
 
 
 def unpack_state(packed: bytes) -> FileState:
@@ -92,8 +100,10 @@ def unpack_state(packed: bytes) -> FileState:
 
 
 def _kind(mode: int) -> str:
-    """Return what has a mode; 0 if nothing is there."""
-    return _KINDS.get(stat.S_IFMT(mode), OTHER) if mode else MISSING_KIND
+    """Return the kind of what has a mode, which is 0 if nothing is there."""
+    if not mode:
+        return MISSING_KIND
+    return _KINDS.get(stat.S_IFMT(mode), OTHER)
 
 
 MISSING = FileState(MISSING_KIND)
@@ -103,6 +113,7 @@ def read_state(path: str, *, follows: bool = False) -> FileState:
     """Return what a path leads to; `MISSING` if it cannot be reached.
 
     Args:
+        path: The path.
         follows: Whether a link at its end is followed.
     """
     try:
@@ -123,7 +134,7 @@ def read_state(path: str, *, follows: bool = False) -> FileState:
         status.st_ctime_ns,
         status.st_nlink,
         (status.st_uid, status.st_gid),
-        status.st_blocks * 512,
+        status.st_blocks * _BLOCK_BYTES,
         target,
     )
 
@@ -140,4 +151,4 @@ def read_digest(path: str) -> bytes:
         return b""
     if len(data) > MAX_HASHED_BYTES:
         return b""
-    return blake2b(data, digest_size=16).digest()
+    return blake2b(data, digest_size=_DIGEST_BYTES).digest()
