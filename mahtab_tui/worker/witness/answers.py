@@ -17,12 +17,21 @@ MAX_REPORTED_CHANGES = 100
 
 
 def describe_refused(paths: Iterable[str], folders: WatchedFolders | None) -> list[Message]:
-    """Return the protected files that a cell was kept from changing, as the kernel is told."""
-    shown_paths = [folders.shorten(path) if folders is not None else path for path in paths]
-    return [
-        {"change": "refused", "path": path, "old_path": ""}
-        for path in shown_paths[:MAX_REPORTED_CHANGES]
-    ]
+    """Return rows about the protected files that a cell was kept from changing.
+
+    Args:
+        paths: The paths of the files.
+        folders: The watched folders, from which paths are shown; None if no files are watched.
+    """
+    shown_paths = list(paths)
+    if folders is not None:
+        shown_paths = [folders.shorten(path) for path in shown_paths]
+    return [_change_row("refused", path) for path in shown_paths[:MAX_REPORTED_CHANGES]]
+
+
+def _change_row(change: str, path: str, old_path: str = "") -> Message:
+    """Return what the kernel is told of one path, with the fields of `PathChange`."""
+    return {"change": change, "path": path, "old_path": old_path}
 
 
 def unknown_changes(reason: str) -> Message:
@@ -38,6 +47,12 @@ class ChangeAnswers:
     """Answers the kernel's questions about what a recorder has noted."""
 
     def __init__(self, recorder: ChangeRecorder, folders: WatchedFolders) -> None:
+        """Answer questions about a recorder.
+
+        Args:
+            recorder: Has noted what cells have done.
+            folders: The watched folders, from which paths are shown.
+        """
         self._recorder = recorder
         self._folders = folders
 
@@ -58,25 +73,26 @@ class ChangeAnswers:
         reported = [self._describe(change) for change in changes[:MAX_REPORTED_CHANGES]]
         omitted_count = len(changes) - len(reported)
         if omitted_count:
-            reported.append({"change": "more", "path": f"{omitted_count:,}", "old_path": ""})
+            reported.append(_change_row("more", f"{omitted_count:,}"))
         return reported
 
     def _describe(self, change: PathChange) -> Message:
+        """Return a change as a row; the path of a folder ends with a slash."""
         path = self._folders.shorten(change.path)
         if read_state(change.path).kind == FOLDER:
             path += os.sep
-        return {
-            "change": change.change,
-            "path": path,
-            "old_path": self._folders.shorten(change.old_path),
-        }
+        return _change_row(change.change, path, self._folders.shorten(change.old_path))
 
     def restore(self, op: str, cell: int) -> Message:
         """Preview, undo or redo.
 
         Args:
             op: ``preview_undo``, ``undo`` or ``redo``.
-            cell: The first one that is taken back.
+            cell: The first one that is taken back; without meaning for ``redo``.
+
+        Returns:
+            ``files``: the paths that change, with the fields of `PathRestoration`; and ``not_restored``:
+            what stays as it is, with the reasons.
         """
         recorder = self._recorder
         recorder.note_open_files()

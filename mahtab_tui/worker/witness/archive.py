@@ -16,16 +16,24 @@ from typing import Any, NamedTuple
 from .copies import Copies, Copy
 from .nodes import Node
 
-_NUMBERS = "Q"
-"""The type of arrays with numbers of files."""
+_NUMBER_TYPECODE = "Q"
+"""The type of arrays with the numbers by which the system knows files."""
+_PICKLE_PROTOCOL = 4
+_COMPRESSION_LEVEL = 1
+"""The level of zlib: a low one, because a cell's end waits for it."""
 
 
 class _Part(NamedTuple):
-    """Objects that are packed together."""
+    """An object that is packed, with everything that is packed with it."""
 
     data: bytes
+    """Two pickles, compressed: the object, and pairs of a copy of a file and its serial number."""
     numbers: bytes
-    """The numbers of the files that are packed with them, as an array's bytes."""
+    """The numbers of the files that are packed with it, as an array's bytes."""
+
+    def has_number(self, number: int) -> bool:
+        """Return whether a file with a number is packed with it."""
+        return number in array(_NUMBER_TYPECODE, self.numbers)
 
 
 class Archive:
@@ -41,10 +49,11 @@ class Archive:
             copies: The folder of the copies of files that will be packed.
         """
         self._parts: list[_Part] = []
-        self._numbers = array(_NUMBERS)
+        self._numbers = array(_NUMBER_TYPECODE)
         """The numbers of all packed files in ascending order."""
         self._outer_objects: list[Any] = [copies]
-        """What is not packed."""
+        """What packed objects refer to and is not packed: all copies, and then files and folders. A
+        pickle has the index of one in its place."""
 
     @property
     def outer_nodes(self) -> Sequence[Node]:
@@ -70,16 +79,16 @@ class Archive:
                 copies.
         """
         inodes = [node.inode for node in own_nodes if node.inode is not None]
-        numbers = array(_NUMBERS, (number for _device, number in inodes))
+        numbers = array(_NUMBER_TYPECODE, (number for _device, number in inodes))
         outer_objects = list(self._outer_objects)
-        data, copies = _pack(value, own_nodes, outer_objects)
-        all_numbers = array(_NUMBERS, sorted((*self._numbers, *numbers)))
+        data, packed_copies = _pack(value, own_nodes, outer_objects)
+        all_numbers = array(_NUMBER_TYPECODE, sorted((*self._numbers, *numbers)))
         self._parts.append(_Part(data, numbers.tobytes()))
         # From here on nothing can fail.
         self._numbers = all_numbers
         self._outer_objects = outer_objects
-        for copy in copies:
-            copy.serial = 0
+        for copy in packed_copies:
+            copy.serial = 0  # so that its file stays when it goes
 
     def unpack(self, number: int | None = None) -> Iterator[Any]:
         """Unpack objects, and yield them. Each stays packed, and its copies remain, if whoever gets it
@@ -88,22 +97,27 @@ class Archive:
         Args:
             number: That of a file, if only those with it are needed.
         """
-        for index in reversed(range(len(self._parts))):
-            part = self._parts[index]
-            if number is None or number in array(_NUMBERS, part.numbers):
-                other_parts = [*self._parts[:index], *self._parts[index + 1 :]]
-                numbers = array(_NUMBERS, b"".join(part.numbers for part in other_parts))
-                numbers = array(_NUMBERS, sorted(numbers))
-                unpacker = _Unpacker(io.BytesIO(zlib.decompress(part.data)), self._outer_objects)
-                value = unpacker.load()
-                serials_of_copies = unpacker.load()
-                yield value
-                # From here on nothing can fail.
-                self._parts = other_parts
-                self._numbers = numbers
-                # A copy with a number removes its file when it goes.
-                for copy, serial in serials_of_copies:
-                    copy.serial = serial
+        for part in reversed(self._parts):
+            if number is not None and not part.has_number(number):
+                continue
+            other_parts = [other for other in self._parts if other is not part]
+            other_numbers = _sorted_numbers(other_parts)
+            unpacker = _Unpacker(io.BytesIO(zlib.decompress(part.data)), self._outer_objects)
+            value = unpacker.load()
+            serials_of_copies = unpacker.load()
+            yield value
+            # From here on nothing can fail.
+            self._parts = other_parts
+            self._numbers = other_numbers
+            # Only now, because a copy with a number removes its file when it goes.
+            for copy, serial in serials_of_copies:
+                copy.serial = serial
+
+
+def _sorted_numbers(parts: Sequence[_Part]) -> array[int]:
+    """Return the numbers of the files that are packed in some parts, in ascending order."""
+    numbers = array(_NUMBER_TYPECODE, b"".join(part.numbers for part in parts))
+    return array(_NUMBER_TYPECODE, sorted(numbers))
 
 
 def _pack(
@@ -121,25 +135,29 @@ def _pack(
     packer.dump(value)
     copies = list(dict.fromkeys(packer.packed_copies))
     packer.dump([(copy, copy.serial) for copy in copies])
-    return zlib.compress(file.getbuffer(), 1), copies
+    return zlib.compress(file.getbuffer(), _COMPRESSION_LEVEL), copies
 
 
 class _Packer(Pickler):
     """Knows what is not packed."""
 
     def __init__(self, file: io.BytesIO, own_nodes: Set[Node], outer_objects: list[Any]) -> None:
-        """
+        """Begin with nothing packed.
+
         Args:
+            file: Gets the pickles.
+            own_nodes: The files and folders that are packed; no others are.
             outer_objects: Gets the objects that are not packed.
         """
-        super().__init__(file, 4)
+        super().__init__(file, _PICKLE_PROTOCOL)
         self._own_nodes = own_nodes
         self._outer_objects = outer_objects
         self._indexes = {value: index for index, value in enumerate(outer_objects)}
         self.packed_copies: list[Copy] = []
 
     def persistent_id(self, value: Any) -> int | None:
-        """Return the index of an object that is not packed; None for others."""
+        """Return the index of an object that is not packed; None for others. The pickler calls this for
+        each object."""
         cls = type(value)
         if cls is Copy:
             self.packed_copies.append(value)
@@ -153,14 +171,14 @@ class _Packer(Pickler):
 
 
 class _Unpacker(Unpickler):
-    """Returns what is not packed, too."""
+    """Puts the objects that were not packed in the places of their indexes."""
 
     def __init__(self, file: io.BytesIO, outer_objects: Sequence[Any]) -> None:
         super().__init__(file)
         self._outer_objects = outer_objects
 
     def persistent_load(self, index: Any) -> Any:
-        """Return an object that is not packed."""
+        """Return the object that was not packed, by its index."""
         return self._outer_objects[index]
 
 

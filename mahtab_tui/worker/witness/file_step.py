@@ -1,9 +1,13 @@
-"""What one cell has done to files: its places in folders, and the files that stood or stand there."""
+"""What one cell has done to files: its places in folders, and the files that stood or stand there.
+
+`journal.FileJournal` fills a `FileStep` while the cell runs, and `plan` reads it for an undo. Of many files,
+a step is packed (`archive`) until it is asked for.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 
 from .archive import Archive
 from .copies import Copies
@@ -19,6 +23,11 @@ class NameChange:
     __slots__ = ("after", "before")
 
     def __init__(self, before: Node | None) -> None:
+        """Begin without a change.
+
+        Args:
+            before: What it leads to before the cell; None if nothing is there.
+        """
         self.before = before
         self.after = before
 
@@ -34,11 +43,19 @@ class NodeChange:
     __slots__ = ("after", "before", "is_nameless", "is_written", "links", "links_after")
 
     def __init__(self, before: Version | None, links: int, *, is_nameless: bool = False) -> None:
+        """Begin without a change.
+
+        Args:
+            before: What it is before the cell; None if the cell has made it.
+            links: How many names it has before the cell.
+            is_nameless: Whether it exists before the cell, but has no name there.
+        """
         self.before = before
         """None if the cell has made it."""
         self.is_nameless = is_nameless or before is None
         """Whether it had no name before, so that it may lose its names when the cell is undone."""
         self.after: Version | None = None
+        """What it is after the cell; None as long as the cell runs."""
         self.links = links
         """Its names before the cell."""
         self.links_after = 0
@@ -51,12 +68,20 @@ class FileStep:
     """What a cell has done to files."""
 
     def __init__(self, cell: int, known_count: int, *, is_background: bool = False) -> None:
+        """Begin without changes.
+
+        Args:
+            cell: The cell.
+            known_count: How many files and folders are known before it.
+            is_background: Whether this is what processes do between this cell and the next one.
+        """
         self.cell = cell
         self.known_count = known_count
         """How many files and folders were known before it."""
         self.is_background = is_background
         """Whether its processes did this between two cells, so that their end is not known."""
         self.is_closed = is_background
+        """Whether the changes are complete, because the cell has ended."""
         self.names: dict[Name, NameChange] = {}
         self.nodes: dict[Node, NodeChange] = {}
         self.folders: set[Node] = set()
@@ -79,6 +104,7 @@ class FileStep:
 
     @property
     def is_empty(self) -> bool:
+        """Whether the cell has done nothing to files, as far as it is known."""
         return not (self.names or self.nodes or self.problems or self.archive)
 
     def all_nodes(self) -> set[Node]:
@@ -109,6 +135,7 @@ class FileStep:
             name_changes = {name: self.names[name] for name in names}
             node_changes = {node: self.nodes[node] for node in nodes & self.nodes.keys()}
             self.archive.pack((name_changes, node_changes), nodes)
+            # Only now, because packing may fail.
             for name in name_changes:
                 del self.names[name]
             for node in node_changes:
@@ -123,26 +150,33 @@ class FileStep:
     def _divide(self, own_nodes: Set[Node]) -> Iterator[tuple[Sequence[Name], Set[Node]]]:
         """Yield names and files that are packed together. A file is packed with its names, or not at all
         if these are packed apart."""
-        part_of_node: dict[Node, int] = {}
-        divided_nodes: set[Node] = set()
-        for index, change in enumerate(self.names.values()):
-            part = index // MAX_ARCHIVED_NAMES
-            for node in change.nodes & own_nodes:
-                if part_of_node.setdefault(node, part) != part:
-                    divided_nodes.add(node)
-        for index, node in enumerate(node for node in self.nodes if node in own_nodes):
-            part_of_node.setdefault(node, index // MAX_ARCHIVED_NAMES)
-
-        nodes_of_part: defaultdict[int, set[Node]] = defaultdict(set)
-        for node in part_of_node.keys() - divided_nodes:
-            nodes_of_part[part_of_node[node]].add(node)
+        nodes_by_part = self._divide_nodes(own_nodes)
         names = list(self.names)
         for part in range(max(len(names), len(own_nodes)) // MAX_ARCHIVED_NAMES + 1):
             start = part * MAX_ARCHIVED_NAMES
             part_names = names[start : start + MAX_ARCHIVED_NAMES]
-            part_nodes = nodes_of_part.pop(part, set())
+            part_nodes = nodes_by_part.get(part, set())
             if part_names or part_nodes:
                 yield part_names, part_nodes
+
+    def _divide_nodes(self, own_nodes: Set[Node]) -> Mapping[int, set[Node]]:
+        """Return the files of each part by its number: the first `MAX_ARCHIVED_NAMES` names belong to
+        part 0, the next ones to part 1. Files with names in several parts are left out."""
+        part_by_node: dict[Node, int] = {}
+        divided_nodes: set[Node] = set()
+        for index, change in enumerate(self.names.values()):
+            part = index // MAX_ARCHIVED_NAMES
+            for node in change.nodes & own_nodes:
+                if part_by_node.setdefault(node, part) != part:
+                    divided_nodes.add(node)
+        # The others are only written: their names are the same.
+        for index, node in enumerate(node for node in self.nodes if node in own_nodes):
+            part_by_node.setdefault(node, index // MAX_ARCHIVED_NAMES)
+
+        nodes_by_part: defaultdict[int, set[Node]] = defaultdict(set)
+        for node in part_by_node.keys() - divided_nodes:
+            nodes_by_part[part_by_node[node]].add(node)
+        return nodes_by_part
 
     def unpack(self, nodes: NodeTable, number: int | None = None) -> None:
         """Have names and nodes at hand again. If this fails, what is not at hand stays packed.
@@ -151,14 +185,15 @@ class FileStep:
             nodes: Gets to know them.
             number: The number of a file, if only what is packed with it is needed.
         """
-        if self.archive is None or not (number is None or self.archive.has_number(number)):
+        if self.archive is None:
+            return
+        if number is not None and not self.archive.has_number(number):
             return
         for name_changes, node_changes in self.archive.unpack(number):
             all_names = {**self.names, **name_changes}
             all_nodes = {**self.nodes, **node_changes}
-            for node in set(node_changes).union(
-                *(change.nodes for change in name_changes.values())
-            ):
+            named_nodes = (change.nodes for change in name_changes.values())
+            for node in set(node_changes).union(*named_nodes):
                 nodes.register(node)
             self.names = all_names
             self.nodes = all_nodes

@@ -20,7 +20,7 @@ class PathChange(NamedTuple):
 
 
 def list_path_changes(step: FileStep, nodes: NodeTable) -> Iterator[PathChange]:
-    """Yield what a step has done to paths.
+    """Yield what a step has done to paths; what was only written comes last.
 
     Of a new or a removed folder, only the folder itself is named, and not what is in it.
 
@@ -28,31 +28,32 @@ def list_path_changes(step: FileStep, nodes: NodeTable) -> Iterator[PathChange]:
         step: The step of a cell that has ended.
         nodes: All files and folders.
     """
-    new_places = {
-        change.after: name
-        for name, change in step.names.items()
-        if change.after is not None and change.before is None
-    }
     old_places = {
         change.before: name
         for name, change in step.names.items()
         if change.before is not None and change.after is None
     }
-    renamed_nodes = new_places.keys() & old_places.keys()
-    new_or_removed = (new_places.keys() | old_places.keys()) - renamed_nodes
+    new_nodes = {
+        change.after
+        for change in step.names.values()
+        if change.before is None and change.after is not None
+    }
+    renamed_nodes = new_nodes & old_places.keys()
+    new_or_removed = (new_nodes | old_places.keys()) - renamed_nodes
     changed_names: dict[Name, None] = {}
     for name, change in step.names.items():
-        is_rename = change.before is None and change.after in renamed_nodes
-        if not is_rename and not new_or_removed.isdisjoint(name.folders()):
+        is_renamed = change.before is None and change.after in renamed_nodes
+        if not is_renamed and not new_or_removed.isdisjoint(name.folders()):
             continue
-        if is_rename and change.after is not None:
-            yield PathChange("renamed", name.path, _old_path(old_places[change.after], old_places))
-        elif change.before is None and change.after is not None:
-            yield PathChange("new", name.path)
-        elif change.after is not None:
+        if change.after is None:
+            if change.before not in renamed_nodes:
+                yield PathChange("removed", _old_path(name, old_places))
+        elif change.before is not None:
             changed_names[name] = None
-        elif change.before not in renamed_nodes:
-            yield PathChange("removed", _old_path(name, old_places))
+        elif is_renamed:
+            yield PathChange("renamed", name.path, _old_path(old_places[change.after], old_places))
+        else:
+            yield PathChange("new", name.path)
 
     changed_names.update(dict.fromkeys(_names_of_changed(step, nodes, new_or_removed)))
     for name in changed_names:
@@ -73,7 +74,12 @@ def _names_of_changed(
 
 
 def _old_path(name: Name, old_places: Mapping[Node, Name]) -> str:
-    """Return a path as it was before folders were renamed."""
+    """Return a path as it was before folders were renamed.
+
+    Args:
+        name: The place.
+        old_places: Where renamed folders were before.
+    """
     parts = [name.text]
     folder = name.folder
     seen_folders: set[Node] = set()

@@ -22,7 +22,11 @@ from .shared import SharedFields
 from .states import FILE, MISSING_KIND, FileState, read_state
 
 _O_TMPFILE = 0o20000000
+"""Of Linux; `os` has it only where the C library defines it."""
 _WRITE_FLAGS = os.O_WRONLY | os.O_RDWR | os.O_TRUNC
+_OPENING_ACTIONS = ("open", "open2")
+_MAKING_ACTIONS = ("create", "socket")
+_MARKING_ACTIONS = ("mark", "markfd")
 _REPOSITORY_FOLDERS = frozenset((".git", ".hg", ".svn", ".jj"))
 """Folders with the history of versions, whose files depend on each other."""
 
@@ -33,7 +37,8 @@ class ChangeRecorder:
     def __init__(
         self, kernel_pid: int, fields: SharedFields, folders: WatchedFolders, journal: FileJournal
     ) -> None:
-        """
+        """Begin without changes.
+
         Args:
             kernel_pid: The kernel's process.
             fields: What the kernel and the witness tell each other, such as the running cell.
@@ -79,8 +84,8 @@ class ChangeRecorder:
             cell: The cell that changes something.
         """
         steps = self.journal.steps
-        has_step = steps and steps[-1].cell == cell
-        if not has_step and cell != self._undo_cell:
+        begins_step = not steps or steps[-1].cell != cell
+        if begins_step and cell != self._undo_cell:
             self.redo.forget()
         self.journal.forget_before(self._fields.oldest_cell)
 
@@ -103,23 +108,36 @@ class ChangeRecorder:
         journal.open_nodes = mapped | written
         self._watches_open_files = bool(journal.open_nodes)
 
-    def _find_nodes(self, files: Iterable[tuple[str, FileState]]) -> Iterator[Node]:
-        """Yield files that are open, by their paths, if they are watched."""
-        nodes = self.journal.nodes
-        for path, state in files:
-            node = nodes.known(state)
-            # The path may lead to another file by now.
-            if node is None and self._is_watched(path) and read_state(path).inode == state.inode:
-                name = nodes.name(path)
-                if name is not None:
-                    node = nodes.identify(name, state)
+    def _find_nodes(self, open_files: Iterable[tuple[str, FileState]]) -> Iterator[Node]:
+        """Yield the files that are watched among those that are open.
+
+        Args:
+            open_files: The path of each, which may lead to another file by now, and what it was.
+        """
+        for path, state in open_files:
+            node = self.journal.nodes.known(state) or self._identify(path, state)
             if node is not None:
                 yield node
+
+    def _identify(self, path: str, state: FileState) -> Node | None:
+        """Return an open file that was not known; None if it is not watched, or not at its path."""
+        nodes = self.journal.nodes
+        if not self._is_watched(path) or read_state(path).inode != state.inode:
+            return None
+        name = nodes.name(path)
+        if name is None:
+            return None
+        return nodes.identify(name, state)
 
     # Calls
 
     def try_to_note(self, listener: CallListener, notification: Notification) -> None:
-        """Note what a call changes; if that is not known, note this."""
+        """Note what a call changes; if that is not known, note this.
+
+        Args:
+            listener: Knows whether the call still waits.
+            notification: The call.
+        """
         try:
             self._note(listener, notification)
         except UnseenError as error:
@@ -146,8 +164,9 @@ class ChangeRecorder:
             self._fields.has_news = True
 
     def _is_watched(self, path: str) -> bool:
+        """Return whether the files at a path are watched."""
         working_folder = ""
-        with suppress(OSError):
+        with suppress(OSError):  # the kernel has ended, or the folder was removed
             working_folder = os.readlink(f"/proc/{self._kernel_pid}/cwd")
         return self._folders.contains(path, working_folder)
 
@@ -162,12 +181,21 @@ class ChangeRecorder:
                 return True
         return False
 
+    def _watched_or_empty(self, path: str) -> str:
+        """Return a path if its changes are taken back, else an empty text."""
+        if self._is_watched(path) and not self._leaves_alone(path):
+            return path
+        return ""
+
     def _note_change(self, action: str, flags: int, paths: Sequence[str]) -> None:
-        """Note what a call is about to do, with what it needs for an undo."""
-        watched_paths = [
-            path if self._is_watched(path) and not self._leaves_alone(path) else ""
-            for path in paths
-        ]
+        """Note what a call is about to do, with what an undo needs.
+
+        Args:
+            action: See `WatchedCall`.
+            flags: The flags of the call.
+            paths: Its paths; empty for those that are not there.
+        """
+        watched_paths = [self._watched_or_empty(path) for path in paths]
         if not any(watched_paths):
             return
         self._forget_old(self._fields.cell)
@@ -206,22 +234,40 @@ class ChangeRecorder:
             self.journal.note_leaving(path)
 
     def _note_one(self, step: FileStep, action: str, flags: int, path: str) -> None:
-        """Note what a call is about to do to the only path that it has."""
+        """Note what a call is about to do to the only path that it has.
+
+        Args:
+            step: The step to which it belongs.
+            action: See `WatchedCall`.
+            flags: The flags of the call.
+            path: The path, which is watched.
+        """
         state = read_state(path)
-        exists = state.kind != MISSING_KIND
-        if action in ("open", "open2"):
-            if not _changes_by_open(flags, state):
-                return
-            self._watches_open_files = True
-        elif action in ("create", "socket"):
-            if exists:  # the call will fail
-                return
-        elif not exists and action != "write":
+        if not _has_effect(action, flags, state):
             return
-        if action == "unlink" or not exists:
+        if action in _OPENING_ACTIONS:
+            self._watches_open_files = True
+        if action == "unlink" or state.kind == MISSING_KIND:
             self.journal.note_name(step, path)
         else:
-            self.journal.note_content(step, path, is_written=action not in ("mark", "markfd"))
+            self.journal.note_content(step, path, is_written=action not in _MARKING_ACTIONS)
+
+
+def _has_effect(action: str, flags: int, state: FileState) -> bool:
+    """Return whether a call with one path changes something, as far as it will succeed.
+
+    Args:
+        action: See `WatchedCall`.
+        flags: The flags of the call.
+        state: What the path leads to.
+    """
+    if action in _OPENING_ACTIONS:
+        return _changes_by_open(flags, state)
+    exists = state.kind != MISSING_KIND
+    if action in _MAKING_ACTIONS:
+        return not exists
+    # `creat` is among the calls that write, and makes a file.
+    return exists or action == "write"
 
 
 def _changes_by_open(flags: int, state: FileState) -> bool:
