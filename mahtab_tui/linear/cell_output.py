@@ -1,10 +1,11 @@
-"""Writes the output of a cell while it grows."""
+"""Writes the output of a cell while it grows: text, values, tracebacks and pictures."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
+from typing import NamedTuple
 
 from rich.text import Text
 
@@ -27,6 +28,14 @@ DrawPicture = Callable[[DisplayLine], bool]
 """Draws a picture, and returns whether it could."""
 
 
+class _WrittenLine(NamedTuple):
+    """A line of the output that was written, and may change afterwards."""
+
+    line: OutputLine
+    text: str
+    """The text of the line when it was written."""
+
+
 class CellOutput:
     """Writes each line of a cell's output once the line ends.
 
@@ -35,16 +44,22 @@ class CellOutput:
     """
 
     def __init__(self, writer: LineWriter, draw_picture: DrawPicture, *, has_links: bool) -> None:
-        """has_links: whether the names of files in errors become links."""
+        """
+        Args:
+            writer: Writes to the terminal.
+            draw_picture: Draws a displayed picture.
+            has_links: Whether the names of files in tracebacks become links.
+        """
         self._writer = writer
         self._draw_picture = draw_picture
         self._has_links = has_links
         self._cell = Cell(author="", person=True)
+        """Folds the pieces to lines."""
         self._written_count = 0
         """How many lines were written or left out."""
-        self._newest_lines: deque[tuple[OutputLine, str]] = deque(maxlen=HEIGHT)
-        """The lines that the cell can still change, each with the text that was written."""
-        self._echo = ""
+        self._newest_lines: deque[_WrittenLine] = deque(maxlen=HEIGHT)
+        """The lines that the cell can still change."""
+        self._expected_echo = ""
         """The text that the cell prints next, and that the terminal shows already."""
         self.has_pieces = False
         """Whether output has come in pieces. If so, the record of the cell's end repeats it."""
@@ -63,20 +78,59 @@ class CellOutput:
         if echo:
             self._feed_echo(piece.kind, echo)
         self._cell.feed(piece.kind, text, iter(self._cell.displays[-1:]))
-        self._write_new(is_ended=False)
+        self._write_new_lines(is_ended=False)
+
+    def display(self, record: DisplayRecord) -> None:
+        """Take a displayed value, whose text follows as a piece of output."""
+        if record.action == "clear":
+            self._cell.clear_output()
+            self._written_count = 0
+        elif record.action == "show":
+            value = DisplayedValue(record.text, record.mime, record.data, record.value)
+            self._cell.add_display(value, record.name)
+
+    def flush(self) -> None:
+        """Write all lines, also one that has not ended, such as the prompt of an `input()`."""
+        self._write_new_lines(is_ended=True)
+
+    def end(self, record: ReplOut) -> None:
+        """Write the lines that were not written yet, and the lines that have changed."""
+        if not self.has_pieces:
+            self._cell.end(record)
+        self.flush()
+        self._write_changed_lines()
+
+    @property
+    def open_line(self) -> str:
+        """The text of the line that has not ended, such as a progress bar; empty if there is none."""
+        if not self._output.has_open_line:
+            return ""
+        line = self._output.line_at(self._line_count - 1)
+        return "" if line is None else line.final_text
+
+    @property
+    def _output(self) -> OutputBuffer:
+        return self._cell.output
+
+    @property
+    def _line_count(self) -> int:
+        """The number of all lines, including those left out and one that has not ended."""
+        return self._output.omitted_lines + len(self._output)
+
+    # The echo of what the user types for an `input()`
 
     def expect_echo(self, text: str) -> None:
         """Do not write a text that the cell prints next, because the user has typed it here."""
-        self._echo = text
+        self._expected_echo = text
 
     def _split_echo(self, text: str) -> tuple[str, str]:
         """Return the start of a piece that the terminal shows already, and the remaining text."""
-        echo = self._echo
+        echo = self._expected_echo
         if echo.startswith(text):
             # The echo may come in several pieces.
-            self._echo = echo.removeprefix(text)
+            self._expected_echo = echo.removeprefix(text)
             return text, ""
-        self._echo = ""
+        self._expected_echo = ""
         if text.startswith(echo):
             return echo, text.removeprefix(echo)
         return "", text
@@ -93,81 +147,45 @@ class CellOutput:
         for index in range(first_index, self._written_count):
             line = self._output.line_at(index)
             if line is not None:
-                self._newest_lines.append((line, line.final_text))
+                self._newest_lines.append(_WrittenLine(line, line.final_text))
 
-    def display(self, record: DisplayRecord) -> None:
-        """Take a displayed value, whose text follows as a piece of output."""
-        if record.action == "clear":
-            self._cell.clear_output()
-            self._written_count = 0
-        elif record.action == "show":
-            value = DisplayedValue(record.text, record.mime, record.data, record.value)
-            self._cell.add_display(value, record.name)
-
-    def end(self, record: ReplOut) -> None:
-        """Write the lines that were not written yet, and the lines that have changed."""
-        if not self.has_pieces:
-            self._cell.end(record)
-        self.flush()
-        self._write_changed_lines()
+    # Writing
 
     def _write_changed_lines(self) -> None:
         """Write the lines again that the cell has changed after they were written."""
-        newest_lines = list(self._newest_lines)
-        changed_lines = [line for line, text in newest_lines if line.final_text != text]
+        written_lines = list(self._newest_lines)
+        changed_lines = [
+            written.line for written in written_lines if written.line.final_text != written.text
+        ]
         if not changed_lines:
             return
         self._newest_lines.clear()
-        self._newest_lines.extend((line, line.final_text) for line, _ in newest_lines)
+        for written in written_lines:
+            self._newest_lines.append(_WrittenLine(written.line, written.line.final_text))
         self._writer.write_line("Changed lines:", "muted")
         for line in changed_lines:
             self._writer.write_line(styled(line.final_text))
 
-    def flush(self) -> None:
-        """Write all lines, also one that has not ended, such as the prompt of an `input()`."""
-        self._write_new(is_ended=True)
+    def _write_new_lines(self, *, is_ended: bool) -> None:
+        """Write the lines that were not written yet, and how many of them were left out.
 
-    @property
-    def open_line(self) -> str:
-        """The text of the line that has not ended, such as a progress bar; empty if there is none."""
-        output = self._output
-        if not output.has_open_line:
-            return ""
-        line = output.line_at(output.omitted_lines + len(output) - 1)
-        return "" if line is None else line.final_text
+        Args:
+            is_ended: Whether a line that has not ended is written, too.
+        """
+        first_index = self._written_count
+        end_index = self._line_count
+        if self._output.has_open_line and not is_ended:
+            end_index -= 1
+        self._written_count = max(first_index, end_index)
+        new_lines = (self._output.line_at(index) for index in range(first_index, end_index))
+        for is_omitted, lines in groupby(new_lines, lambda line: line is None):
+            if is_omitted:
+                omitted_count = sum(1 for _ in lines)
+                self._writer.write_line(f"… {omitted_count:,} lines left out", "muted")
+            else:
+                self._write_lines(line for line in lines if line is not None)
 
-    @property
-    def _output(self) -> OutputBuffer:
-        return self._cell.output
-
-    @property
-    def _line_count(self) -> int:
-        """The number of all lines, also of those that were left out and of one that has not ended."""
-        return self._output.omitted_lines + len(self._output)
-
-    def _write_new(self, *, is_ended: bool) -> None:
-        """Write the lines that were not written yet. is_ended: also one that has not ended."""
-        output = self._output
-        line_count = self._line_count
-        if output.has_open_line and not is_ended:
-            line_count -= 1
-        new_lines: list[OutputLine] = []
-        omitted_count = 0
-        for index in range(self._written_count, line_count):
-            line = output.line_at(index)
-            if line is not None:
-                new_lines.append(line)
-                continue
-            if not omitted_count:
-                self._write_lines(new_lines)
-                new_lines = []
-            omitted_count += 1
-        if omitted_count:
-            self._writer.write_line(f"… {omitted_count:,} lines left out", "muted")
-        self._write_lines(new_lines)
-        self._written_count = max(self._written_count, line_count)
-
-    def _write_lines(self, lines: Sequence[OutputLine]) -> None:
+    def _write_lines(self, lines: Iterable[OutputLine]) -> None:
         for kind, lines_of_kind in groupby(lines, lambda line: line.kind):
             self._write_kind(kind, list(lines_of_kind))
 
@@ -179,7 +197,7 @@ class CellOutput:
                 self._write_display(line)
                 continue
             text = line.final_text
-            self._newest_lines.append((line, text))
+            self._newest_lines.append(_WrittenLine(line, text))
             if has_code and "\x1b" not in text:
                 self._writer.write_line(highlighted(plain(text)))
             elif kind == "traceback":
@@ -188,6 +206,7 @@ class CellOutput:
                 self._writer.write_line(styled(text))
 
     def _write_traceback_line(self, line: str) -> None:
+        """Write a line of a traceback, with a link to the file that it names."""
         text = styled(line)
         marks = text.plain.strip()
         if self._writer.is_plain and marks and not marks.strip("~^"):
@@ -201,12 +220,13 @@ class CellOutput:
         self._writer.write_line(text)
 
     def _write_display(self, line: DisplayLine) -> None:
+        """Draw a picture; of any other value, and of a picture that cannot be drawn, write the text."""
         if line.mime in PICTURE_MIMES and self._draw_picture(line):
             return
         text = line.data if line.mime == "text/markdown" else line.text
         self._writer.write_line(styled(text))
 
 
-def whole_text(text: str) -> Text:
+def late_text(text: str) -> Text:
     """Return output that came after the end of its cell, with its colours."""
     return styled(collapse(text).rstrip("\n"))

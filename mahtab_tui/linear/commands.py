@@ -1,4 +1,7 @@
-"""The commands that are typed after a slash."""
+"""The commands that are typed after a slash: those that ask the user, and those of any interface.
+
+A command that needs nothing but the session is in `session.session_commands`.
+"""
 
 from __future__ import annotations
 
@@ -41,10 +44,12 @@ class Command(NamedTuple):
     """A command."""
 
     help: str
+    """What it does, as ``/help`` says it."""
     run: Callable[[CommandContext, str], str]
-    """Called with the words after the command. Returns sentences for the user. Raises
+    """Called with the words after the command. Returns sentences for the user, or nothing. Raises
     `KernelError`."""
     argument: str = ""
+    """What can be typed after it, as ``/help`` says it; empty for nothing."""
 
 
 def _help(context: CommandContext, topic: str) -> str:
@@ -111,17 +116,18 @@ def _rewind(context: CommandContext, point: str) -> str:
 
 
 def _plan(context: CommandContext, argument: str) -> str:
+    """Begin to plan, with or without a question; end planning; or let the model run the plan."""
     session = context.session
-    if argument == "run":
-        session.info.set_planning(False)
-        steps = find_steps(context.printer.last_answer)
-        session.submit("ask", plan_request(steps))
-    elif argument:
-        session.info.set_planning(True)
-        session.submit("ask", argument)
-    else:
+    if not argument:
         session.info.set_planning(not session.info.planning)
         return "" if session.info.planning else "Planning has ended."
+    if argument == "run":
+        session.info.set_planning(False)
+        steps = find_steps(context.printer.answers.last_answer)
+        session.submit("ask", plan_request(steps))
+    else:
+        session.info.set_planning(True)
+        session.submit("ask", argument)
     return ""
 
 
@@ -139,15 +145,16 @@ def _run_notebook(context: CommandContext, typed: str) -> str:
     notebook = context.session.notebook
     if notebook is None:
         return NO_NOTEBOOK
-    number = typed.removeprefix("to ")
-    question = f"This notebook is for {notebook.language}. Run its cells as Python?"
     if not notebook.confirmed:
+        question = f"This notebook is for {notebook.language}. Run its cells as Python?"
         notebook.confirmed = context.questions.confirm(question, yes="Run", no="Leave")
-    if notebook.confirmed:
-        try:
-            notebook.run_up_to(read_cell_number(number) if number else None)
-        except CellNotFound as error:
-            return str(error)
+    if not notebook.confirmed:
+        return ""
+    number = typed.removeprefix("to ")
+    try:
+        notebook.run_up_to(read_cell_number(number) if number else None)
+    except CellNotFound as error:
+        return str(error)
     return ""
 
 
@@ -178,8 +185,18 @@ COMMANDS: Mapping[str, Command | SessionCommand] = {
 
 
 def run_command(context: CommandContext, name: str, argument: str) -> None:
-    """Run a command, and write what it returns, or why it failed. Raises `FullScreenWanted`,
-    `EOFError` and `KeyboardInterrupt`."""
+    """Run a command, and write what it returns, or why it failed.
+
+    Args:
+        context: What the command acts on.
+        name: Its name, without the slash.
+        argument: The words after it.
+
+    Raises:
+        FullScreenWanted: The user wants to go on in the full screen.
+        EOFError: The user leaves.
+        KeyboardInterrupt: The user does not wait for the command, or does not answer its question.
+    """
     command = COMMANDS.get(name)
     if command is None:
         text = f"There is no command /{name} here. /help lists them; /fullscreen has more."

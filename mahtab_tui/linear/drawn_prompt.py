@@ -110,7 +110,13 @@ class DrawnPrompt(Prompt):
         pictures: PictureDrawer,
         keys: EditorKeys,
     ) -> None:
-        """pictures: needs the terminal's answers, for which this prompt asks."""
+        """
+        Args:
+            input_help: Completes what is typed.
+            history: The inputs of earlier sessions.
+            pictures: Needs the terminal's answers, for which this prompt asks.
+            keys: The user's setting.
+        """
         super().__init__()
         self._number = 0
         """The number of the next cell."""
@@ -173,29 +179,33 @@ class DrawnPrompt(Prompt):
         return TypedInput(self.mode, text.strip("\n"))
 
     def _read_with_answers(self, draft: str) -> str:
-        """Return the next input, and wait for the terminal's answers.
+        """Return the next input once the terminal's answers have come.
 
         A cell that runs then would read late answers as its input.
         """
+        text = ""
         with self._keyboard.without_echo():
-            text = ""
             try:
                 text = self._prompts.prompt(default=draft)
             finally:
-                try:
-                    self._wait_for_answers()
-                except KeyboardInterrupt:
-                    self.draft = text or self.draft
-                    raise
-            return text
+                # Also after an exception, because the next thing to read may be the answer to a question.
+                self._wait_for_answers(text)
+        return text
 
-    def _wait_for_answers(self) -> None:
-        """Wait for the terminal's answers for a while. What is typed meanwhile is for the next prompt."""
+    def _wait_for_answers(self, text: str) -> None:
+        """Wait for the terminal's answers for a while. What is typed meanwhile is for the next prompt.
+
+        Args:
+            text: What was entered; it becomes the next draft if the user interrupts the waiting.
+        """
         keys: list[KeyPress] = []
         try:
             while (wait_s := self._pictures.answers.wait_s) and not self._keyboard.closed:
                 if select.select([self._keyboard.fileno()], [], [], wait_s)[0]:
                     keys += self._keyboard.read_keys()
+        except KeyboardInterrupt:
+            self.draft = text or self.draft
+            raise
         finally:
             store_typeahead(self._keyboard, keys + self._keyboard.flush_keys())
 
@@ -229,8 +239,10 @@ class DrawnPrompt(Prompt):
         self._call(lambda: self._end(Interrupted()))
 
     def _call(self, function: Callable[[], Any]) -> bool:
-        """Let the thread of the prompt call a function soon; return False if there is no prompt. Any
-        thread may call this."""
+        """Let the thread of the prompt call a function soon. Any thread may call this.
+
+        Return False if there is no prompt.
+        """
         loop = self._app.loop
         context = self._app.context
         if loop is None or context is None or not self._app.is_running:
@@ -245,6 +257,7 @@ class DrawnPrompt(Prompt):
             self._app.exit(exception=reason)
 
     def _message(self) -> StyleAndTextTuples:
+        """Return what stands before the input: the number of the cell, and Vi's mode."""
         label = self.label(self._number)
         if self._keys != "standard":
             vi_mode = self._app.vi_state.input_mode.removeprefix("vi-")
@@ -256,6 +269,10 @@ class DrawnPrompt(Prompt):
         ]
 
     def _continuation(self, width: int, line_number: int, is_soft_wrapped: int) -> str:
+        """Return what stands before a further line, or before a wrapped part of a line.
+
+        prompt_toolkit calls this with the width of the message in cells.
+        """
         return " " * width if is_soft_wrapped else "...: ".rjust(width)
 
     def _key_bindings(self) -> KeyBindings:
@@ -309,7 +326,7 @@ class DrawnPrompt(Prompt):
         return self._prompts.default_buffer.document.current_line_before_cursor
 
     def _submit_or_continue(self, event: KeyPressEvent) -> None:
-        """End the prompt with an input that is complete; in another, begin a new line."""
+        """End the prompt if the input is complete; otherwise, begin a new line."""
         buffer = event.current_buffer
         document = buffer.document
         is_at_end = not document.text_after_cursor.strip()

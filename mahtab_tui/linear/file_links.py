@@ -18,7 +18,13 @@ _TRACEBACK_FILE = re.compile(r'^\s*File (?:"(?P<quoted>.+?)"|(?P<bare>/\S+?)(?=:
 
 
 def link_files(text: Text, paths: Iterable[str], folder: str) -> None:
-    """Link each path in backticks. folder: the one that relative paths are in."""
+    """Link paths, which stand in backticks in a text.
+
+    Args:
+        text: Gets the links.
+        paths: The paths. Links lead only to files that exist.
+        folder: The folder that contains relative paths.
+    """
     for path in paths:
         _link(text, f"`{path}`", os.path.join(folder, path))
 
@@ -32,6 +38,7 @@ def link_traceback_file(text: Text) -> None:
 
 
 def _link(text: Text, name: str, path: str) -> None:
+    """Link the first place of a name to a file, if the path is absolute and the file exists."""
     if not (os.path.isabs(path) and os.path.exists(path)):
         return
     # With the machine's name, a terminal on another machine opens no other file of this name.

@@ -1,4 +1,8 @@
-"""Opens and closes the linear interface, in which the user types below what was written."""
+"""The linear interface, in which the user types below what was written.
+
+Two threads work here. The main thread reads inputs and, while something runs, writes what happens. While
+the prompt is open, another thread writes what happens, through the prompt.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ import termios
 import threading
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mahtab_tui.bus.logger import DisplayHandler
 from mahtab_tui.bus.notifications import LONG_CELL_S, notification_sequence
@@ -40,14 +44,19 @@ from mahtab_tui.system import (
     start_thread,
 )
 
+if TYPE_CHECKING:
+    from mahtab_tui.kernel.values import Completions
+
 POLL_S = 0.05
 """How long it waits before it looks again at what the session has done."""
 SHELL_PREFIX = "!"
+"""Begins a shell command, in the mode for questions, too."""
 GREETING = (
     "One Python namespace, shared by you and a language model.",
     "Type Python; a backtick (`) at the start asks the model. /help lists commands.",
 )
 PIPE_CLOSED_CODE = 1
+"""The exit code if nobody reads what is written any more."""
 
 
 def show_lines(opened: OpenSession, *, is_plain: bool) -> InterfaceResult:
@@ -56,6 +65,9 @@ def show_lines(opened: OpenSession, *, is_plain: bool) -> InterfaceResult:
     Args:
         opened: The session, which may have been in another interface until now.
         is_plain: Whether nothing is coloured or drawn again.
+
+    Returns:
+        How the program ends, or in which interface the session goes on.
     """
     interface = LinearInterface(opened, is_plain=is_plain)
     opened.frontend.current = interface
@@ -78,6 +90,7 @@ class _SignalHandler(TerminationHandler):
         signals = [number for number in TERMINATION_SIGNALS if number != signal.SIGINT]
         super().__init__(opened.save_for_signal, signals)
         self._attributes: list[Any] | None = None
+        """The terminal's attributes, as `termios` reads them; None without a terminal."""
         with contextlib.suppress(termios.error):
             self._attributes = termios.tcgetattr(0)
 
@@ -95,6 +108,7 @@ class LinearInterface:
     belongs_to_agent = False
 
     def __init__(self, opened: OpenSession, *, is_plain: bool) -> None:
+        """The arguments are the same as for `show_lines`."""
         self._opened = opened
         self._session = opened.session
         self._writer = LineWriter(is_plain=is_plain)
@@ -118,15 +132,17 @@ class LinearInterface:
         self._is_lent = False
         """Whether another program has the terminal."""
         self._is_leaving = False
+        """Whether the user leaves after the present input."""
         self._interrupt_count = 0
         """How often the user has pressed Ctrl+C since something runs."""
         self._has_new_size = True
-        self._answered_s = time.monotonic()
-        """When the user has entered something last, by the monotonic clock."""
+        """Whether the kernel does not know the present size of the terminal."""
+        self._last_entry_s = time.monotonic()
+        """When the user has entered something last, in seconds of the monotonic clock."""
         self._notification_mode = self._session.settings.notifications
 
     def _make_prompt(self, is_plain: bool) -> Prompt:
-        def complete(text: str, cursor: int) -> Any:
+        def complete(text: str, cursor: int) -> Completions | None:
             return complete_command(text, cursor, COMMANDS)
 
         input_help = SessionInputHelp(self._session, complete)
@@ -141,8 +157,16 @@ class LinearInterface:
     # What the session asks for, on its threads
 
     def run_in_terminal(self, argv: Sequence[str], cwd: str) -> int:
-        """Give the terminal to a program, and return its exit code. Waits. Raises `RuntimeError` with
-        a sentence."""
+        """Give the terminal to a program, wait until it ends, and return its exit code.
+
+        Args:
+            argv: The program and its arguments.
+            cwd: The folder in which it runs.
+
+        Raises:
+            RuntimeError: The user is typing, or the program cannot be started. The message is a
+                sentence.
+        """
         if self._is_typing:
             raise RuntimeError("The terminal is in use: you are typing.")
         self._is_lent = True
@@ -195,24 +219,25 @@ class LinearInterface:
         if session.is_started:
             self._printer.fold_unfinished(session.follow(self._handler))
         else:
-            for line in GREETING:
-                self._writer.write_line(line, "muted")
-            if session.past:
-                text = "The session goes on; /points lists what was before."
-                self._writer.write_line(text, "muted")
+            self._greet()
             self._printer.fold_running_cells(session.follow(self._handler))
             for step in self._opened.take_late_work():
                 step()
             session.start()
         start_thread("linear-notes", self._write_while_typing)
 
+    def _greet(self) -> None:
+        for line in GREETING:
+            self._writer.write_line(line, "muted")
+        if self._session.past:
+            text = "The session goes on; /points lists what was before."
+            self._writer.write_line(text, "muted")
+
     def _take_input(self) -> None:
         """Read an input, and do what it says."""
         try:
             typed = self._read_input()
-        except Interrupted:
-            return
-        except KeyboardInterrupt:
+        except (Interrupted, KeyboardInterrupt):
             return
         except EOFError:
             self._is_leaving = self._may_leave()
@@ -230,6 +255,7 @@ class LinearInterface:
             self._writer.write_line("Stopped waiting; it may still have been done.", "highlight")
 
     def _read_input(self) -> TypedInput:
+        """Open the prompt, and return what the user enters. Raises what `Prompt.read_input` raises."""
         self._opened.report_history()
         self._drain()
         self._writer.end_line()
@@ -250,7 +276,7 @@ class LinearInterface:
     def _do(self, typed: TypedInput) -> None:
         """Run a command or a cell, or ask a question."""
         mode, text = typed
-        self._answered_s = time.monotonic()
+        self._last_entry_s = time.monotonic()
         # Another size may have come while the prompt was open.
         self._has_new_size = True
         self._send_size()
@@ -270,7 +296,7 @@ class LinearInterface:
         self._session.submit(mode, text, joins=mode == "ask")
 
     def _may_leave(self) -> bool:
-        """Ask before something would be lost."""
+        """Return whether to leave now; ask the user if something would be lost."""
         try:
             items = unsaved_items(self._session, self._count_created())
             if not items:
@@ -303,21 +329,23 @@ class LinearInterface:
                 time.sleep(POLL_S)
                 self._drain()
                 self._send_size()
-                if self._printer.requests and not self._is_lent:
-                    self._ask()
-                elif not self._is_lent:
-                    self._show_progress()
+                if not self._is_lent:
+                    self._ask_or_show_progress()
                 if self._interrupt_count > handled_count:
                     handled_count = self._interrupt_count
                     self._stop()
         self._drain()
         self._writer.show_progress("")
 
-    def _show_progress(self) -> None:
+    def _ask_or_show_progress(self) -> None:
+        if self._printer.requests:
+            self._ask()
+            return
         with self._printing:
             self._writer.show_progress(self._printer.progress)
 
     def _is_idle(self) -> bool:
+        """Return whether nothing runs, waits or starts, so that the user can type."""
         session = self._session
         if not session.ready.done():
             # The kernel starts, unless the user does not want to wait for it.
@@ -333,11 +361,11 @@ class LinearInterface:
         return session.cells.last < len(session.files)
 
     def _drain(self) -> None:
-        """Write the records that wait."""
+        """Write the records that wait, and notify a user who has not entered anything for long."""
         with self._printing:
             new_records = self._handler.pop_records()
             self._printer.fold(new_records)
-            if time.monotonic() - self._answered_s < LONG_CELL_S:
+            if time.monotonic() - self._last_entry_s < LONG_CELL_S:
                 return
             for record in new_records:
                 self._writer.notify(notification_sequence(record, self._notification_mode))
@@ -354,6 +382,7 @@ class LinearInterface:
                 time.sleep(POLL_S)
 
     def _drain_while_typing(self) -> None:
+        """Write the records that wait; if one of them asks the user something, end the prompt."""
         with contextlib.suppress(BrokenPipeError):  # the main thread notices it, too
             self._drain()
         if self._printer.requests:
@@ -374,7 +403,7 @@ class LinearInterface:
         try:
             with signal_handled_by(signal.SIGINT, signal.default_int_handler):
                 self._questions.ask(request)
-            self._answered_s = time.monotonic()
+            self._last_entry_s = time.monotonic()
         except KeyboardInterrupt:
             self._writer.leave_line()
             self._writer.end_line()

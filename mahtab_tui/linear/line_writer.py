@@ -74,7 +74,12 @@ class LineWriter:
         )
 
     def write(self, text: str, role: str = "") -> None:
-        """Write text that may end anywhere in a line."""
+        """Write text that may end anywhere in a line.
+
+        Args:
+            text: The text. Control characters are left out.
+            role: The text's role in `STYLES`; empty for the usual colour.
+        """
         self.write_text(Text(plain(text), STYLES.get(role, "")))
 
     def write_indented(self, text: str, role: str = "") -> None:
@@ -106,7 +111,12 @@ class LineWriter:
         return not self.is_plain and self.stream.isatty()
 
     def write_line(self, text: str | Text = "", role: str = "") -> None:
-        """Write text on lines of its own."""
+        """Write text on lines of its own.
+
+        Args:
+            text: The text; if it has its own styles, it must not have control characters.
+            role: As in `write`, for a text without styles.
+        """
         self.end_line()
         if isinstance(text, str):
             self.write(f"{text}\n", role)
@@ -114,7 +124,7 @@ class LineWriter:
             self.write_text(text + Text("\n"))
 
     def write_changes(self, lines: Iterable[ChangeLine]) -> None:
-        """Write lines that tell about changes of variables and files."""
+        """Write lines that describe changes of variables and files."""
         for line in lines:
             text = Text()
             for part in line:
@@ -139,6 +149,8 @@ class LineWriter:
             self._draw_progress(text)
 
     def _write_progress_line(self, text: str) -> None:
+        """Write what is new of the progress, in the plain form, and not more often than every
+        `PROGRESS_INTERVAL_S`."""
         words = " ".join(_BAR.sub(" ", text).split())
         now = time.monotonic()
         if not words:
@@ -150,6 +162,7 @@ class LineWriter:
             self._next_progress_s = now + PROGRESS_INTERVAL_S
 
     def _draw_progress(self, text: str) -> None:
+        """Draw the progress over what was drawn before, cut to the width of the terminal."""
         size = terminal_size()
         columns = size[0] if size is not None else DEFAULT_COLUMNS
         line = Text(plain(text).expandtabs(8))

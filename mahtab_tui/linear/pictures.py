@@ -23,17 +23,24 @@ from mahtab_tui.pictures.terminal_answers import (
 )
 from mahtab_tui.settings.model import PictureMode
 
-DEFAULT_CELL = (8, 16)
-"""Width and height of a cell in pixels, if the terminal does not say."""
+DEFAULT_CELL_PIXELS = (8, 16)
+"""Width and height of a cell, if the terminal does not say."""
+DEFAULT_TERMINAL_CELLS = (80, 24)
+"""Columns and lines of the terminal, if it does not say."""
 
 
 class PictureDrawer:
     """Draws the pictures of outputs below what is there."""
 
     def __init__(self, writer: LineWriter, mode: PictureMode) -> None:
-        """mode: the user's setting."""
+        """
+        Args:
+            writer: Writes to the terminal.
+            mode: The user's setting.
+        """
         self._writer = writer
         self._numbers = itertools.count(1)
+        """Identify pictures in Kitty's protocol."""
         self._mode: PictureMode = mode
         if writer.is_plain or not (sys.stdin.isatty() and writer.stream.isatty()):
             self._mode = "blocks"
@@ -42,11 +49,11 @@ class PictureDrawer:
 
     @property
     def should_ask(self) -> bool:
-        """Whether the terminal must be asked what it can draw."""
+        """Whether the terminal must be asked what it can draw, before pictures can be drawn."""
         return self._mode == "auto" and not is_mute()
 
     def draw(self, display: DisplayLine) -> bool:
-        """Draw a picture. Return whether this was possible."""
+        """Draw a picture, and return whether this was possible."""
         protocol = self.answers.protocol if self._mode == "auto" else self._mode
         if protocol is None or protocol == "blocks":
             return False
@@ -60,12 +67,15 @@ class PictureDrawer:
         return True
 
     def _encode(self, display: DisplayLine, protocol: GraphicsProtocol) -> str:
-        """Return the sequences that draw a picture, and leave the cursor in its last line. Raises
-        anything."""
+        """Return the sequences that draw a picture, and leave the cursor in its last line.
+
+        Raises:
+            Exception: Pillow cannot read or scale the picture, and may raise anything then.
+        """
         from PIL.Image import Resampling
 
         image = open_picture(display.data, MAX_PICTURE_PIXELS)
-        size = terminal_size() or (80, 24)
+        size = terminal_size() or DEFAULT_TERMINAL_CELLS
         cells = size_in_cells(*image.size, *size)
         cell_width, cell_height = self._cell_size()
         pixel_width = cells.columns * cell_width
@@ -78,8 +88,9 @@ class PictureDrawer:
         return f"{data}\x1b_Ga=p,i={number},c={cells.columns},r={cells.rows},q=2\x1b\\"
 
     def _cell_size(self) -> tuple[int, int]:
+        """Return the width and height of a cell in pixels."""
         with suppress(OSError):
             size = read_cell_size(self._writer.stream.fileno())
             if size is not None:
                 return size
-        return self.answers.cell or DEFAULT_CELL
+        return self.answers.cell or DEFAULT_CELL_PIXELS

@@ -115,30 +115,46 @@ class PlainPrompt(Prompt):
         # Python edits no lines without a terminal at both ends.
         return readline is not None and os.isatty(0) and os.isatty(1)
 
+    # An input, which may have several lines
+
     def read_input(self, number: int) -> TypedInput:
-        self._earlier_lines = ""
-        self._load_history()
-        self._label = self.label(number)
-        lines_to_edit = deque(self.draft.split("\n") if self.can_edit else ())
+        draft_lines = deque(self.draft.split("\n") if self.can_edit else ())
         self.draft = ""
+        self._begin_input(number)
         while True:
-            draft_line = lines_to_edit.popleft() if lines_to_edit else ""
-            line = clean(
-                self._read_line(self._label, self._earlier_inputs, self._complete, draft_line)
+            draft_line = draft_lines.popleft() if draft_lines else ""
+            line = self._read_line(
+                self._label, self._earlier_inputs, self._complete, draft=draft_line
             )
+            line = clean(line)
             if not self._earlier_lines and line.startswith(MODE_KEY):
+                # The other lines of a draft were not meant for this mode.
+                draft_lines.clear()
                 self.toggle_mode()
-                lines_to_edit.clear()
+                self._begin_input(number)
                 line = line.removeprefix(MODE_KEY).strip()
                 if not line:
-                    self._label = self.label(number)
-                    self._load_history()
                     continue
             text = self._earlier_lines + line
-            if not lines_to_edit and (self.mode == "ask" or is_complete(text)):
+            if not draft_lines and (self.mode == "ask" or is_complete(text)):
                 return TypedInput(self.mode, text.strip("\n"))
             self._earlier_lines = f"{text}\n"
             self._label = "...: "
+
+    def _begin_input(self, number: int) -> None:
+        """Prepare for the first line of an input.
+
+        Args:
+            number: The number of the next cell.
+        """
+        self._earlier_lines = ""
+        self._label = self.label(number)
+        self._earlier_inputs = [
+            one_line(entry.text)
+            for entry in reversed(self._history.entries(self.mode))
+            # `readline` would edit an input of several lines as one line.
+            if "\n" not in entry.text
+        ]
 
     def _read_line(
         self,
@@ -168,6 +184,8 @@ class PlainPrompt(Prompt):
         termios.tcsetattr(0, termios.TCSANOW, attributes)
         self._write_line_again()
 
+    # An answer to a question, in one line
+
     def read_answer(self, label: str, *, is_hidden: bool = False) -> str:
         self._writer.end_line()
         try:
@@ -193,19 +211,23 @@ class PlainPrompt(Prompt):
         self._writer.start_line()
         return line.removesuffix("\n")
 
+    # While the user types
+
     def write_while_typing(self, write: Callable[[], None]) -> bool:
-        """Let a function write lines at once, below the line that is being typed, and then write
-        the prompt again with what is typed so far. Returns always True."""
+        """Let a function write lines at once, below the line that is being typed.
+
+        Then the prompt is written again with what is typed so far. Returns always True.
+        """
         # The writer did not see that the prompt has begun a line.
         self._writer.leave_line()
         write_count = self._writer.write_count
         write()
         has_written = self._writer.write_count > write_count
-        if not has_written:
+        if has_written:
+            self._writer.end_line()
+            self._write_line_again()
+        else:
             self._writer.start_line()
-            return True
-        self._writer.end_line()
-        self._write_line_again()
         return True
 
     def _write_line_again(self) -> None:
@@ -220,14 +242,7 @@ class PlainPrompt(Prompt):
         `read_input` then lets the user answer."""
         self._writer.write_line("Something waits for your answer: press Enter.", "highlight")
 
-    def _load_history(self) -> None:
-        """Read the inputs of this mode that the arrow keys go through."""
-        self._earlier_inputs = [
-            one_line(entry.text)
-            for entry in reversed(self._history.entries(self.mode))
-            # `readline` would edit an input of several lines as one line.
-            if "\n" not in entry.text
-        ]
+    # Completion
 
     def _complete(self, word: str, index: int) -> str | None:
         """Return a completion of the word before the cursor; None if there are fewer.
@@ -244,8 +259,10 @@ class PlainPrompt(Prompt):
         return None
 
     def _complete_word(self) -> list[str]:
-        """Return the completions of what `readline` takes for the word before the cursor, each
-        with the whole of this word."""
+        """Return the completions of the word before the cursor, as `readline` delimits it.
+
+        Each of them begins with the whole word.
+        """
         text = self._earlier_lines + readline.get_line_buffer()
         word_start = len(self._earlier_lines) + readline.get_begidx()
         cursor = len(self._earlier_lines) + readline.get_endidx()

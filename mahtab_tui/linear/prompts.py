@@ -1,4 +1,7 @@
-"""The base class of the two prompts of this interface, and what they raise."""
+"""The base class of the two prompts of this interface, and the exceptions that end them.
+
+`DrawnPrompt` draws the input again while the user types; `PlainPrompt` draws nothing again.
+"""
 
 from __future__ import annotations
 
@@ -44,13 +47,19 @@ class Prompt(ABC):
         """Whether an input can begin with a draft that the user edits."""
 
     def label(self, number: int) -> str:
-        """Return the words before an input. number: that of the next cell."""
+        """Return the words before an input.
+
+        Args:
+            number: The number of the next cell.
+        """
         return f"In {number}: " if self.mode == "python" else "Ask: "
 
     @abstractmethod
     def read_input(self, number: int) -> TypedInput:
-        """Wait for the next input, which may have several lines, and return it. number: that of the
-        next cell.
+        """Wait for the next input, which may have several lines, and return it.
+
+        Args:
+            number: The number of the next cell.
 
         Raises:
             EOFError: The user leaves.
@@ -75,15 +84,20 @@ class Prompt(ABC):
 
     @abstractmethod
     def write_while_typing(self, write: Callable[[], None]) -> bool:
-        """Let a function write lines while the user types; what is typed so far stays in the prompt.
-        Return whether it was called, or will be unless the user ends the prompt before.
+        """Let a function write lines while the user types. Other threads call this.
 
-        Other threads call this.
+        What is typed so far stays in the prompt.
+
+        Args:
+            write: Writes the lines.
+
+        Returns:
+            Whether `write` was called, or will be unless the user ends the prompt first.
         """
 
     @abstractmethod
     def interrupt(self) -> None:
-        """Let `read` raise `Interrupted`, or ask the user to end the input.
+        """Let `read_input` raise `Interrupted`, or ask the user to end the input.
 
         Other threads call this.
         """
@@ -100,8 +114,17 @@ class FullScreenWanted(Exception):
 def find_completions(
     input_help: SessionInputHelp, text: str, cursor: int, mode: Mode
 ) -> Completions | None:
-    """Return the completions of what stands before the cursor; None if nothing can be completed, or
-    the kernel does not answer. Waits for the kernel."""
+    """Complete what stands before the cursor. Waits for the kernel.
+
+    Args:
+        input_help: Knows commands, names and files.
+        text: The input.
+        cursor: The cursor's offset in the input, in characters.
+        mode: What the input is.
+
+    Returns:
+        The completions; None if nothing can be completed, or the kernel does not answer.
+    """
     completions = input_help.complete_command(text, cursor)
     if completions is not None:
         return completions

@@ -101,9 +101,9 @@ def test_code_that_was_streamed_is_not_written_twice(paper: Paper) -> None:
     request = waiting("1 + 1")
     paper.print(request)
     assert isinstance(request, Approval)
-    assert paper.printer.has_written(request)
+    assert paper.printer.answers.stands_above(request)
     paper.print(made("notice", "Something else.", {"level": "info"}))
-    assert not paper.printer.has_written(request)
+    assert not paper.printer.answers.stands_above(request)
 
 
 def test_code_with_hidden_characters_is_written_again_with_symbols(paper: Paper) -> None:
@@ -111,7 +111,7 @@ def test_code_with_hidden_characters_is_written_again_with_symbols(paper: Paper)
     paper.print(piece(code, "code", 0))
     request = waiting(code)
     assert isinstance(request, Approval)
-    assert not paper.printer.has_written(request)
+    assert not paper.printer.answers.stands_above(request)
     paper.writer.write_code(request.text)
     assert "⟨U+202E⟩" in paper.stream.getvalue()
 
