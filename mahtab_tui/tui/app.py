@@ -533,7 +533,7 @@ class MahtabApp(TerminalApp[int]):
 
     def _is_for_editor(self, event: Key | Paste) -> bool:
         """Return whether a key types text, although no text field has the focus."""
-        from mahtab_tui.tui.widgets.prompt_row import Chips
+        from mahtab_tui.tui.widgets.chips import Chips
 
         focused = self.focused
         if self.panes.is_covered or isinstance(focused, Input | TextArea | Chips | None):

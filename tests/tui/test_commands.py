@@ -27,7 +27,7 @@ from mahtab_tui.tui.screens.command_palette import CommandPalette
 from mahtab_tui.tui.screens.dialog import Confirm
 from mahtab_tui.tui.screens.help import HelpScreen, help_rows
 from mahtab_tui.tui.transcript.activities import PendingRequests
-from mahtab_tui.tui.widgets import approval_row, prompt_row
+from mahtab_tui.tui.widgets import approval_row, chips
 from mahtab_tui.tui.widgets.bars import KeyLine
 from mahtab_tui.tui.widgets.input_row import InputRow
 from tests.tui.editor_app import static_text, until, wait_for_close, wait_for_screen
@@ -420,7 +420,7 @@ def asking_app(
     make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[MahtabApp, list[Decision]]:
     """Make an application in which code waits, and the list of decisions about it."""
-    monkeypatch.setattr(prompt_row, "IGNORE_KEYS_S", 0.0)
+    monkeypatch.setattr(chips, "IGNORE_KEYS_S", 0.0)
     app = make_app(*sales_records(), WAITING)
     decisions = list[Decision]()
     approvals = app.session.approvals

@@ -15,7 +15,7 @@ from mahtab_tui.tui.editor.prompt_area import PromptArea
 from mahtab_tui.tui.greeting import SearchExample
 from mahtab_tui.tui.search.pane import SearchTreePane
 from mahtab_tui.tui.transcript.pane import TranscriptPane
-from mahtab_tui.tui.widgets.approval_row import WaitingCode
+from mahtab_tui.tui.widgets.waiting_code import WaitingCode
 from tests import tags
 from tests.tui.editor_app import until
 from tests.tui.scripted_session import WAITING, MakeApp, drawn, sales_records, showing

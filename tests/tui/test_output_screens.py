@@ -30,8 +30,8 @@ from mahtab_tui.tui.screens.frames import FramesScreen
 from mahtab_tui.tui.screens.output import PagerScreen, PicturesScreen, write_new_file
 from mahtab_tui.tui.screens.skills import MarkdownPreview
 from mahtab_tui.tui.transcript.pane import TranscriptPane
-from mahtab_tui.tui.widgets.approval_row import WaitingCode
 from mahtab_tui.tui.widgets.bars import KeyLine
+from mahtab_tui.tui.widgets.waiting_code import WaitingCode
 from tests.tui.editor_app import ThemedApp, static_text, until, wait_for_screen
 from tests.tui.inspecting import lines, reads
 from tests.tui.scripted_session import MakeApp, log, showing

@@ -1,17 +1,15 @@
-"""The prompt row for waiting code: run, edit, skip, run all, stop."""
+"""The row that asks whether code may run: run, edit, skip, run all, write a rule, stop."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import ClassVar, Literal
 
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.geometry import Size
 from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Input, Static
@@ -24,14 +22,17 @@ from mahtab_tui.bus.typed_text import clean, is_complete
 from mahtab_tui.settings.approval_rules import READ_ONLY
 from mahtab_tui.tui.editor.code_area import CodeArea
 from mahtab_tui.tui.find import LineInput
-from mahtab_tui.tui.rows.row import Row, RowsView
-from mahtab_tui.tui.theme import AGENT_COLOURS, Palette
-from mahtab_tui.tui.widgets.prompt_row import IGNORE_KEYS_S, PART_CLASS, Chip, PromptRow
+from mahtab_tui.tui.theme import AGENT_COLOURS
+from mahtab_tui.tui.widgets.chips import IGNORE_KEYS_S, Chip
+from mahtab_tui.tui.widgets.prompt_row import CHIPS_PART, PART_CLASS, PromptRow
+from mahtab_tui.tui.widgets.waiting_code import WaitingCode
 
-RESERVED_LINES = 9
-"""Rows besides the code: header, question, answers, input and keys."""
 MAX_EDITED_LINES = 2_000
-_TITLE_CHARS = 40
+"""Longer code cannot be edited here, because it would take seconds to load."""
+MAX_TITLE_CHARS = 40
+"""Characters of the code that tell one of several blocks from the others."""
+MAX_NAMED_SYMBOLS = 3
+"""At most this many of the hidden characters in the code are named."""
 MAX_LABEL_CHARS = 30
 """Characters of an agent's own words for an answer, which stand behind ours."""
 _CHIPS = (
@@ -43,94 +44,20 @@ _CHIPS = (
     Chip("stop", "escape", "$foreground on $panel", " esc stop ", " esc "),
 )
 _CODE_ONLY = ("edit", "all", "rules")
+"""The answers that an action of an agent, which is not code, does not have."""
+_AGENT_ANSWERS = ("run", "skip")
+"""The answers for which an agent may have words of its own, in the order of `Approval.answers`."""
 _RULE_HINTS = {
     True: "runs code in a locked copy of the kernel that can read but not change anything; code that needs more asks",
     False: "runs exactly this call with these arguments without asking, whatever it does",
 }
-"""Hints by whether the rule allows read-only code."""
-_HINTS = {
+"""What a rule does, by whether it allows read-only code."""
+_PART_HINTS = {
     "reason": "say why, or nothing · Enter skips · Esc back",
     "rules": "Enter writes to ~/.mahtab/config.toml, and runs the code · Esc back",
     "edited": "Enter at the end runs what you wrote, F5 from anywhere · Ctrl+J new line · Esc back",
 }
-
-
-class WaitingCodeRows(list[Row]):
-    """The rows of highlighted code."""
-
-    code = ""
-    lines: Sequence[int] = ()
-    """The number of each row's line, from 1; rows of a wrapped line have the same."""
-
-    def lay_out(self, width: int, palette: Palette) -> None:
-        from mahtab_tui.tui.rows.code import PYTHON, code_rows
-
-        self[:] = code_rows(PYTHON, self.code, max(1, width), palette, palette.model)
-        self.lines = list(accumulate(int(not row.soft) for row in self))
-
-
-class WaitingCode(RowsView):
-    """Shows the code, and notes whether its end was visible."""
-
-    ALLOW_SELECT: ClassVar[bool] = True
-
-    margin = 0
-
-    class Scrolled(Message):
-        """The user scrolled to other lines."""
-
-    def __init__(self) -> None:
-        self._code = WaitingCodeRows()
-        super().__init__(self._code, id="waiting")
-        self.end_seen = False
-        self._line_count = 0
-        self._is_cut = False
-
-    def show(self, code: str) -> None:
-        self._line_count = code.count("\n") + 1
-        self._code.code = code[:MAX_CODE_CHARS]
-        self._is_cut = len(code) > MAX_CODE_CHARS
-        self.end_seen = False
-        self.scroll_to(y=0, animate=False, immediate=True)
-        self.reload()
-        self.refresh(layout=True)
-
-    def refresh_view(self) -> None:
-        super().refresh_view()
-        self._update_end_seen()
-
-    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """At most half of the screen, so that the answers stay visible."""
-        max_height = max(1, min(viewport.height // 2, viewport.height - RESERVED_LINES))
-        # Only the beginning is counted: more cannot be visible.
-        max_chars = max_height * max(1, width)
-        lines = self._code.code[:max_chars].split("\n", max_height)
-        height = sum(1 + len(line) // max(1, width) for line in lines)
-        return max(1, min(height, max_height))
-
-    @property
-    def visible_lines(self) -> str:
-        """Such as ``lines 1–14 of 60``."""
-        lines = self._code.lines
-        first_row = self.scroll_offset.y
-        end_row = min(first_row + self.size.height, len(lines))
-        if first_row >= end_row:
-            return ""
-        visible = f"lines {lines[first_row]:,}–{lines[end_row - 1]:,} of {self._line_count:,}"
-        if self._is_cut:
-            visible += f", too long: only the first {MAX_CODE_CHARS:,} characters are shown"
-        return visible
-
-    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        super().watch_scroll_y(old_value, new_value)
-        self._update_end_seen()
-
-    def _update_end_seen(self) -> None:
-        if self.display and self._code.lines and self.size:
-            at_end = self.scroll_offset.y + self.size.height >= len(self._code)
-            self.end_seen = self.end_seen or (at_end and not self._is_cut)
-            self.post_message(self.Scrolled())
-
+"""What the keys do in a part of the row, by the part."""
 
 Action = Literal["run", "skip", "all", "stop"]
 
@@ -154,7 +81,18 @@ class RulesToWrite(Static, can_focus=True):
 
     @dataclass
     class Confirmed(Message):
+        """The user has pressed Enter."""
+
         rules: tuple[str, ...]
+
+    def show(self, rules: tuple[str, ...]) -> None:
+        """Show rules, each with what it does."""
+        self.rules = rules
+        lines = []
+        for rule in rules:
+            hint = _RULE_HINTS[rule.endswith(READ_ONLY)]
+            lines.append(f"  {rule}\n  {hint}")
+        self.update("\n".join(lines))
 
     def action_write(self) -> None:
         if self.rules:
@@ -173,11 +111,17 @@ class ApprovalRow(PromptRow[Approval]):
 
     @dataclass
     class Decided(Message):
+        """The user has answered."""
+
         request: str
+        """The id of the question."""
         action: Action
         code: str | None = None
+        """The code to run if the user has edited it."""
         reason: str = ""
+        """Why the code is skipped; empty if the user did not say."""
         rules: tuple[str, ...] = ()
+        """The rules to write."""
 
     @dataclass
     class RulesWanted(Message):
@@ -185,24 +129,28 @@ class ApprovalRow(PromptRow[Approval]):
 
         row: ApprovalRow
         request: str
+        """The id of the question."""
         code: str
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         """
         Args:
-            clock: In seconds.
+            clock: Returns the time in seconds.
         """
         super().__init__(clock)
         self._clock = clock
         self._accept_enter_from = 0.0
         """The time, on the clock, from which Enter counts in the part that was opened."""
         self._refusal = ""
-        """Why the code cannot be edited, or no rule can be written for it."""
+        """Why the code cannot be edited, or no rule can be written for it; empty if there is no
+        reason."""
         self._is_code_loaded = False
         """Whether the editor has the code."""
         self._hidden_characters: list[str] = []
+        """Symbols of some of the hidden characters in the code."""
         self._code = WaitingCode()
         self._has_code = False
+        """Whether the row shows the code, because nothing above does."""
         self._tools = ""
         """The names of functions that a search in the code may call."""
         self._unconfirmed: Action | None = None
@@ -219,33 +167,27 @@ class ApprovalRow(PromptRow[Approval]):
         self.query_one("#reason", LineInput).value = ""
         for role in AGENT_COLOURS:
             self.set_class(role == _role(record), role)
-        is_code = record.is_code is not False
-        chips = [chip for chip in _CHIPS if is_code or chip.answer not in _CODE_ONLY]
-        labels = dict(zip(("run", "skip"), map(one_line, record.answers or ()), strict=False))
-        for index, chip in enumerate(chips):
-            words = labels.get(chip.answer, "").split()
-            if label := " ".join(words)[:MAX_LABEL_CHARS].rstrip():
-                text = f"{chip.text.rstrip()}: {label} "
-                chips[index] = chip._replace(text=text, short=chip.text)
-        self._chips.offer(chips)
+        self._chips.offer(_offered_chips(record))
         self._has_code = False
         self._unconfirmed = None
         self._is_code_loaded = False
         self._refusal = ""
-        self._hidden_characters = sorted(symbols(record.text))[:3]
+        self._hidden_characters = sorted(symbols(record.text))[:MAX_NAMED_SYMBOLS]
         self._tools = find_search_tools(record.text)
         self._code.show(record.text.strip("\n"))
-        self.show_part("chips")
+        self.show_part(CHIPS_PART)
 
     @property
     def code_to_show(self) -> str:
         """The code that waits, unless the row shows it already or an answer is being typed."""
-        if self._has_code or not (self.display and self._current and self._part == "chips"):
+        is_asking = self.display and bool(self._current) and self._part == CHIPS_PART
+        if self._has_code or not is_asking:
             return ""
         return self._requests[self._current].text
 
     def show_code(self) -> None:
-        """Show the code, because nothing above does, until it is answered: nothing jumps."""
+        """Show the code, because nothing above does. It stays until it is answered, so that nothing
+        jumps."""
         self._has_code = True
         self._code.display = True
 
@@ -256,7 +198,7 @@ class ApprovalRow(PromptRow[Approval]):
 
     @property
     def scrolled(self) -> Widget | None:
-        if self._code.display and self._part == "chips":
+        if self._code.display and self._part == CHIPS_PART:
             return self._code
         return None
 
@@ -273,41 +215,45 @@ class ApprovalRow(PromptRow[Approval]):
         record = self._requests[self._current]
         role = _role(record)
         author = clean(record.party or "") if role else ""
-
-        # One of several blocks of an answer, or else of several requests.
-        count = len(self._requests)
-        position = f"1/{count}" if count > 1 else ""
-        if record.block is not None and (record.blocks or 0) > 1:
-            position = f"{record.block + 1}/{record.blocks}"
-        title = ""
-        if position:
-            title = f"{position}  {one_line(record.text.strip())[:_TITLE_CHARS]}"
-
-        end_seen = self._code.end_seen
-        visible_lines = self._code.visible_lines if self._code.display else ""
-        scroll_hint = "" if end_seen else "PgDn shows more"
-        scroll_style = "$muted"
-        if self._unconfirmed is not None:
-            scroll_hint = "press it again to answer without reading the rest"
-            scroll_style = "$bad"
-
-        reason = clean(record.why or "") if self._part == "chips" else ""
+        reason = clean(record.why or "") if self._part == CHIPS_PART else ""
         tools = clean(self._tools)
         hidden = " ".join(self._hidden_characters)
         self._show(
             (author, f"${role}"),
-            (title, "$highlight"),
-            (visible_lines, "$muted" if end_seen else "$highlight"),
-            (visible_lines and scroll_hint, scroll_style),
-            (_HINTS.get(self._part, ""), "$muted"),
+            (self._title(record), "$highlight"),
+            *self._visible_part(),
+            (_PART_HINTS.get(self._part, ""), "$muted"),
             (self._refusal, "$highlight"),
-            (reason and f"asks before it runs: {reason}", "$muted"),
-            (tools and f"the search may call {tools} without asking again", "$highlight"),
-            (hidden and f"contains hidden characters: {hidden}", "$bad"),
+            (f"asks before it runs: {reason}" if reason else "", "$muted"),
+            (f"the search may call {tools} without asking again" if tools else "", "$highlight"),
+            (f"contains hidden characters: {hidden}" if hidden else "", "$bad"),
         )
 
+    def _title(self, record: Approval) -> str:
+        """Say which of several blocks of an answer, or else of several requests, is asked about."""
+        request_count = len(self._requests)
+        position = f"1/{request_count}" if request_count > 1 else ""
+        if record.block is not None and (record.blocks or 0) > 1:
+            position = f"{record.block + 1}/{record.blocks}"
+        if not position:
+            return ""
+        return f"{position}  {one_line(record.text.strip())[:MAX_TITLE_CHARS]}"
+
+    def _visible_part(self) -> list[tuple[str, str]]:
+        """Say which lines of the code are visible, and how to see the rest; each text has a style."""
+        visible_lines = self._code.visible_lines if self._code.display else ""
+        if not visible_lines:
+            return []
+        end_seen = self._code.end_seen
+        texts = [(visible_lines, "$muted" if end_seen else "$highlight")]
+        if self._unconfirmed is not None:
+            texts.append(("press it again to answer without reading the rest", "$bad"))
+        elif not end_seen:
+            texts.append(("PgDn shows more", "$muted"))
+        return texts
+
     def run_edited(self) -> bool:
-        """Return False if no code is being edited."""
+        """Run the code that is being edited; return False if none is."""
         edited = self.query_one(EditedCode)
         if edited.has_focus:
             edited.action_submit()
@@ -329,7 +275,7 @@ class ApprovalRow(PromptRow[Approval]):
                 self._decide(action)
 
     def _edit(self, code: str) -> None:
-        """Load the code once, unless that would take seconds."""
+        """Open the editor with the code, or with what the user has made of it before."""
         if len(code) > MAX_CODE_CHARS or code.count("\n") > MAX_EDITED_LINES:
             self._refusal = f"too long to be edited here: at most {MAX_EDITED_LINES:,} lines"
             self.refresh_question()
@@ -344,7 +290,15 @@ class ApprovalRow(PromptRow[Approval]):
     def _decide(
         self, action: Action, code: str | None = None, reason: str = "", rules: tuple[str, ...] = ()
     ) -> None:
-        """Ignored if nothing waits any more."""
+        """Answer the question, if it is still open. Code whose end was not visible needs the same
+        answer twice.
+
+        Args:
+            action: The answer.
+            code: The edited code.
+            reason: Why the code is skipped.
+            rules: The rules to write.
+        """
         runs_shown_code = self._code.display and code is None and action in ("run", "all")
         if runs_shown_code and not self._code.end_seen and self._unconfirmed != action:
             self._unconfirmed = action
@@ -374,20 +328,18 @@ class ApprovalRow(PromptRow[Approval]):
         """
         if request != self._current:
             return
-        if rules:
-            self._refusal = ""
-        else:
-            self._refusal = "no rule can let this code run without asking"
-        if rules and not self.query("#rules"):
-            self.mount(RulesToWrite(id="rules", classes=PART_CLASS, markup=False))
         for part in self.query(RulesToWrite):
-            part.rules = rules
-            lines = []
-            for rule in rules:
-                hint = _RULE_HINTS[rule.endswith(READ_ONLY)]
-                lines.append(f"  {rule}\n  {hint}")
-            part.update("\n".join(lines))
-        self.go_to("rules" if rules else "chips")
+            part.show(rules)
+        if not rules:
+            self._refusal = "no rule can let this code run without asking"
+            self.go_to(CHIPS_PART)
+            return
+        self._refusal = ""
+        if not self.query(RulesToWrite):
+            part = RulesToWrite(id="rules", classes=PART_CLASS, markup=False)
+            self.mount(part)
+            part.show(rules)
+        self.go_to("rules")
 
     @on(RulesToWrite.Confirmed)
     def _rules_confirmed(self, event: RulesToWrite.Confirmed) -> None:
@@ -405,6 +357,23 @@ class ApprovalRow(PromptRow[Approval]):
         code = event.text.rstrip()
         if self._part == "edited" and code:
             self._decide("run", code=code)
+
+
+def _offered_chips(record: Approval) -> list[Chip]:
+    """Return the answers to a question, with an agent's own words for some of them."""
+    is_code = record.is_code is not False
+    chips = [chip for chip in _CHIPS if is_code or chip.answer not in _CODE_ONLY]
+    agent_words = map(one_line, record.answers or ())
+    words_by_answer = dict(zip(_AGENT_ANSWERS, agent_words, strict=False))
+    return [_with_words(chip, words_by_answer.get(chip.answer, "")) for chip in chips]
+
+
+def _with_words(chip: Chip, words: str) -> Chip:
+    """Return a chip with further words behind its own, in a wide row; empty for none."""
+    label = " ".join(words.split())[:MAX_LABEL_CHARS].rstrip()
+    if not label:
+        return chip
+    return chip._replace(text=f"{chip.text.rstrip()}: {label} ", short=chip.text)
 
 
 def _role(record: Approval) -> str:

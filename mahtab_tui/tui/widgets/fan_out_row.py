@@ -12,7 +12,8 @@ from textual.widgets import Static
 
 from mahtab_tui.bus.records import Record, SearchFanOut, SearchFinal
 from mahtab_tui.bus.request_words import describe_fan_out
-from mahtab_tui.tui.widgets.prompt_row import Chip, PromptRow
+from mahtab_tui.tui.widgets.chips import Chip
+from mahtab_tui.tui.widgets.prompt_row import PromptRow
 
 
 class FanOutRow(PromptRow[SearchFanOut]):

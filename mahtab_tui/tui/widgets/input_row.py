@@ -20,7 +20,7 @@ from mahtab_tui.bus import records
 from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.tui.find import LineInput
-from mahtab_tui.tui.widgets.prompt_row import FocusLoan
+from mahtab_tui.tui.widgets.focus_loan import FocusLoan
 
 CLOSE_DELAY_S = 0.25
 """How long the row stays, so that code that asks again gets what was typed meanwhile."""

@@ -17,7 +17,7 @@ from textual.widget import Widget
 from mahtab_tui.bus.hidden_characters import visible
 from mahtab_tui.bus.records import Queue, QueueItem, Record
 from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.tui.widgets.prompt_row import FocusLoan
+from mahtab_tui.tui.widgets.focus_loan import FocusLoan
 
 VISIBLE_ITEMS = 4
 """Rows of the queue."""

@@ -18,8 +18,9 @@ from mahtab_tui.bus.records import Review
 from mahtab_tui.bus.request_words import review_question
 from mahtab_tui.tui.find import LineInput
 from mahtab_tui.tui.rows.changes import change_lines
-from mahtab_tui.tui.widgets.approval_row import RESERVED_LINES
-from mahtab_tui.tui.widgets.prompt_row import PART_CLASS, Chip, PromptRow
+from mahtab_tui.tui.widgets.chips import Chip
+from mahtab_tui.tui.widgets.prompt_row import CHIPS_PART, PART_CLASS, PromptRow
+from mahtab_tui.tui.widgets.waiting_code import RESERVED_LINES
 
 _REASON_HINT = "say why, or nothing · Enter undoes · Esc back"
 Action = Literal["keep", "undo", "all", "stop"]
@@ -62,7 +63,7 @@ class ReviewRow(PromptRow[Review]):
     @property
     def scrolled(self) -> Widget | None:
         scroll = self.query_one("#review-scroll")
-        if self._part == "chips" and scroll.max_scroll_y > 0:
+        if self._part == CHIPS_PART and scroll.max_scroll_y > 0:
             return scroll
         return None
 
@@ -72,11 +73,11 @@ class ReviewRow(PromptRow[Review]):
             Content("\n").join(change_lines(record.changes, record.not_restored, record.files))
         )
         self.query_one("#review-scroll").scroll_home(animate=False)
-        self.show_part("chips")
+        self.show_part(CHIPS_PART)
 
     def refresh_question(self) -> None:
         question = review_question(self._requests[self._current])
-        hint = "" if self._part == "chips" else _REASON_HINT
+        hint = "" if self._part == CHIPS_PART else _REASON_HINT
         self._show((question, "$foreground"), (hint, "$muted"))
 
     def handle_answer(self, request: str, answer: str) -> None:
@@ -94,5 +95,5 @@ class ReviewRow(PromptRow[Review]):
     @on(Input.Submitted)
     def _reason_given(self, event: Input.Submitted) -> None:
         event.stop()
-        if self._part != "chips":
+        if self._part != CHIPS_PART:
             self._decide("undo", reason=event.value.strip())

@@ -12,9 +12,10 @@ from textual.pilot import Pilot
 from textual.widgets import Input, Static
 
 from mahtab_tui.tui.widgets import prompt_row
-from mahtab_tui.tui.widgets.approval_row import ApprovalRow, WaitingCode
+from mahtab_tui.tui.widgets.approval_row import ApprovalRow
+from mahtab_tui.tui.widgets.chips import Chips
 from mahtab_tui.tui.widgets.input_row import InputRow
-from mahtab_tui.tui.widgets.prompt_row import Chips
+from mahtab_tui.tui.widgets.waiting_code import WaitingCode
 from tests import tags
 from tests.tui.editor_app import (
     EditorApp,
@@ -120,8 +121,8 @@ async def test_letter_for_a_withdrawn_question_does_not_answer_the_next_one(
     await ask(pilot, "danger()", request="2")
     await pilot.press("y")
     row = row_of(pilot)
-    timer = row._pending_timer
-    assert timer is not None
+    assert row._pending is not None
+    timer = row._pending.timer
     late = TimerEvent(timer, time=0.0, callback=timer._callback)
     app_of(pilot).fold(tags.APPROVAL, CODE, request="1", turn=1, state="stop", party="claude")
     row.post_message(late)  # it was in the queue when its timer was stopped

@@ -16,8 +16,8 @@ from mahtab_tui.bus.entries import Cell
 from mahtab_tui.bus.records import Record, SearchFanOut
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.widgets import prompt_row
+from mahtab_tui.tui.widgets.chips import Chips
 from mahtab_tui.tui.widgets.fan_out_row import FanOutRow
-from mahtab_tui.tui.widgets.prompt_row import Chips
 from mahtab_tui.tui.widgets.review_row import ReviewRow
 from tests import tags
 from tests.records import made
