@@ -11,7 +11,7 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from mahtab_tui.bus.records import Record
-from mahtab_tui.tui.rows.text_window import LocalText
+from mahtab_tui.tui.rows.text_source import LocalText
 from mahtab_tui.tui.search.call_pane import CallPane
 from mahtab_tui.tui.search.call_screen import NodeScreen
 from mahtab_tui.tui.search.pane import CallSelection

@@ -10,16 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.style import Style
 
-from mahtab_tui.tui.rows import text_window
+from mahtab_tui.tui.rows import text_source
 from mahtab_tui.tui.rows.long_texts import MAX_LINE_CHARS, shorten_line
 from mahtab_tui.tui.rows.row import cut_spans, hard_cuts
-from mahtab_tui.tui.rows.text_window import (
-    LINE_PART_CHARS,
-    LocalText,
-    TextRow,
-    TextWindow,
-    find_match,
-)
+from mahtab_tui.tui.rows.text_source import LocalText, find_match
+from mahtab_tui.tui.rows.text_window import LINE_PART_CHARS, TextRow, TextWindow
 
 _TEXTS = st.lists(st.text(st.sampled_from("ab é漢\t\x1b\u202e")), max_size=12).map("\n".join)
 
@@ -83,7 +78,7 @@ def test_words_are_found_from_any_offset(text: str, data: st.DataObject) -> None
     spans = [match.span() for match in re.finditer("needle", text, re.IGNORECASE)]
     later_spans = [span for span in spans if span[0] >= start] or spans
     earlier_spans = [span for span in spans if span[0] < start] or spans
-    with mock.patch.object(text_window, "BLOCK_CHARS", data.draw(st.sampled_from([7, 20]))):
+    with mock.patch.object(text_source, "BLOCK_CHARS", data.draw(st.sampled_from([7, 20]))):
         assert find_match(local, "needle", start) == next(iter(later_spans), None)
         assert find_match(local, "needle", start, backwards=True) == next(
             iter(earlier_spans[::-1]), None

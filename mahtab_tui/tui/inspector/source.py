@@ -13,7 +13,7 @@ from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.kernel.inspector_client import SourceCode
 from mahtab_tui.tui.inspector import View
 from mahtab_tui.tui.inspector.text import TextView
-from mahtab_tui.tui.rows.text_window import LocalText
+from mahtab_tui.tui.rows.text_source import LocalText
 
 MAX_DOC_LINES = 8
 """The docstring above the source has at most this many lines."""

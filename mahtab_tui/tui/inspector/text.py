@@ -15,16 +15,9 @@ from mahtab_tui.tui.commands.declarations import TEXT_COMMANDS, bindings
 from mahtab_tui.tui.inspector import Subject, View
 from mahtab_tui.tui.inspector.token_colours import TokenColours, colour_text
 from mahtab_tui.tui.rows.row import CURSOR_KEYS, Span
-from mahtab_tui.tui.rows.text_window import (
-    BLOCK_CHARS,
-    LocalText,
-    LongTextView,
-    PartMissing,
-    StyledPart,
-    TextRow,
-    TextSource,
-    TextWindow,
-)
+from mahtab_tui.tui.rows.text_source import BLOCK_CHARS, LocalText, PartMissing, TextSource
+from mahtab_tui.tui.rows.text_view import LongTextView, StyledPart
+from mahtab_tui.tui.rows.text_window import TextRow, TextWindow
 
 MAX_COLOURED_CHARS = 200_000
 """A longer text has no colours, because it would have to be fetched as a whole."""

@@ -22,7 +22,7 @@ from mahtab_tui.tui.commands.declarations import FRAMES_COMMANDS, bindings
 from mahtab_tui.tui.inspector import Subject
 from mahtab_tui.tui.inspector.text import TextView
 from mahtab_tui.tui.inspector.tree import TreeView
-from mahtab_tui.tui.rows.text_window import LocalText
+from mahtab_tui.tui.rows.text_source import LocalText
 from mahtab_tui.tui.screens.output import (
     OutputScreen,
     make_inspected_object,

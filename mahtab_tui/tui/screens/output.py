@@ -35,7 +35,7 @@ from mahtab_tui.tui.external import copy
 from mahtab_tui.tui.inspector import Subject, Viewer
 from mahtab_tui.tui.inspector.picture import PictureView
 from mahtab_tui.tui.inspector.text import TextView
-from mahtab_tui.tui.rows.text_window import LocalText
+from mahtab_tui.tui.rows.text_source import LocalText
 from mahtab_tui.tui.screens.dialog import Prompt, ask
 from mahtab_tui.tui.widgets.bars import KeyLine
 from mahtab_tui.tui.workers import Fetcher

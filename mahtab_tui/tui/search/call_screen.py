@@ -19,7 +19,7 @@ from mahtab_tui.search.tree_nodes import SearchNode
 from mahtab_tui.search.trees import SearchControl
 from mahtab_tui.tui.dialog import Dialog
 from mahtab_tui.tui.rows.row import FRAME_RATE
-from mahtab_tui.tui.rows.text_window import PagedText
+from mahtab_tui.tui.rows.text_source import PagedText
 from mahtab_tui.tui.search.call_lines import (
     format_count,
     node_mark,

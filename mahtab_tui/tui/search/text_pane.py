@@ -15,7 +15,9 @@ from textual.widgets import Input, Static
 from mahtab_tui.sandbox.searched_text import TextSpan
 from mahtab_tui.tui.find import LineInput
 from mahtab_tui.tui.rows.row import CURSOR_KEYS, Span
-from mahtab_tui.tui.rows.text_window import LocalText, LongTextView, StyledPart, TextRow, TextSource
+from mahtab_tui.tui.rows.text_source import LocalText, TextSource
+from mahtab_tui.tui.rows.text_view import LongTextView, StyledPart
+from mahtab_tui.tui.rows.text_window import TextRow
 from mahtab_tui.tui.theme import get_palette
 
 _MAX_ROWS_ABOVE = 3
