@@ -217,7 +217,7 @@ class Navigation:
     def _ask_to_rewind(self, entry: str) -> None:
         """Show what would go back to before a question or cell, and ask."""
         from mahtab_tui.kernel.base import KernelError
-        from mahtab_tui.tui.screens.rewind import RewindPreviewScreen
+        from mahtab_tui.tui.screens.rewind_preview import RewindPreviewScreen
 
         try:
             point = self._session.rewinding.find(entry)

@@ -34,7 +34,8 @@ from mahtab_tui.tui.messages import RunInput
 from mahtab_tui.tui.open import ScreenFrontend
 from mahtab_tui.tui.screens.check import CheckScreen
 from mahtab_tui.tui.screens.dialog import Confirm
-from mahtab_tui.tui.screens.rewind import RewindPreviewScreen, RewindScreen, Tick
+from mahtab_tui.tui.screens.rewind import RewindScreen
+from mahtab_tui.tui.screens.rewind_preview import RewindPreviewScreen, Tick
 from mahtab_tui.tui.transcript.pane import TranscriptPane
 from mahtab_tui.tui.widgets.bars import HeaderBar
 from mahtab_tui.tui.widgets.leave_row import LeaveRow
