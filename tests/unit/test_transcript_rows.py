@@ -199,6 +199,18 @@ def test_a_long_streamed_text_shows_its_ends_and_the_omitted_count(unit: str) ->
     assert not is_text_drawn_whole(words)
 
 
+def test_a_streamed_text_that_becomes_too_long_is_drawn_like_one_that_came_whole() -> None:
+    words = AnswerText(author="claude", source="")
+    rows = WordsRows(words, 60, PALETTE)
+    paragraphs = [f"Paragraph {number:04} of a text that grows.\n\n" for number in range(700)]
+    for paragraph in paragraphs:
+        words.source += paragraph
+        rows.update()
+        if not is_text_drawn_whole(words):
+            break
+    assert lines(rows) == lines(words_rows(words.source))
+
+
 def test_the_end_of_a_long_text_begins_with_a_line_or_a_word() -> None:
     for separator in ("\n\n", " "):
         rows = words_rows(separator.join(["word"] * 20_000))
