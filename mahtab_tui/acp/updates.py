@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from mahtab_tui.acp.cell_card import CellCard, CellPicture
 from mahtab_tui.acp.protocol import Update, thought, tool_call, usage, user_words, words
@@ -29,8 +30,20 @@ NOT_RUN = "The code did not run."
 NOT_ENDED = "The session ended before this did."
 
 
+class _AnswerId(NamedTuple):
+    """Which answer of the model a record belongs to."""
+
+    turn: int | None
+    """The number of the question."""
+    step: int | None
+    """The number of the answer within the turn."""
+
+
 class UpdateWriter(RecordHandler):
-    """Writes updates about records, also about past ones. The session's threads call it."""
+    """Writes updates about records: of a session that goes on, or of its past.
+
+    The session's threads call it.
+    """
 
     kinds = (
         records.UserChat,
@@ -74,25 +87,27 @@ class UpdateWriter(RecordHandler):
         super().__init__()
         self._send = send
         self._cost = cost
+        self._is_past = cost is None
+        """Whether the records are those of the past, about which nobody is asked."""
         self._cards: dict[str, CellCard] = {}
         """The cells and tool calls, by the ids of their tool calls."""
-        self._ids_of_cells: dict[int, str] = {}
+        self._card_ids_by_cell: dict[int, str] = {}
         """The ids of the tool calls of cells, by the numbers of the cells."""
-        self._unsent: dict[str, None] = {}
-        """The cells of which something was not sent yet."""
-        self._streamed: set[tuple[int | None, int | None]] = set()
-        """Answers, by turn and step, of which pieces were sent."""
+        self._unsent_ids: dict[str, None] = {}
+        """The ids of the tool calls that have changed since they were sent, in order."""
+        self._streamed_answers: set[_AnswerId] = set()
+        """The answers whose words or code were sent in pieces."""
+        self._streamed_thoughts: set[_AnswerId] = set()
+        """The answers whose thinking was sent in pieces."""
         self._failures: list[str] = []
         """What has failed since the question began, as sentences."""
-        self._thoughts: set[tuple[int | None, int | None]] = set()
-        """Answers of whose thinking pieces were sent."""
 
     def take_progress(self) -> list[Update]:
-        """Return an update for each cell of which something was not sent yet."""
+        """Return an update for each cell and tool call that has changed since it was sent."""
         self.acquire()  # against `emit`
         try:
-            updates = [tool_call(self._cards[card_id]) for card_id in self._unsent]
-            self._unsent.clear()
+            updates = [tool_call(self._cards[card_id]) for card_id in self._unsent_ids]
+            self._unsent_ids.clear()
             return updates
         finally:
             self.release()
@@ -102,7 +117,7 @@ class UpdateWriter(RecordHandler):
         """Seconds until progress is due; None if there will be none."""
         if any(not card.is_finished for card in list(self._cards.values())):
             return PROGRESS_INTERVAL_S
-        return END_INTERVAL_S if self._unsent else None
+        return END_INTERVAL_S if self._unsent_ids else None
 
     def end_turn(self, error: str = "") -> None:
         """Say what has failed, and close the tool calls of code that was written, but did not run;
@@ -119,9 +134,9 @@ class UpdateWriter(RecordHandler):
             self._failures.clear()
             for card in self._cards.values():
                 if card.status == "pending":
-                    self._finish(card, "failed", NOT_RUN)
-                elif self._cost is None and not card.is_finished:
-                    self._finish(card, "failed", NOT_ENDED)
+                    self._finish(card, NOT_RUN, succeeded=False)
+                elif self._is_past and not card.is_finished:
+                    self._finish(card, NOT_ENDED, succeeded=False)
         finally:
             self.release()
 
@@ -134,18 +149,17 @@ class UpdateWriter(RecordHandler):
         # What a cell has changed comes right after its end, and in the same update. What threads
         # print after it goes on however slowly the editor reads.
         if not isinstance(record, records.Namespace | records.FileChanges | records.ReplOut):
-            for card_id in list(self._unsent):
-                if self._cards[card_id].is_finished:
-                    self._show(self._cards[card_id])
+            self._show_finished()
         match record:
             case records.UserChat():
-                if self._cost is None:
+                # The editor itself shows what its user asks now.
+                if self._is_past:
                     self._send(user_words(record.text))
             case records.AssistantThoughtStream():
-                self._thoughts.add((record.turn, record.step))
+                self._streamed_thoughts.add(_AnswerId(record.turn, record.step))
                 self._send(thought(record.text))
             case records.AssistantThought():
-                if (record.turn, record.step) not in self._thoughts:
+                if _AnswerId(record.turn, record.step) not in self._streamed_thoughts:
                     self._send(thought(record.text))
             case records.AssistantChatStream():
                 self._stream_answer(record)
@@ -157,7 +171,7 @@ class UpdateWriter(RecordHandler):
                 self._follow_search(record)
             case records.Undo():
                 self._send(words(f"{record.text}\n"))
-            case records.Notice(level="error") if self._cost is not None:
+            case records.Notice(level="error") if not self._is_past:
                 self._failures.append(record.text)
             case records.Notice(level="warning" | "error"):
                 self._send(_paragraph(record.text))
@@ -173,19 +187,20 @@ class UpdateWriter(RecordHandler):
                 self._follow_cell(record)
 
     def _ask(self, record: Request) -> None:
-        if record.state == "waiting" and self._cost is not None:
+        """Have the user asked, if the session waits for the answer."""
+        if record.state == "waiting" and not self._is_past:
             self._send(record)
 
     # Answers
 
     def _stream_answer(self, record: records.AssistantChatStream) -> None:
         """Send a piece of an answer; code goes into the tool call of its cell."""
-        answer = (record.turn, record.step)
+        answer = _AnswerId(record.turn, record.step)
         if record.fresh:
-            if answer in self._streamed:
-                self._send(words("\n\n(The answer begins again.)\n\n"))
+            if answer in self._streamed_answers:
+                self._send(_paragraph("(The answer begins again.)"))
             return
-        self._streamed.add(answer)
+        self._streamed_answers.add(answer)
         if record.kind != "code":
             self._send(words(record.text))
             return
@@ -194,8 +209,8 @@ class UpdateWriter(RecordHandler):
         self._show_soon(card)
 
     def _complete_answer(self, record: records.AssistantChat) -> None:
-        """Send the words of an answer of which no piece came."""
-        if (record.turn, record.step) in self._streamed:
+        """Send the words of an answer, unless they came in pieces."""
+        if _AnswerId(record.turn, record.step) in self._streamed_answers:
             return
         if prose := answer_prose(record):
             self._send(words(prose))
@@ -203,6 +218,7 @@ class UpdateWriter(RecordHandler):
     # Cells
 
     def _card(self, card_id: str) -> CellCard:
+        """Return the tool call with an id; a new one if there is none."""
         return self._cards.setdefault(card_id, CellCard(card_id))
 
     def _card_id(self, record: records.CellRecord | records.Approval) -> str:
@@ -216,18 +232,33 @@ class UpdateWriter(RecordHandler):
         return f"cell-{record.cell}"
 
     def _show(self, card: CellCard) -> None:
-        self._unsent.pop(card.id, None)
+        """Send a tool call as it is now."""
+        self._unsent_ids.pop(card.id, None)
         self._send(tool_call(card))
 
     def _show_soon(self, card: CellCard) -> None:
         """Send the card at once if the editor does not know it, else with the next progress."""
         if card.is_announced:
-            self._unsent[card.id] = None
+            self._unsent_ids[card.id] = None
         else:
             self._show(card)
 
-    def _finish(self, card: CellCard, status: str, note: str = "") -> None:
-        card.finish(status == Status.OK, note)
+    def _show_finished(self) -> None:
+        """Send the tool calls that have ended, and have changed since they were sent."""
+        for card_id in list(self._unsent_ids):
+            card = self._cards[card_id]
+            if card.is_finished:
+                self._show(card)
+
+    def _finish(self, card: CellCard, note: str = "", *, succeeded: bool) -> None:
+        """End a tool call, and send it.
+
+        Args:
+            card: The tool call.
+            note: A line about its end; may be empty.
+            succeeded: Whether it has not failed.
+        """
+        card.finish(succeeded, note)
         self._show(card)
 
     def _follow_approval(self, record: records.Approval) -> None:
@@ -242,51 +273,55 @@ class UpdateWriter(RecordHandler):
             self._show(card)
             self._ask(record)
         elif record.state in ("skipped", "stopped", "refused"):
-            self._finish(card, "failed", " ".join(filter(None, (NOT_RUN, record.reason))))
+            note = f"{NOT_RUN} {record.reason}" if record.reason else NOT_RUN
+            self._finish(card, note, succeeded=False)
         elif record.is_code is False:
-            self._finish(card, Status.OK)
+            self._finish(card, succeeded=True)
 
     def _follow_cell(self, record: Record) -> None:
+        """Show the code of a cell, or what came of it."""
         if isinstance(record, records.ReplIn):
-            card = self._card(self._card_id(record))
-            card.code = record.text
-            card.status = "in_progress"
-            if record.cell is not None:
-                self._ids_of_cells[record.cell] = card.id
-                card.title = f"In {record.cell}: {record.text.strip().partition(chr(10))[0]}"
-            self._show(card)
+            self._start_cell(record)
             return
         cell = getattr(record, "cell", None)
-        card_id = self._ids_of_cells.get(cell or 0)
-        if card_id is None:
-            return
-        card = self._cards[card_id]
+        card_id = self._card_ids_by_cell.get(cell or 0)
+        if card_id is not None:
+            self._update_cell(self._cards[card_id], record)
+
+    def _start_cell(self, record: records.ReplIn) -> None:
+        card = self._card(self._card_id(record))
+        card.code = record.text
+        card.status = "in_progress"
+        if record.cell is not None:
+            self._card_ids_by_cell[record.cell] = card.id
+            first_line = record.text.strip().partition("\n")[0]
+            card.title = f"In {record.cell}: {first_line}"
+        self._show(card)
+
+    def _update_cell(self, card: CellCard, record: Record) -> None:
+        """Add to a cell's tool call what a record says about the cell."""
         match record:
             case records.ReplOutStream():
                 card.add_output(record.text)
-                self._show_soon(card)
             case records.ReplOut(late=False):
                 card.replace_output(record.text)
                 card.finish((record.status or Status.OK) == Status.OK, record.detail or "")
-                self._show_soon(card)
             case records.ReplOut():
                 card.add_output(record.text)
-                if not self._unsent:
+                # After the cell's end, no other update may come with which this would be sent.
+                if not self._unsent_ids:
                     self._send(None)
-                self._show_soon(card)
             case records.DisplayRecord(action="clear"):
                 card.clear_output()
-                self._show_soon(card)
             case records.DisplayRecord() if record.mime in PICTURE_MIMES:
                 card.add_picture(CellPicture(record.mime, record.data, record.name))
-                self._show_soon(card)
-            case records.Namespace(restored=False):
-                if record.changes:
-                    card.notes.append(format_changes(record.changes))
-                    self._show_soon(card)
+            case records.Namespace(restored=False) if record.changes:
+                card.notes.append(format_changes(record.changes))
             case records.FileChanges():
                 card.notes.append(describe_files(record.changes))
-                self._show_soon(card)
+            case _:
+                return
+        self._show_soon(card)
 
     # Tools and searches
 
@@ -300,8 +335,8 @@ class UpdateWriter(RecordHandler):
             self._show(card)
         else:
             result = record.text[:MAX_CALL_RESULT_CHARS]
-            status = Status.OK if record.state == "ok" else "failed"
-            self._finish(card, status, fenced(result, "text") if result else "")
+            note = fenced(result, "text") if result else ""
+            self._finish(card, note, succeeded=record.state == "ok")
 
     def _follow_search(self, record: records.SearchBegin | records.SearchFinal) -> None:
         card = self._card(f"search-{record.tree}")
@@ -311,8 +346,7 @@ class UpdateWriter(RecordHandler):
             card.status = "in_progress"
             self._show(card)
         else:
-            status = "failed" if record.state in ("error", "stopped") else Status.OK
-            self._finish(card, status, record.text)
+            self._finish(card, record.text, succeeded=record.state not in ("error", "stopped"))
 
 
 def _paragraph(text: str) -> Update:
