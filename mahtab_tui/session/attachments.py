@@ -1,4 +1,4 @@
-"""Attachments of a question: files, variables and pictures."""
+"""Finds and loads what goes with a question because it is mentioned: files, variables and pictures."""
 
 from __future__ import annotations
 
@@ -45,29 +45,23 @@ MAX_TOTAL_CHARS = 4 * MAX_ATTACHMENT_CHARS
 """Maximum characters of all attachments of a question together."""
 
 _CELL_MENTION = re.compile("cell:([0-9]{1,9})")
-
-
-def _picture_attachment(label: str, data: bytes) -> Attachment:
-    """Scale a picture, and describe what is sent: ``768 × 576 px of 4,000 × 3,000, 90.1 kB``."""
-    original = size_from_head(io.BytesIO(data))
-    picture = scale_picture(data)
-    size = f"{picture.width:,} × {picture.height:,} px"
-    # Only the longer sides are compared, because a turned picture has its sides exchanged.
-    if max(original.width, original.height) != max(picture.width, picture.height):
-        size += f" of {original.width:,} × {original.height:,}"
-    size += f", {format_size(picture.bytes)}"
-    if original.moves:
-        size += ", first frame"
-    return Attachment(label, size, picture=picture)
+_TOO_MANY_PICTURES = f"at most {MAX_PICTURES} pictures go with a question"
+_TOO_MANY_CHARS = (
+    f"too much: all attachments together may have at most {MAX_TOTAL_CHARS:,} characters"
+)
 
 
 class Attachment(NamedTuple):
     """An attachment, or the reason why it is missing."""
 
     label: str
+    """What it is, as the user has mentioned it."""
     size: str
+    """Its size or its type and shape, in words."""
     text: str = ""
+    """What the model reads of it."""
     problem: str = ""
+    """Why it is missing, as a clause; empty if it is not."""
     picture: EncodedPicture | None = None
 
 
@@ -75,8 +69,8 @@ class _MentionCandidate(NamedTuple):
     """The preview of a mention, and how to load it."""
 
     chip: MentionChip
-    load: Callable[[], Attachment] | None
-    """None if there is nothing to load; then the chip's size says why."""
+    load: Callable[[], Attachment]
+    """Returns the attachment. Raises what `_load` handles."""
 
 
 def render_attachment(record: UserAttachment) -> str:
@@ -156,17 +150,13 @@ class Attachments:
         for candidate in self._find_all(question):
             if is_stopped():
                 break
-
             attachment = _load(candidate)
-            problem = ""
-            if attachment.picture is not None:
-                picture_count += 1
-            if attachment.picture is not None and picture_count > MAX_PICTURES:
-                problem = f"at most {MAX_PICTURES} pictures go with a question"
+            has_picture = attachment.picture is not None
+            picture_count += has_picture
+            if has_picture and picture_count > MAX_PICTURES:
+                attachment = _missing(attachment.label, _TOO_MANY_PICTURES)
             elif len(attachment.text) > remaining_chars:
-                problem = f"too much: all attachments together may have at most {MAX_TOTAL_CHARS:,} characters"
-            if problem:
-                attachment = Attachment(attachment.label, "", problem=problem)
+                attachment = _missing(attachment.label, _TOO_MANY_CHARS)
             remaining_chars -= len(attachment.text)
             attachments.append(attachment)
         return attachments
@@ -176,25 +166,41 @@ class Attachments:
         mentions = find_mentions(question)
         variables: dict[str, str] = {}
         if any(mention.kind == "variable" for mention in mentions):
-            with suppress(KernelError):
-                variables = {
-                    variable.name: f"{variable.type} {variable.summary}".strip()
-                    for variable in self._kernel.variables()
-                }
+            variables = self._describe_variables()
         for mention in mentions:
             try:
-                if match := _CELL_MENTION.fullmatch(mention.name):
-                    yield from self._find_pictures(mention.label, int(match[1]))
-                    continue
-                if mention.kind == "variable":
-                    candidate = self._find_variable(mention, variables)
-                else:
-                    candidate = self._find_path(mention)
+                candidates = self._find(mention, variables)
             except (NotAttached, PictureError, StoreError) as error:
-                chip = MentionChip(mention.label, str(error), missing=True)
-                candidate = _MentionCandidate(chip, None)
-            if candidate is not None:
-                yield candidate
+                reason = str(error)
+                chip = MentionChip(mention.label, reason, missing=True)
+                candidates = [_MentionCandidate(chip, partial(_missing, mention.label, reason))]
+            yield from candidates
+
+    def _describe_variables(self) -> dict[str, str]:
+        """Return the type and the summary of each variable; empty if the kernel does not answer."""
+        with suppress(KernelError):
+            return {
+                variable.name: f"{variable.type} {variable.summary}".strip()
+                for variable in self._kernel.variables()
+            }
+        return {}
+
+    def _find(self, mention: Mention, variables: dict[str, str]) -> list[_MentionCandidate]:
+        """Find what a mention stands for: several pictures, or at most one file or variable.
+
+        Raises `NotAttached`, `PictureError` and `StoreError`.
+
+        Args:
+            mention: The mention.
+            variables: Descriptions of the variables, by name.
+        """
+        if cell := _CELL_MENTION.fullmatch(mention.name):
+            return self._find_pictures(mention.label, int(cell[1]))
+        if mention.kind == "variable":
+            candidate = self._find_variable(mention, variables)
+        else:
+            candidate = self._find_path(mention)
+        return [] if candidate is None else [candidate]
 
     def _find_path(self, mention: Mention) -> _MentionCandidate | None:
         """Find a file.
@@ -226,7 +232,7 @@ class Attachments:
 
         def load() -> Attachment:
             if chip.picture:
-                return _picture_attachment(chip.label, read_picture(path))
+                return _attach_picture(chip.label, read_picture(path))
             return Attachment(chip.label, chip.size, read_text(path))
 
         return _MentionCandidate(chip, load)
@@ -270,34 +276,31 @@ class Attachments:
             return Attachment(chip.label, chip.size, text)
         try:
             data = InspectorClient(self._kernel).picture((("name", name),))
-            return _picture_attachment(chip.label, data)._replace(text=text)
+            return _attach_picture(chip.label, data)._replace(text=text)
         except (KernelError, PictureError) as error:
             return Attachment(chip.label, chip.size, f"{text}\n[It is not shown: {error}]")
 
-    def _find_pictures(self, label: str, cell: int) -> Iterator[_MentionCandidate]:
-        """Yield the pictures that a cell has displayed. Raises `NotAttached`."""
+    def _find_pictures(self, label: str, cell: int) -> list[_MentionCandidate]:
+        """Return the pictures that a cell has displayed. Raises `NotAttached` and `StoreError`."""
         if self._private is not None and self._private.is_private_cell(cell):
             raise NotAttached("not sent: it uses a private variable")
         pictures = self._cell_pictures(cell)
         if not pictures:
             raise NotAttached("it has shown no picture")
+        candidates: list[_MentionCandidate] = []
         for number, data in enumerate(pictures, 1):
             picture_label = label
             if len(pictures) > 1:
                 picture_label = f"{label} ({number} of {len(pictures)})"
             chip = MentionChip(picture_label, "picture", picture=True)
-            yield _MentionCandidate(chip, partial(_picture_from_base64, picture_label, data))
-
-
-def _picture_from_base64(label: str, data: str) -> Attachment:
-    return _picture_attachment(label, base64.b64decode(data))
+            load = partial(_attach_encoded_picture, picture_label, data)
+            candidates.append(_MentionCandidate(chip, load))
+        return candidates
 
 
 def _load(candidate: _MentionCandidate) -> Attachment:
     """Load what a question mentions; if that fails, the attachment says why."""
     chip = candidate.chip
-    if candidate.load is None:
-        return Attachment(chip.label, "", problem=chip.size)
     try:
         return candidate.load()
     except BinaryFile:
@@ -309,4 +312,27 @@ def _load(candidate: _MentionCandidate) -> Attachment:
     except ValueError as error:
         # A picture of a saved session is damaged.
         problem = f"cannot be read: {error}"
-    return Attachment(chip.label, "", problem=problem)
+    return _missing(chip.label, problem)
+
+
+def _missing(label: str, problem: str) -> Attachment:
+    return Attachment(label, "", problem=problem)
+
+
+def _attach_encoded_picture(label: str, data: str) -> Attachment:
+    """Attach a picture that a cell has displayed, in base64."""
+    return _attach_picture(label, base64.b64decode(data))
+
+
+def _attach_picture(label: str, data: bytes) -> Attachment:
+    """Scale a picture, and describe what is sent: ``768 × 576 px of 4,000 × 3,000, 90.1 kB``."""
+    original = size_from_head(io.BytesIO(data))
+    picture = scale_picture(data)
+    size = f"{picture.width:,} × {picture.height:,} px"
+    # Only the longer sides are compared, because a turned picture has its sides exchanged.
+    if max(original.width, original.height) != max(picture.width, picture.height):
+        size += f" of {original.width:,} × {original.height:,}"
+    size += f", {format_size(picture.bytes)}"
+    if original.moves:
+        size += ", first frame"
+    return Attachment(label, size, picture=picture)
