@@ -1,4 +1,4 @@
-"""The skills of a session: found, loaded, and reread when they change."""
+"""The skills of a session: read from their folders, searched, and read again when they change."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from mahtab_tui.knowledge.semantic_index import SemanticIndex
 
 RELOAD_INTERVAL_S = 1.0
-"""How long files are assumed to be unchanged."""
+"""Seconds for which files are assumed to be unchanged."""
 MAX_SUGGESTED_NAMES = 30
-"""Up to this number, all skills are named if one is missing."""
+"""All skills are named if one is missing, unless there are more than these."""
 
 
 class SkillNotFound(RuntimeError):
@@ -29,7 +29,7 @@ class SkillNotFound(RuntimeError):
 
 
 class SkillLibrary:
-    """The skills by name, for any thread."""
+    """The skills of some folders. Any thread may call it."""
 
     def __init__(
         self,
@@ -37,41 +37,57 @@ class SkillLibrary:
         on_problem: Callable[[str], None],
         meaning: SemanticIndex | None = None,
     ) -> None:
-        """
+        """Read nothing yet.
+
         Args:
+            loader: Reads the skills.
             on_problem: Called once for each problem, with a sentence.
             meaning: Finds skills also by meaning; None to find them by words alone.
         """
         self._loader = loader
         self._on_problem = on_problem
         self._meaning = meaning
-        self._texts: dict[str, str] = {}
         self._lock = threading.Lock()
+        """Held while the files are read."""
         self._skills: dict[str, Skill] = {}
-        self._index: SkillsIndex | None = None
-        self._indexed: dict[str, Skill] = {}
-        self._indexing = threading.Lock()
-        self._reported: set[str] = set()
+        """The skills by name. A change of the files replaces the dictionary."""
+        self._texts: dict[str, str] = {}
+        """What is searched by meaning, by the names of the skills."""
         self._checked_at = float("-inf")
+        """When the files were last read, in seconds of the monotonic clock."""
+        self._reported_problems: set[str] = set()
+        self._index_lock = threading.Lock()
+        """Held while the index is made."""
+        self._index: SkillsIndex | None = None
+        self._indexed_skills: dict[str, Skill] = {}
+        """The skills of which the index was made."""
 
     def skills(self) -> dict[str, Skill]:
-        """Return all skills, as the files are now."""
+        """Return all skills by name, as the files are now."""
         with self._lock:
             if time.monotonic() - self._checked_at > RELOAD_INTERVAL_S:
-                loaded = {skill.name: skill for skill in self._loader.load_all()}
-                if loaded != self._skills:
-                    self._skills = loaded
-                    self._texts = {
-                        name: f"{name}: {skill.description}\n{skill.content}"
-                        for name, skill in loaded.items()
-                    }
-                self._checked_at = time.monotonic()
-            problems = [text for text in self._loader.warnings if text not in self._reported]
-            self._reported.update(problems)
+                self._reload()
             skills = self._skills
+            problems = [
+                problem
+                for problem in self._loader.warnings
+                if problem not in self._reported_problems
+            ]
+            self._reported_problems.update(problems)
         for problem in problems:
             self._on_problem(problem)
         return skills
+
+    def _reload(self) -> None:
+        """Read the files. The caller holds the lock."""
+        skills = {skill.name: skill for skill in self._loader.load_all()}
+        if skills != self._skills:
+            self._skills = skills
+            self._texts = {
+                name: f"{name}: {skill.description}\n{skill.content}"
+                for name, skill in skills.items()
+            }
+        self._checked_at = time.monotonic()
 
     def invalidate(self) -> None:
         """Read the files again before the next use."""
@@ -80,30 +96,32 @@ class SkillLibrary:
 
     @property
     def broken(self) -> dict[str, Path | None]:
-        """A sentence and the file of each unusable skill."""
+        """A sentence for each unusable skill, with its file."""
         return self._loader.problems
 
     @property
     def untrusted(self) -> tuple[Skill, ...]:
+        """The project's skills that the user has not trusted yet, as of the last reading."""
         return self._loader.untrusted
 
     def index(self) -> SkillsIndex:
         """Return the full-text index of the skills as they are now."""
-        with self._indexing:
+        with self._index_lock:
             skills = self.skills()
-            if self._index is None or self._indexed is not skills:
+            if self._index is None or self._indexed_skills is not skills:
                 self._index = SkillsIndex(skills.values())
-                self._indexed = skills
+                self._indexed_skills = skills
             return self._index
 
     def search(self, query: str, limit: int = 5) -> list[SkillHit]:
+        """Return the best skills for a query, by words alone."""
         return self.index().search(query, limit)
 
     def descriptions(self, *, bundled: bool = True) -> dict[str, str]:
-        """Return the descriptions by name.
+        """Return the descriptions of the skills by name.
 
         Args:
-            bundled: Also of skills that come with the program.
+            bundled: Whether skills that come with the program are included.
         """
         bundled_folder = resource_folder("skills")
         return {
@@ -123,7 +141,15 @@ class SkillLibrary:
         raise SkillNotFound(f"There is no skill {name!r}. {self._suggestion(name)}")
 
     def instructions(self, name: str, args: str = "") -> str:
-        """Return a skill's text, arguments and file names. Raises `SkillNotFound`."""
+        """Return what a model gets of a skill: its text, the arguments, and the names of its files.
+
+        Args:
+            name: The skill's name.
+            args: What the user has typed after the name; may be empty.
+
+        Raises:
+            SkillNotFound: There is no such skill.
+        """
         skill = self.get(name)
         parts = [skill.content]
         if args:
@@ -153,7 +179,15 @@ class SkillLibrary:
         return names[:limit]
 
     def file(self, name: str, path: str) -> str:
-        """Read a file in a skill's folder. Raises `SkillNotFound`."""
+        """Return the text of a file in a skill's folder.
+
+        Args:
+            name: The skill's name.
+            path: The file, relative to the folder.
+
+        Raises:
+            SkillNotFound: There is no such skill or file, or it is not trusted.
+        """
         skill = self.get(name)
         if skill.folder is None:
             raise SkillNotFound(f"The skill {name!r} is a single file and has no others.")
@@ -168,6 +202,7 @@ class SkillLibrary:
         return text
 
     def _suggestion(self, name: str) -> str:
+        """Return a sentence that names skills, or how to find them, because one is missing."""
         skills = self.skills()
         if len(skills) <= MAX_SUGGESTED_NAMES:
             return f"Skills: {', '.join(sorted(skills)) or 'none'}."

@@ -1,10 +1,11 @@
-"""The skills that go with each question."""
+"""The skills whose instructions go with each question, within a budget of characters."""
 
 from __future__ import annotations
 
 import logging
 import threading
 from collections.abc import Callable
+from typing import NamedTuple
 
 from mahtab_tui.bus import records
 from mahtab_tui.bus.records import Record, emit, warn
@@ -15,8 +16,15 @@ class SkillsBudgetExceeded(RuntimeError):
     """A skill does not fit into the budget of loaded skills; the message is a sentence."""
 
 
+class BudgetUse(NamedTuple):
+    """How much of the budget for loaded skills is used, in characters."""
+
+    used: int
+    budget: int
+
+
 class LoadedSkills:
-    """The loaded skills, for any thread."""
+    """The loaded skills of a session. Any thread may call it."""
 
     def __init__(
         self, skills: Callable[[], SkillLibrary], budget: int, log: logging.Logger | None = None
@@ -31,7 +39,10 @@ class LoadedSkills:
         self._budget = budget
         self._log = log
         self._lock = threading.RLock()
+        """Held while the sizes are used, and while a change of them is logged: handlers of the log may
+        ask for the sizes."""
         self._sizes: dict[str, int] = {}
+        """Characters of the instructions of each loaded skill, in the order of loading."""
 
     def fold(self, record: Record) -> None:
         """Apply a record of a resumed session."""
@@ -43,10 +54,10 @@ class LoadedSkills:
             self._sizes.pop(record.name, None)
 
     @property
-    def used(self) -> tuple[int, int]:
-        """Characters that are loaded, and the budget."""
+    def used(self) -> BudgetUse:
+        """How much of the budget the loaded skills take."""
         with self._lock:
-            return sum(self._sizes.values()), self._budget
+            return BudgetUse(sum(self._sizes.values()), self._budget)
 
     @property
     def names(self) -> list[str]:
@@ -58,21 +69,25 @@ class LoadedSkills:
         """Load a skill. Raises `SkillNotFound`, `SkillsBudgetExceeded`."""
         size = len(self._skills().instructions(name))
         with self._lock:
-            self._update_size(name, size)
+            self._set_size(name, size)
 
-    def _update_size(self, name: str, size: int) -> None:
-        """Note how many characters a loaded skill has. Raises `SkillsBudgetExceeded`."""
-        current_size = self._sizes.get(name)
-        if current_size == size:
+    def _set_size(self, name: str, size: int) -> None:
+        """Note how many characters a loaded skill has, and log it if that is new.
+
+        The caller holds the lock. Raises `SkillsBudgetExceeded`.
+        """
+        old_size = self._sizes.get(name)
+        if old_size == size:
             return
-        remaining_chars = self._budget - sum(self._sizes.values()) + (current_size or 0)
+        remaining_chars = self._budget - sum(self._sizes.values()) + (old_size or 0)
         if size > remaining_chars:
             sizes = (f"{loaded_name} ({chars:,})" for loaded_name, chars in self._sizes.items())
             loaded_names = ", ".join(sizes) or "none"
             raise SkillsBudgetExceeded(
                 f"The skill {name} has {size:,} characters, but only {max(0, remaining_chars):,} of the {self._budget:,} for loaded skills are left. Loaded: {loaded_names}."
             )
-        self._report(name, size)
+        self._sizes[name] = size
+        self._report(name, size, is_loaded=True)
 
     def unload(self, name: str) -> None:
         """Unload a skill. Raises `SkillNotFound`."""
@@ -81,33 +96,45 @@ class LoadedSkills:
                 raise SkillNotFound(
                     f"The skill {name!r} is not loaded. Loaded: {', '.join(self._sizes) or 'none'}."
                 )
-            self._report(name, None)
+            self._remove(name)
+
+    def _remove(self, name: str) -> None:
+        """Unload a skill that is loaded, and log it. The caller holds the lock."""
+        self._report(name, self._sizes.pop(name), is_loaded=False)
 
     def instructions(self) -> dict[str, str]:
-        """Return loaded texts; skills that are gone or too large are unloaded."""
+        """Return the instructions of the loaded skills as they are now, by name.
+
+        Skills that are gone, or have become too large, are unloaded.
+        """
         texts: dict[str, str] = {}
         for name in self.names:
             try:
                 text = self._skills().instructions(name)
                 with self._lock:
                     if name in self._sizes:  # it may have been unloaded meanwhile
-                        self._update_size(name, len(text))
+                        self._set_size(name, len(text))
                         texts[name] = text
             except (SkillNotFound, SkillsBudgetExceeded) as error:
-                with self._lock:
-                    if name in self._sizes:
-                        self._report(name, None)
-                if self._log is not None:
-                    warn(self._log, f"The skill {name} is no longer loaded. {error}")
+                self._drop(name, str(error))
         return texts
 
-    def _report(self, name: str, size: int | None) -> None:
-        """Note that a skill was loaded with this many characters, or unloaded (None)."""
-        is_loaded = size is not None
-        if size is None:
-            size = self._sizes.pop(name, 0)
-        else:
-            self._sizes[name] = size
+    def _drop(self, name: str, reason: str) -> None:
+        """Unload a skill that cannot be used any more, and tell the user the reason."""
+        with self._lock:
+            if name in self._sizes:
+                self._remove(name)
+        if self._log is not None:
+            warn(self._log, f"The skill {name} is no longer loaded. {reason}")
+
+    def _report(self, name: str, size: int, *, is_loaded: bool) -> None:
+        """Log that a skill was loaded or unloaded.
+
+        Args:
+            name: The skill.
+            size: How many characters its instructions have.
+            is_loaded: Whether it is loaded now.
+        """
         if self._log is not None:
             record = records.SkillRecord(
                 name=name, loaded=is_loaded, chars=size, budget=self._budget

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,7 +23,7 @@ MAX_WARNED_SKILLS = 5
 """Untrusted skills that a warning names."""
 
 NOT_SKILLS = frozenset({"readme.md", "license.md", "changelog.md", "contributing.md"})
-"""Markdown files that lie in a folder of skills."""
+"""Markdown files in a folder of skills that are not skills themselves, in lower case."""
 
 
 class ProjectFolder(NamedTuple):
@@ -40,7 +41,8 @@ def skill_folders(
     Args:
         project: The project's folder.
         extra: Folders to search instead of the project's ``skills``.
-        of_project: A project's file names them, so that those inside the project need trust.
+        of_project: Whether a project's file names the extra folders, so that those inside the project
+            need trust.
     """
     real_project = os.path.realpath(project)
     project_folders: list[ProjectFolder] = []
@@ -68,17 +70,22 @@ class SkillsLoader:
     """Reads the skills of folders; one thread at a time."""
 
     def __init__(self, *skills_dirs: Path | str | ProjectFolder) -> None:
-        """A later folder wins."""
+        """Read nothing yet.
+
+        Args:
+            *skills_dirs: The folders. If several have a skill of the same name, the last one wins.
+        """
         self.folders = tuple(
             folder if isinstance(folder, ProjectFolder) else Path(folder) for folder in skills_dirs
         )
         self.problems: dict[str, Path | None] = {}
-        """A sentence per unusable skill, and its file."""
+        """A sentence for each unusable skill, with the file to mend; None if there is none."""
         self.untrusted: tuple[Skill, ...] = ()
+        """Skills of the project that the user has not trusted yet, by name."""
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """The problems, and which skills are held back."""
+        """Sentences about the problems, and about the skills that wait for the user's trust."""
         if not self.untrusted:
             return tuple(self.problems)
         names = ", ".join(skill.name for skill in self.untrusted[:MAX_WARNED_SKILLS])
@@ -93,42 +100,76 @@ class SkillsLoader:
 
     def load_all(self) -> list[Skill]:
         """Return the usable skills, by name."""
-        skills: dict[str, Skill] = {}
-        untrusted: list[Skill] = []
-        problems: dict[str, Path | None] = {}
-        for folder, project in _distinct_folders(self.folders):  # the strongest first
-            try:
-                paths = _list_skills(folder, project)
-            except SkillError as error:
-                problems[str(error)] = None
-                continue
-
-            # The home folder is the user's own even if it is the project.
-            is_own = project is None or os.path.realpath(project) == os.path.realpath(Path.home())
-            trust_record = None if is_own else trust.read_trust_record()
-            for path in paths:
-                try:
-                    skill = read_skill(path, project)
-                except SkillError as error:
-                    problems[str(error)] = path
-                    continue
-                stronger = skills.get(skill.name)
-                if stronger is not None:
-                    if skill.of_project and not stronger.of_project:
-                        reason = f"not used, because {stronger.file} has the same name"
-                        problems[f"{path}: {reason}."] = None
-                    continue
-                text = instructions_text(skill)
-                if trust_record is not None and not is_trusted(trust_record, path, text):
-                    untrusted.append(skill)
-                else:
-                    skills[skill.name] = skill
+        reading = _SkillReading()
+        for folder in _distinct_folders(self.folders):
+            reading.read_folder(folder)
 
         # A clone of this program has the skills that are bundled with it.
-        untrusted = [skill for skill in untrusted if not _is_copy(skill, skills.get(skill.name))]
-        self.problems = problems
+        untrusted = [
+            skill
+            for skill in reading.untrusted
+            if not _is_copy(skill, reading.skills.get(skill.name))
+        ]
+        self.problems = reading.problems
         self.untrusted = tuple(sorted(untrusted, key=lambda skill: skill.name))
-        return sorted(skills.values(), key=lambda skill: skill.name)
+        return sorted(reading.skills.values(), key=lambda skill: skill.name)
+
+
+class _SkillFolder(NamedTuple):
+    """A folder in which skills are looked for."""
+
+    path: Path
+    project: Path | None
+    """The project that it belongs to; None if it is the user's own."""
+
+    @property
+    def needs_trust(self) -> bool:
+        """Whether anybody may have written its skills.
+
+        The home folder is the user's own even if it is the project.
+        """
+        if self.project is None:
+            return False
+        return os.path.realpath(self.project) != os.path.realpath(Path.home())
+
+
+@dataclass
+class _SkillReading:
+    """What was found in the folders that were read so far, the strongest first."""
+
+    skills: dict[str, Skill] = field(default_factory=dict)
+    """The usable skills by name."""
+    untrusted: list[Skill] = field(default_factory=list)
+    problems: dict[str, Path | None] = field(default_factory=dict)
+    """As `SkillsLoader.problems`."""
+
+    def read_folder(self, folder: _SkillFolder) -> None:
+        """Read the skills of a folder that is weaker than those read before."""
+        try:
+            paths = _list_skills(folder)
+        except SkillError as error:
+            self.problems[str(error)] = None
+            return
+        trust_record = trust.read_trust_record() if folder.needs_trust else None
+        for path in paths:
+            try:
+                skill = read_skill(path, folder.project)
+            except SkillError as error:
+                self.problems[str(error)] = path
+                continue
+            stronger_skill = self.skills.get(skill.name)
+            if stronger_skill is not None:
+                self._report_hidden(skill, stronger_skill)
+            elif trust_record is None or is_trusted(trust_record, path, instructions_text(skill)):
+                self.skills[skill.name] = skill
+            else:
+                self.untrusted.append(skill)
+
+    def _report_hidden(self, skill: Skill, stronger_skill: Skill) -> None:
+        """Note that a project's skill has no effect, because the user's own has its name."""
+        if skill.of_project and not stronger_skill.of_project:
+            reason = f"not used, because {stronger_skill.file} has the same name"
+            self.problems[f"{skill.file}: {reason}."] = None
 
 
 def _is_copy(skill: Skill, other: Skill | None) -> bool:
@@ -139,18 +180,19 @@ def _is_copy(skill: Skill, other: Skill | None) -> bool:
     return (other.description, other.content) == (skill.description, skill.content)
 
 
-def _list_skills(folder: Path, project: Path | None) -> list[Path]:
+def _list_skills(folder: _SkillFolder) -> list[Path]:
     """List the files of skills in a folder. Raises `SkillError`."""
-    real_folder = Path(os.path.realpath(folder))
+    real_folder = Path(os.path.realpath(folder.path))
+    project = folder.project
     if project is not None and not real_folder.is_relative_to(os.path.realpath(project)):
         raise SkillError(
-            f"{folder}: this folder of skills is a link out of the project, to {real_folder}, so it is not read."
+            f"{folder.path}: this folder of skills is a link out of the project, to {real_folder}, so it is not read."
         )
     try:
-        return list(_skill_paths(folder))
+        return list(_skill_paths(folder.path))
     except OSError as error:
         raise SkillError(
-            f"{folder}: this folder of skills cannot be read: {error.strerror}."
+            f"{folder.path}: this folder of skills cannot be read: {error.strerror}."
         ) from None
 
 
@@ -168,16 +210,17 @@ def _skill_paths(folder: Path) -> Iterator[Path]:
             yield folder / name
 
 
-def _distinct_folders(
-    folders: Sequence[Path | ProjectFolder],
-) -> Iterator[tuple[Path, Path | None]]:
-    """Yield each real folder once, the last first, with its project; the user's own have none."""
+def _distinct_folders(folders: Sequence[Path | ProjectFolder]) -> Iterator[_SkillFolder]:
+    """Yield each real folder once, the last and strongest first.
+
+    A folder that is also one of the user's own belongs to no project.
+    """
     own_folders = {os.path.realpath(folder) for folder in folders if isinstance(folder, Path)}
-    real_paths: set[str] = set()
+    seen_folders: set[str] = set()
     for entry in reversed(folders):
-        folder, project = entry if isinstance(entry, ProjectFolder) else (entry, None)
-        real_folder = os.path.realpath(folder)
-        if real_folder in real_paths:
+        path, project = entry if isinstance(entry, ProjectFolder) else (entry, None)
+        real_folder = os.path.realpath(path)
+        if real_folder in seen_folders:
             continue
-        real_paths.add(real_folder)
-        yield folder, None if real_folder in own_folders else project
+        seen_folders.add(real_folder)
+        yield _SkillFolder(path, None if real_folder in own_folders else project)
