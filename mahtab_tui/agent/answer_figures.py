@@ -63,48 +63,71 @@ def look_up_figures(
         The figures in the order of the answer. There are none for a plan, because its figures are
         proposals.
     """
-    if _is_plan(messages, state["original_prompt"]):
+    question = state["original_prompt"]
+    if _is_plan(messages, question):
         return ()
     parsed = parse_response(answer, has_ended=has_ended)
     # Words before code tell what the code does.
     reads_descriptions = reads_descriptions or bool(find_code(parsed))
-    # The code that has run, or was proposed. Comments without code are words, and no source.
-    code_blocks = list(find_code(parse_response(answer)))
-    sources: list[FigureSource] = []
-    for message in messages:
-        text = str(message.text)
-        if message.type != "ai":
-            sources += [
-                source for source in _message_sources(text) if source.printed or reads_descriptions
-            ]
-            continue
-        earlier_answer = parse_response(text)
-        code_blocks += find_code(earlier_answer)
-        # An earlier answer of this turn may have the same wrong figure.
-        is_of_this_turn = (message.id or "").startswith(f"{state['turn']}.")
-        if reads_descriptions and not is_of_this_turn:
-            # Thoughts count as a source (`chat` has them), because the figure was there before.
-            sources.append(FigureSource(None, earlier_answer.chat, printed=False))
-
-    code_blocks += [result["code"] for result in state["execution_results"]]
-    code = "\n".join(code_blocks)
+    code = "\n".join(_code_blocks(state, answer, messages))
+    sources = list(_sources(messages, state["turn"], reads_descriptions=reads_descriptions))
     users_words = [*state["earlier_questions"], *state["added_words"]]
     other_texts = [code] if reads_descriptions else users_words
     sources += [FigureSource(None, text, printed=False) for text in other_texts]
+
     # The user reads only the words of the new answer (`prose`), so its thoughts are not looked up.
-    question = state["original_prompt"]
     figures = find_figures(parsed.prose, sources, question, code=code)
     if reads_descriptions:
         return figures
     return _mark_unprinted_digits(figures, [question, *(source.text for source in sources)])
 
 
+def _code_blocks(state: AgentState, answer: str, messages: Sequence[AnyMessage]) -> Iterator[str]:
+    """Yield the code that has run, or was proposed. Comments without code are words, and no source.
+
+    Args:
+        state: The state of the turn.
+        answer: The answer, as the model wrote it.
+        messages: The conversation before it.
+    """
+    yield from find_code(parse_response(answer))
+    for message in messages:
+        if message.type == "ai":
+            yield from find_code(parse_response(str(message.text)))
+    for result in state["execution_results"]:
+        yield result["code"]
+
+
+def _sources(
+    messages: Sequence[AnyMessage], turn: int, *, reads_descriptions: bool
+) -> Iterator[FigureSource]:
+    """Yield what a figure may come from in a conversation, in order.
+
+    Args:
+        messages: The conversation before the answer.
+        turn: The number of the question that is being answered.
+        reads_descriptions: Whether what was not printed counts as well.
+    """
+    for message in messages:
+        text = str(message.text)
+        if message.type != "ai":
+            for source in _message_sources(text):
+                if source.printed or reads_descriptions:
+                    yield source
+            continue
+        # An earlier answer of this turn may have the same wrong figure.
+        is_of_this_turn = (message.id or "").startswith(f"{turn}.")
+        if reads_descriptions and not is_of_this_turn:
+            # Thoughts count as a source (`chat` has them), because the figure was there before.
+            yield FigureSource(None, parse_response(text).chat, printed=False)
+
+
 def _mark_unprinted_digits(
     figures: Sequence[AnswerFigure], texts: Sequence[str]
 ) -> tuple[AnswerFigure, ...]:
-    """Return figures, in which a 0 or 1 has a source only if it stands in one of the texts.
+    """Return the figures, of which a 0 or 1 has a source only if it stands in one of the texts.
 
-    `find_figures` takes them for found anywhere, because they occur in most sentences.
+    By `find_figures`, these two always have a source, because they occur in most sentences.
     """
     digits = {digit for text in texts for digit in _ZERO_OR_ONE.findall(text)}
     return tuple(
@@ -168,11 +191,11 @@ class _SourceRecord(NamedTuple):
 def _source_records(text: str) -> Iterator[_SourceRecord]:
     """Yield the outputs, tool results and attachments of a message, in order.
 
-    A record without an end tag is none. Within a record there are no others.
+    A start tag without an end tag begins no record, and neither does one within a record.
     """
     search_start = 0
     unclosed_names = set[str]()
-    """The names of tags of which no further end tag exists."""
+    """The names of tags for which the message has no further end tag."""
     while opening := _SOURCE_TAG.search(text, search_start):
         name = opening[1]
         start = opening.start()

@@ -1,11 +1,16 @@
-"""Whether what a small model's code has printed is the answer to a question about data."""
+"""Decides whether what a small model's code has printed is the answer to a question about data.
+
+If it is, the model need not tell it in words, and the question ends (`graph.py`). It is not if the code
+has only looked at tables, so most of this tells looking from computing, by the code's syntax tree.
+"""
 
 from __future__ import annotations
 
 import ast
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from typing import TypeGuard
+from typing import NamedTuple, TypeGuard
 
 from mahtab_tui.agent.host import ExecutionResult
 from mahtab_tui.bus.empty_answers import says_nothing
@@ -52,9 +57,9 @@ def tells_answer(result: ExecutionResult, question: str) -> bool:
         result: What came of a block that ran without an error.
         question: The user's question.
     """
-    return not (
-        result.get("doubts") or _WANTS_WORDS.search(question) or _only_looks(result["code"])
-    )
+    if result.get("doubts") or _WANTS_WORDS.search(question):
+        return False
+    return not _only_looks(result["code"])
 
 
 def _only_looks(code: str) -> bool:
@@ -70,6 +75,21 @@ def _only_looks(code: str) -> bool:
     return bool(values) and all(_is_look(value, computed_names) for value in values)
 
 
+class _Assignment(NamedTuple):
+    """An assignment, or the part of a loop that assigns."""
+
+    target: ast.expr
+    value: ast.expr
+    """What is assigned, or what is looped over."""
+
+
+class _NamedValue(NamedTuple):
+    """A name to which code assigns something that it has not computed."""
+
+    name: ast.Name
+    value: ast.expr
+
+
 def _computed_names(nodes: Sequence[ast.AST]) -> set[str]:
     """Return the names of what code computes or changes. Those of tables that it names, reads from files
     or loops over, without computing anything, are not among them.
@@ -77,43 +97,54 @@ def _computed_names(nodes: Sequence[ast.AST]) -> set[str]:
     Args:
         nodes: All nodes of its syntax tree.
     """
-    plain_assignments: list[tuple[ast.Name, ast.expr]] = []
-    """The names to which values are assigned without computing anything, and the values."""
+    named_values = [named_value for node in nodes for named_value in _named_values(node)]
+    uncomputed_nodes = {named_value.name for named_value in named_values}
+    names: set[str] = set()
     for node in nodes:
-        plain_assignments += [
-            (name, value)
-            for target, value in _assignments(node)
-            if not _computes(value)
-            for name in ast.walk(target)
-            if isinstance(name, ast.Name) and _is_stored(name)
-        ]
-    not_computed = {name for name, _ in plain_assignments}
-    changed = [node for node in nodes if _is_stored(node) or _is_deleted_part(node)]
-    names = {_base_name(node) for node in changed if node not in not_computed}
-    names |= {_base_name(node.func) for node in nodes if _changes_in_place(node)}
-    # What was computed may get another name, and that one a third.
-    later_names: dict[str, list[str]] = {}
-    for name, value in plain_assignments:
-        for item in _items(value):
+        if _changes_in_place(node):
+            names.add(_base_name(node.func))
+        elif (_is_stored(node) or _is_deleted_part(node)) and node not in uncomputed_nodes:
+            names.add(_base_name(node))
+    return _with_later_names(names, named_values)
+
+
+def _named_values(node: ast.AST) -> Iterator[_NamedValue]:
+    """Yield the names to which a node assigns values without computing anything."""
+    for assignment in _assignments(node):
+        if _computes(assignment.value):
+            continue
+        for target_node in ast.walk(assignment.target):
+            if isinstance(target_node, ast.Name) and _is_stored(target_node):
+                yield _NamedValue(target_node, assignment.value)
+
+
+def _with_later_names(names: set[str], named_values: Sequence[_NamedValue]) -> set[str]:
+    """Return names with those that the same values get later: ``total`` in ``total = mean``."""
+    later_names: defaultdict[str, list[str]] = defaultdict(list)
+    for named_value in named_values:
+        for item in _items(named_value.value):
             if isinstance(item, ast.Name):
-                later_names.setdefault(item.id, []).append(name.id)
-    pending = list(names)
-    while pending:
-        for later_name in later_names.pop(pending.pop(), ()):
-            names.add(later_name)
-            pending.append(later_name)
-    return names
+                later_names[item.id].append(named_value.name.id)
+
+    # A later name may itself get a further one.
+    all_names = set(names)
+    pending_names = list(names)
+    while pending_names:
+        for later_name in later_names.pop(pending_names.pop(), ()):
+            all_names.add(later_name)
+            pending_names.append(later_name)
+    return all_names
 
 
-def _assignments(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
-    """Yield the targets to which a node assigns, each with the value, or what is looped over."""
+def _assignments(node: ast.AST) -> Iterator[_Assignment]:
+    """Yield each target to which a node assigns, with the value."""
     if isinstance(node, ast.Assign):
         for target in node.targets:
-            yield target, node.value
+            yield _Assignment(target, node.value)
     elif isinstance(node, (ast.AnnAssign, ast.NamedExpr)) and node.value is not None:
-        yield node.target, node.value
+        yield _Assignment(node.target, node.value)
     elif isinstance(node, (ast.For, ast.AsyncFor, ast.comprehension)):
-        yield node.target, node.iter
+        yield _Assignment(node.target, node.iter)
 
 
 def _loop_names(nodes: Sequence[ast.AST]) -> set[str]:
@@ -166,6 +197,7 @@ def _items_of_call(call: ast.Call) -> Iterator[ast.expr]:
 
 
 def _is_stored(node: ast.AST) -> bool:
+    """Return whether code assigns to a node."""
     return isinstance(getattr(node, "ctx", None), ast.Store)
 
 
