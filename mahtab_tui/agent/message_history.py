@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from langchain_core.language_models import BaseChatModel
@@ -19,11 +19,13 @@ from mahtab_tui.llm.prompt_sections import earlier_conversation
 
 
 class _Summary(NamedTuple):
-    """A summary of the messages before `end`."""
+    """A summary of the beginning of a conversation."""
 
     end: int
+    """The number of messages that it replaces."""
     text: str
     messages_hash: int
+    """A hash of these messages, by which it is noticed that the user has hidden some of them since."""
 
 
 class MessageHistory(PromptMessages):
@@ -87,16 +89,31 @@ class MessageHistory(PromptMessages):
             return self.messages
 
         # Half of what is possible stays in full, so that the next questions need no new summary.
-        start = self.summary_end
-        starts = [index for index in questions if index >= start][-max(1, self.max_history // 2) :]
-        while len(starts) > 1 and estimate_size(self._sent_from(starts[0])) > max_tokens // 2:
-            del starts[0]
-        is_needed = bool(starts) and starts[0] > start
-        if is_needed and (failure := self._summarise(summariser, starts[0], turn)):
-            self._warn(f"Summarising failed ({failure}). The next question tries again.")
+        summary_end = self.summary_end
+        unsummarised = [index for index in questions if index >= summary_end]
+        end = self._find_summary_end(unsummarised, max_tokens // 2)
+        if end is not None and end > summary_end:
+            failure = self._summarise(summariser, end, turn)
+            if failure:
+                self._warn(f"Summarising failed ({failure}). The next question tries again.")
         return self.messages
 
+    def _find_summary_end(self, questions: Sequence[int], max_tokens: int) -> int | None:
+        """Return the index of the first question that stays in full; None if there is no question.
+
+        Args:
+            questions: The indexes of the questions that are not summarised yet.
+            max_tokens: Tokens that this question and all later messages may have. The last question
+                stays in any case.
+        """
+        max_question_count = max(1, self.max_history // 2)
+        starts = list(questions[-max_question_count:])
+        while len(starts) > 1 and estimate_size(self._sent_from(starts[0])) > max_tokens:
+            del starts[0]
+        return starts[0] if starts else None
+
     def _sent_from(self, start: int) -> list[AnyMessage]:
+        """Return what the model gets of the messages from an index on."""
         return self.as_messages(self._host.hidden, start, short_end=self._short_end)
 
     def compact(self, summariser: BaseChatModel, keep: str, turn: int) -> str | None:
@@ -122,11 +139,16 @@ class MessageHistory(PromptMessages):
         return 0 if summary is None else summary.end
 
     def _fits(self, max_tokens: int) -> bool:
-        start = self.summary_end
-        count = sum(index >= start for index in self.questions(self._host.hidden))
-        return count <= self.max_history and estimate_size(self.messages) <= max_tokens
+        """Return whether the questions after the summary are neither too many nor too long."""
+        summary_end = self.summary_end
+        questions = self.questions(self._host.hidden)
+        full_questions = [index for index in questions if index >= summary_end]
+        if len(full_questions) > self.max_history:
+            return False
+        return estimate_size(self.messages) <= max_tokens
 
     def _valid_summary(self) -> _Summary | None:
+        """Return the summary, unless the user has since changed what it was made of."""
         summary = self._summary
         if summary is None or summary.messages_hash != self._hash(summary.end):
             return None
@@ -140,14 +162,12 @@ class MessageHistory(PromptMessages):
         """Summarise the messages before `end`; the result is that of `compact`."""
         host = self._host
         emit(host.log, Agent(state="summarising", turn=turn, step=0, party=host.party))
-        start = 0
-        earlier_text = ""
-        if summary := self._valid_summary():
-            start = summary.end
-            earlier_text = summary.text
+        summary = self._valid_summary()
+        start = 0 if summary is None else summary.end
+        earlier_text = "" if summary is None else summary.text
         messages = self.as_messages(host.hidden, start, end, short_end=end)
-        sent = fit(messages, input_limit(llm) // 2)
-        texts = [(message.type, str(message.text)) for message in sent]
+        fitting_messages = fit(messages, input_limit(llm) // 2)
+        texts = [(message.type, str(message.text)) for message in fitting_messages]
         request = prompts.summary_request(earlier_text, texts, keep)
         answer = call_model(host, llm, [HumanMessage(request)], turn, "summary", self._warn)
         if answer.is_stopped:
@@ -163,6 +183,14 @@ class MessageHistory(PromptMessages):
         return ""
 
     def _report_summary(self, text: str, end: int, tokens_before: int, tokens_after: int) -> None:
+        """Tell the user of a new summary, and store it.
+
+        Args:
+            text: The summary.
+            end: The number of messages that it replaces.
+            tokens_before: What the model got before.
+            tokens_after: What the model gets from now on.
+        """
         questions = [message for message in self._messages[:end] if message.role == "user"]
         last_turn = questions[-1].turn if questions else None
         summarised_part = "the beginning of the conversation"

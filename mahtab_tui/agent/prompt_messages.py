@@ -1,8 +1,10 @@
-"""The messages of a conversation, and what of them a model gets."""
+"""The messages of a conversation, and those that a model gets for them: without what is hidden, with
+short outputs, and with each tool call beside its result."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
+from typing import NamedTuple
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
@@ -13,6 +15,16 @@ from mahtab_tui.agent.visible_messages import visible_text
 from mahtab_tui.bus.entry_names import question_entry
 from mahtab_tui.bus.hidden_entries import HiddenEntries
 from mahtab_tui.llm import prompts
+
+
+class _CallId(NamedTuple):
+    """Which tool call it is. Services count calls anew in each answer."""
+
+    turn: int | None
+    step: int | None
+    """The number of the answer within the turn."""
+    call: str
+    """The id by which the service names it."""
 
 
 class PromptMessages:
@@ -43,18 +55,18 @@ class PromptMessages:
         self._messages[-1] = question._replace(context=context, instruction=instruction)
 
     def add(self, turn: int, messages: Sequence[AnyMessage]) -> None:
-        """Add answers, each followed by the results of its code and tool calls."""
+        """Add answers, each followed by the results of its code and tool calls.
+
+        Args:
+            turn: The number of the question.
+            messages: The answers and results. The id of an answer ends with its step.
+        """
         step: int | None = None
         for message in messages:
             text = str(message.text)
             if isinstance(message, AIMessage):
                 step = int((message.id or "0.0").rpartition(".")[2])
-                calls = [
-                    ToolCall(
-                        id=str(call["id"]), name=call["name"], arguments=call["args"], problem=""
-                    )
-                    for call in message.tool_calls
-                ]
+                calls = _stored_calls(message)
                 stored = StoredMessage("assistant", text, turn, step, calls=calls)
             else:
                 call_id = message.tool_call_id if isinstance(message, ToolMessage) else ""
@@ -98,34 +110,46 @@ class PromptMessages:
             short_end: Outputs in messages before this index are shortened.
         """
         # Services reject a call without a result, and a result without its call.
-        ids_with_result = {(message.turn, message.step, message.call) for message in self._messages}
-        sent_calls: set[tuple[int | None, int | None, str]] = set()
+        ids_with_result = {_call_id(message, message.call) for message in self._messages}
+        sent_ids: set[_CallId] = set()
         messages: list[AnyMessage] = []
         for index, stored_message in enumerate(self._messages[start:end], start):
             text = visible_text(stored_message, hidden)
             if index < short_end:
                 text = with_short_outputs(text)
 
-            turn = stored_message.turn
-            step = stored_message.step
-            calls: list[ToolCall] = []
-            if not hidden.is_answer_replaced(turn, step):
-                calls = [
-                    call
-                    for call in stored_message.calls
-                    if (turn, step, call["id"]) in ids_with_result
-                ]
-
+            calls = _sendable_calls(stored_message, hidden, ids_with_result)
             if calls:
                 messages.append(call_message(text, calls))
-                sent_calls.update((turn, step, call["id"]) for call in calls)
-            elif (turn, step, stored_message.call) in sent_calls:
+                sent_ids.update(_call_id(stored_message, call["id"]) for call in calls)
+            elif _call_id(stored_message, stored_message.call) in sent_ids:
                 result = text or prompts.REMOVED_BY_USER
                 messages.append(ToolMessage(result, tool_call_id=stored_message.call))
             elif text:
                 message_class = AIMessage if stored_message.role == "assistant" else HumanMessage
                 _append_message(messages, message_class(text))
         return messages
+
+
+def _stored_calls(answer: AIMessage) -> list[ToolCall]:
+    return [
+        ToolCall(id=str(call["id"]), name=call["name"], arguments=call["args"], problem="")
+        for call in answer.tool_calls
+    ]
+
+
+def _call_id(message: StoredMessage, call: str) -> _CallId:
+    return _CallId(message.turn, message.step, call)
+
+
+def _sendable_calls(
+    message: StoredMessage, hidden: HiddenEntries, ids_with_result: Set[_CallId]
+) -> list[ToolCall]:
+    """Return the tool calls of a message that a model gets: those that have a result, unless the
+    answer was replaced."""
+    if hidden.is_answer_replaced(message.turn, message.step):
+        return []
+    return [call for call in message.calls if _call_id(message, call["id"]) in ids_with_result]
 
 
 def _append_message(messages: list[AnyMessage], message: AIMessage | HumanMessage) -> None:
