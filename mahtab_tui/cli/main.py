@@ -1,4 +1,5 @@
-"""The command line: ``mahtab-tui`` and its subcommands."""
+"""The command line: ``mahtab-tui``, which opens the screen, and its commands, each loaded when it is
+called."""
 
 from __future__ import annotations
 
@@ -36,6 +37,7 @@ from mahtab_tui.cli.options import (
 )
 
 if TYPE_CHECKING:
+    from mahtab_tui.cli.screen import ScreenOptions
     from mahtab_tui.session.open_session import Interface
 
 COMMANDS = {
@@ -54,6 +56,7 @@ COMMANDS = {
 }
 """A function or a `Typer` with subcommands, in the order of the help."""
 CELL_FILE_SUFFIXES = (".ipynb", ".py", ".md")
+"""Suffixes of files whose cells are shown; others become variables."""
 OPTION_DEFAULTS = {"--resume": LATEST_SESSION, "--attach": "."}
 """Values of options that may be given without one."""
 LINEAR_OPTION = "--linear"
@@ -241,55 +244,16 @@ def screen(
     can be run and saved.
     """
     if context.invoked_subcommand is not None:
-        if any(context.params.values()):
-            fail(
-                f"Give the options after the command: mahtab-tui {context.invoked_subcommand} --help lists them."
-            )
+        _refuse_options_of_screen(context)
         # `mahtab_tui.__main__` has disabled it; the screen's `Collector` keeps it so for longer.
         gc.enable()
         return
 
     if resume == "":
         fail("--resume got an empty ID. Without an ID, it resumes the last session.")
-    cell_files, other_paths = _sort_paths(context.args)
-    load = [*(load or ()), *other_paths]
-
-    if query is not None:
-        if theme or linear or no_share or no_store or notebook or resume == LATEST_SESSION:
-            fail(
-                "--query opens no screen: leave out --theme, --linear, --no-share, --no-store and --notebook, and give --resume an ID."
-            )
-        gc.enable()
-        from mahtab_tui.cli.ask import ask
-
-        # Without a screen, the files are only loaded.
-        load += cell_files
-        ask(
-            query,
-            model=model,
-            approval=approval,
-            python=python,
-            kernel=kernel,
-            load=load,
-            continue_=continue_,
-            session=resume,
-            skills_dir=skills_dir,
-            code_dir=code_dir,
-            max_usd=max_usd,
-            assignments=assignments,
-            json=json,
-        )
-        return
-
-    if no_store and (resume or continue_):
-        fail("--no-store starts a session that is not saved: leave out --resume and --continue.")
-    if no_store and notebook:
-        fail("--no-store saves nothing of the session: leave out --notebook.")
-    if json:
-        fail("--json works only with --query or a command such as ask.")
-
     if linear is not None and linear not in LINEAR_FORMS:
         fail(f"--linear={linear} does not exist: use --linear or --linear=plain.")
+    cell_files, other_paths = _sort_paths(context.args)
 
     from mahtab_tui.cli.screen import ScreenOptions, open_sessions
 
@@ -304,7 +268,7 @@ def screen(
         continue_session=continue_,
         share=not no_share and not no_store,
         store=not no_store,
-        load=load,
+        load=[*(load or ()), *other_paths],
         cell_files=cell_files,
         notebook=notebook,
         skills_dir=skills_dir,
@@ -312,7 +276,69 @@ def screen(
         max_usd=max_usd,
         assignments=assignments,
     )
+    if query is not None:
+        _answer_query(query, options, json=json)
+        return
+    _refuse_contradictions(options, json=json)
     raise typer.Exit(open_sessions(options))
+
+
+def _refuse_options_of_screen(context: typer.Context) -> None:
+    """End the command if options of the screen stand before the name of a command."""
+    if any(context.params.values()):
+        fail(
+            f"Give the options after the command: mahtab-tui {context.invoked_subcommand} --help lists them."
+        )
+
+
+def _answer_query(query: str, options: ScreenOptions, *, json: bool) -> None:
+    """Answer one question without a screen, as the command `ask` does.
+
+    Args:
+        query: The question.
+        options: The options, of which those about the screen must not be given.
+        json: Whether every event is printed as one line of JSON.
+    """
+    screen_options = (options.theme, options.linear, options.notebook)
+    saves_and_shares = options.store and options.share
+    if any(screen_options) or not saves_and_shares or options.resume == LATEST_SESSION:
+        fail(
+            "--query opens no screen: leave out --theme, --linear, --no-share, --no-store and --notebook, and give --resume an ID."
+        )
+    gc.enable()
+    from mahtab_tui.cli.ask import ask
+
+    ask(
+        query,
+        model=options.model,
+        approval=options.approval,
+        python=options.python,
+        kernel=options.kernel,
+        # Without a screen, files with cells are only loaded.
+        load=[*options.load, *options.cell_files],
+        continue_=options.continue_session,
+        session=options.resume,
+        skills_dir=options.skills_dir,
+        code_dir=options.code_dir,
+        max_usd=options.max_usd,
+        assignments=options.assignments,
+        json=json,
+    )
+
+
+def _refuse_contradictions(options: ScreenOptions, *, json: bool) -> None:
+    """End the command if options of the screen contradict each other.
+
+    Args:
+        options: The options.
+        json: Whether ``--json`` was given.
+    """
+    if not options.store and (options.resume or options.continue_session):
+        fail("--no-store starts a session that is not saved: leave out --resume and --continue.")
+    if not options.store and options.notebook:
+        fail("--no-store saves nothing of the session: leave out --notebook.")
+    if json:
+        fail("--json works only with --query or a command such as ask.")
 
 
 class _SortedPaths(NamedTuple):
