@@ -39,7 +39,7 @@ from mahtab_tui.session.variable_choice import (
     is_printed,
     names_in_question,
 )
-from mahtab_tui.worker.guard.private_use import mentioned_names
+from mahtab_tui.worker.guard.mentioned_names import mentioned_names
 
 MAX_DESCRIPTION_CHARS = 4_500
 """Maximum characters of all descriptions together, about 1,500 tokens."""

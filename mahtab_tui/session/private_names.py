@@ -15,7 +15,7 @@ from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.values import CellResult, PrivateUse
 from mahtab_tui.session.runtime import Runtime
 from mahtab_tui.session.variable_history import VariableHistory
-from mahtab_tui.worker.guard.private_use import mentioned_names, reaches_everything
+from mahtab_tui.worker.guard.mentioned_names import mentioned_names, reaches_everything
 
 MAX_NAMED_VARIABLES = 5
 """Names of private variables in a sentence; more are not named."""

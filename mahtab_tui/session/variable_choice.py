@@ -7,7 +7,7 @@ from collections.abc import Sequence, Set
 
 from mahtab_tui.bus.values import Variable
 from mahtab_tui.session.passing_names import PassingNames
-from mahtab_tui.worker.guard.private_use import mentioned_names
+from mahtab_tui.worker.guard.mentioned_names import mentioned_names
 
 TABLE_TYPES = frozenset({"DataFrame", "LazyFrame", "Series", "Table"})
 

@@ -27,7 +27,8 @@ from mahtab_tui.bus.secret_forms import MIN_SUBSTRING_CHARS
 from mahtab_tui.bus.secret_matching import SecretSpan
 from mahtab_tui.settings.model import load_settings
 from mahtab_tui.worker.guard import private_use as module
-from mahtab_tui.worker.guard.private_use import _contained, mentioned_names, private_use
+from mahtab_tui.worker.guard.mentioned_names import mentioned_names
+from mahtab_tui.worker.guard.private_use import _contained, private_use
 from mahtab_tui.worker.magic.state import Aliases, Macro
 from mahtab_tui.worker.values.secret_names import HIDDEN_VALUE
 from tests import tags
