@@ -17,8 +17,9 @@ from mahtab_tui.kernel.values import CellResult
 from mahtab_tui.system import start_thread, wait_for_result
 from mahtab_tui.worker.cells.awaiting import EventLoop
 from mahtab_tui.worker.cells.console import Console
-from mahtab_tui.worker.cells.executor import Executor, Outcome, interrupted_outcome
+from mahtab_tui.worker.cells.executor import Executor
 from mahtab_tui.worker.cells.jobs import JobQueue
+from mahtab_tui.worker.cells.outcomes import Outcome, interrupted_outcome
 from mahtab_tui.worker.link.frames import Frame
 from mahtab_tui.worker.link.host_calls import HostCalls
 from mahtab_tui.worker.link.interrupts import Interrupts

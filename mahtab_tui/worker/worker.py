@@ -21,9 +21,10 @@ from typing import TYPE_CHECKING, Any
 from .cells.awaiting import EventLoop, warn_about_unawaited_coroutines
 from .cells.console import Console
 from .cells.environment import CellEnvironment
-from .cells.executor import Executor, Outcome, failed_outcome
+from .cells.executor import Executor
 from .cells.interrupter import CellInterrupter
 from .cells.jobs import JobQueue
+from .cells.outcomes import Outcome, failed_outcome
 from .cells.tracebacks import format_safely
 from .link.channel import Channel
 from .link.descriptors import hide_descriptor

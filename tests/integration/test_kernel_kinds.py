@@ -23,7 +23,8 @@ from mahtab_tui.kernel.host import HostFunction
 from mahtab_tui.kernel.inprocess import InProcessKernel
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.values import CellResult, Completion, Completions, KernelState
-from mahtab_tui.worker.cells.executor import Executor, interrupted_outcome
+from mahtab_tui.worker.cells.executor import Executor
+from mahtab_tui.worker.cells.outcomes import interrupted_outcome
 from tests.integration.kernels import PATIENCE, WAITS, Cells, RecordingHost, interpreters, running
 from tests.waiting import wait_for
 

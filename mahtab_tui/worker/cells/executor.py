@@ -1,13 +1,16 @@
-"""Runs one cell in a namespace."""
+"""Runs cells in a namespace, and notes what they change: in the kernel itself, or in a fork that reports
+what it has made.
+
+`worker.Worker` calls the `Executor` for each cell, and so does the kernel in the user's own process.
+"""
 
 from __future__ import annotations
 
 import ast
 import builtins
 import sys
-from collections.abc import Callable, Sequence
-from types import CodeType
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ..link.interrupts import Interrupts
 from ..magic import syntax
@@ -18,26 +21,24 @@ from ..stdlib import own_module
 from ..tools.text_tools import forget_short_texts, text_form
 from .attribution import CellAttribution
 from .awaiting import EventLoop
-from .capture import shorten
-from .compiling import (
-    CO_COROUTINE,
-    FUTURES,
-    NotCompiledError,
-    cache_source,
-    compile_parts,
-    executed_part,
-)
+from .cell_code import CellCompiler, CompiledCell, evaluate
+from .compiling import NotCompiledError, cache_source, executed_part
 from .console import CellExit
-from .tracebacks import Traceback, TracebackRow, cell_filename, describe_safely, syntax_error
+from .outcomes import (
+    ForkReport,
+    Outcome,
+    Piece,
+    failed_outcome,
+    interrupted_outcome,
+    make_outcome,
+)
+from .tracebacks import Traceback, cell_filename, describe_safely, syntax_error
 from .tracker import NamespaceTracker, merge_changes
 
 if TYPE_CHECKING:
     from ..guard.lost_state import StateRecorder
     from ..undo.history import UndoHistory
 
-
-MAX_SENT_CHARS = 4_000_000
-"""Characters to send of a value's or a traceback's head and of its tail."""
 
 MAX_CELL_DEPTH = 3
 """A cell, and nested ones two levels deep."""
@@ -49,62 +50,6 @@ _PLAIN_CLASSES = frozenset(
     )
 )
 """Classes whose values have no display but their repr."""
-
-_evaluate_code = eval
-"""The builtin, which a cell may replace before its last expression is evaluated."""
-
-Piece = tuple[str, str]
-"""The kind of an output ("stdout", "value" or "traceback"), and its text."""
-
-
-class CompiledCell(NamedTuple):
-    """The code of a cell."""
-
-    tree: ast.Module
-    body: CodeType
-    last_expression: CodeType | None
-    """Its value is shown; None if the cell does not end with an expression, or hides its value."""
-
-    @property
-    def code_objects(self) -> Sequence[CodeType]:
-        if self.last_expression is None:
-            return [self.body]
-        return [self.body, self.last_expression]
-
-
-class Outcome(NamedTuple):
-    """How the code of a cell has ended, in JSON values.
-
-    What it has printed is not known here, because that goes straight to the host, which joins both.
-    """
-
-    status: str
-    """ok, error or interrupted."""
-    pieces: list[Piece]
-    """Kinds and texts that follow the output, in order."""
-    changes: list[dict[str, Any]]
-    frames: list[TracebackRow]
-    """Frames of the traceback, the last piece."""
-
-
-class ForkReport(NamedTuple):
-    """What a cell has done in a fork that is gone."""
-
-    outcome: Outcome
-    values: dict[str, Any]
-    """The variables that it has made or bound."""
-    deleted: list[str]
-    """Names of variables that it has deleted."""
-    fork_only: list[str]
-    """Names of variables whose new values could not be copied."""
-    needs: str
-    """Reason why the code needs more than the lock allows, as a clause; empty if it does not."""
-    lost_settings: Sequence[str] = ()
-    """Names of what the code has set outside the namespace, which stays in the fork."""
-    copied: Sequence[str] = ()
-    """Names of variables whose values shared objects with others in the fork, and now do not."""
-    has_more_lost: bool = False
-    """Whether there may be more names than `fork_only`."""
 
 
 class Environment(Protocol):
@@ -179,7 +124,7 @@ class Executor:
         self._interrupts = interrupts
         self._history = CellHistory()
         install_magics(namespace, lambda coroutine: self.loop.run(coroutine), self._history)
-        self._flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+        self._compiler = CellCompiler(namespace)
         self._cells: list[_RunningCell] = []
         self._fork_names: set[str] = set()
         """Names that only locked forks have made or bound: other read-only code may bind them."""
@@ -307,10 +252,7 @@ class Executor:
         finally:
             changes = self._leave_environment(streams_before)
 
-        if traceback is not None:
-            pieces.append(("traceback", traceback.text))
-        shortened_pieces = [(kind, shorten(text, MAX_SENT_CHARS)) for kind, text in pieces]
-        return Outcome(status, shortened_pieces, changes, _sent_frames(traceback))
+        return make_outcome(status, pieces, traceback, changes)
 
     def _leave_environment(self, streams_before: object) -> list[dict[str, Any]]:
         """Restore what surrounds the cells, and return what the innermost one has changed."""
@@ -344,12 +286,12 @@ class Executor:
         source = syntax.dedent(source.replace("\r\n", "\n").replace("\r", "\n"))
         cache_source(source, filename)
         self._history.add_source(cell, source)
-        compiled = self._compile(source, filename)
+        compiled = self._compiler.compile(source, filename)
         self._cells[-1].compiled = compiled
         self._track_reachable(self.state_recorder or undo)
 
         try:
-            value = self._evaluate(compiled)
+            value = evaluate(compiled, self.namespace, self.loop)
         finally:
             # Now, because all that follows needs builtins that the cell may have replaced.
             self._environment.repair_builtins()
@@ -360,39 +302,6 @@ class Executor:
             return
         if text := self._represent(cell, value):
             pieces.append(("value", text))
-
-    def _compile(self, source: str, filename: str) -> CompiledCell:
-        """Compile a cell. Raises `NotCompiledError`."""
-        flags = self._flags
-        try:
-            plain = syntax.transform(syntax.complete_command(source, self.namespace))
-            tree: ast.Module = compile(plain, filename, "exec", flags | ast.PyCF_ONLY_AST, True)
-            shows_value = bool(tree.body) and not _hides_value(plain, tree.body[-1])
-            body, last_expression = compile_parts(tree, filename, flags, shows_value)
-            self._flags |= body.co_flags & FUTURES
-        except (SyntaxError, ValueError, OverflowError, RecursionError, MemoryError) as error:
-            raise NotCompiledError from error
-        return CompiledCell(tree, body, last_expression)
-
-    def _evaluate(self, compiled: CompiledCell) -> object:
-        if compiled.body.co_flags & CO_COROUTINE:
-            return self.loop.run(self._evaluate_in_task(compiled))
-        _evaluate_code(compiled.body, self.namespace)
-        if compiled.last_expression is None:
-            return None
-        value = _evaluate_code(compiled.last_expression, self.namespace)
-        if compiled.last_expression.co_flags & CO_COROUTINE:
-            return self.loop.run(value)
-        return value
-
-    async def _evaluate_in_task(self, compiled: CompiledCell) -> object:
-        await _evaluate_code(compiled.body, self.namespace)
-        if compiled.last_expression is None:
-            return None
-        value = _evaluate_code(compiled.last_expression, self.namespace)
-        if compiled.last_expression.co_flags & CO_COROUTINE:
-            return await value
-        return value
 
     def _represent(self, cell: int, value: object) -> str:
         """Return the line that shows a value, and set `_` and `Out`."""
@@ -470,15 +379,6 @@ class Executor:
         return merge_changes(changes)
 
 
-def _sent_frames(traceback: Traceback | None) -> list[TracebackRow]:
-    """Return the frames of a traceback, without their rows if its text is shortened."""
-    if traceback is None:
-        return []
-    if len(traceback.text) <= MAX_SENT_CHARS:
-        return traceback.frames
-    return [frame._replace(row=0) for frame in traceback.frames]
-
-
 def _pretty_repr(value: object) -> str:
     try:
         pretty = own_module("values.pretty")
@@ -494,28 +394,6 @@ def _hint_for(error: BaseException, described: Traceback) -> str:
     except (ImportError, OSError):  # a cell has removed what reading them needs
         return ""
     return str(hints.hint_for(error, described.text))
-
-
-def failed_outcome(message: str) -> Outcome:
-    """Return an outcome without a traceback.
-
-    Args:
-        message: Takes its place, and ends with a newline.
-    """
-    return Outcome("error", [("traceback", message)], [], [])
-
-
-def interrupted_outcome(changes: list[dict[str, Any]]) -> Outcome:
-    """Return the outcome of a cell whose interrupt was not raised in its own code."""
-    return Outcome("interrupted", [("traceback", "KeyboardInterrupt\n")], changes, [])
-
-
-def _hides_value(source: str, last_statement: ast.stmt) -> bool:
-    """Return whether a semicolon follows the last statement, as in IPython."""
-    line = last_statement.end_lineno or 0
-    column = last_statement.end_col_offset or 0
-    code_after = source.split("\n")[line - 1].encode()[column:]
-    return code_after.lstrip().startswith(b";")
 
 
 def _exit_code(error: SystemExit) -> str:

@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any
 
 from ..cells.capture import shorten
-from ..cells.executor import MAX_SENT_CHARS, ForkReport, Outcome
+from ..cells.outcomes import MAX_SENT_CHARS, ForkReport, Outcome
 from ..link.descriptors import is_readable
 from ..link.held_signals import HeldSignals
 from ..link.host import Host
@@ -360,8 +360,8 @@ class ForkObserver:
 
         Args:
             name: The variable that gets it.
-            form: Says what its fields are (see `LockedFork._encode`).
-            fields: The fields by which the value is found.
+            form: As in `ValueRow`.
+            fields: As in `ValueRow`.
             data: The data of the message.
 
         Raises:
