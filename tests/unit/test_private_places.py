@@ -11,7 +11,9 @@ from types import SimpleNamespace
 import pytest
 
 from mahtab_tui.worker.guard import private_places
-from mahtab_tui.worker.guard.private_places import PrivateFileGuard, is_env_file, readable_paths
+from mahtab_tui.worker.guard.private_file_guard import PrivateFileGuard
+from mahtab_tui.worker.guard.private_places import is_env_file
+from mahtab_tui.worker.guard.readable_paths import readable_paths
 
 IN_PROJECT = ["project/.env.example", "project/data", "project/plain", "project/sub/x"]
 OTHER_FORMS = (

@@ -12,7 +12,7 @@ import pytest
 
 from mahtab_tui.knowledge.skill_file import read_skill, skill_files
 from mahtab_tui.session.checking.project_copy import ProjectCopy
-from mahtab_tui.worker.guard.private_places import readable_paths
+from mahtab_tui.worker.guard.readable_paths import readable_paths
 from mahtab_tui.worker.rlm.contexts import read_context
 from mahtab_tui.worker.walking import remove_folder, walk_folders
 from tests.unit.file_project import Project, reasons

@@ -12,15 +12,16 @@ import json
 import struct
 import sys
 from collections.abc import Iterator
+from typing import Any, Literal, NamedTuple
 
-from ..cells.executor import ForkReport, Outcome
+from ..cells.outcomes import ForkReport, Outcome
 from ..magic.syntax import parse_python
 from ..sandbox.harmless_modules import HARMLESS_MODULES
 
 MAX_NAMES = 1_000
 """New names that a cell may bring back."""
 MAX_LOST_NAMES = 1_000
-"""The most names that a fork reports as lost."""
+"""Names that a fork reports as lost."""
 MAX_CLAUSE_CHARS = 500
 """Longer reasons are cut."""
 MESSAGE_HEAD = struct.Struct("!QQ")
@@ -36,6 +37,19 @@ _HARMLESS_PACKAGES = frozenset(name.partition(".")[0] for name in (*HARMLESS_MOD
 _STANDARD_MODULES: frozenset[str] = getattr(sys, "stdlib_module_names", frozenset())
 _TOOL_MODULES = frozenset("tests test testing conftest f2py tool setup distutils".split())
 """Names of modules within packages that are tools or tests."""
+
+
+class ValueRow(NamedTuple):
+    """How the kernel gets a new value. In a message, it is a list."""
+
+    name: str
+    """The variable."""
+    form: Literal["data", "same", "module", "of"]
+    """data: bytes of `plain_pickle`. same: an object of the kernel's namespace. module: a module. of: a
+    function or a class of a module."""
+    fields: list[Any]
+    """data: where it starts in the data of the message, and its size, in bytes. same: the variable that
+    has the object. module: its name. of: the name of the module, and that of the function or class."""
 
 
 def stopped(needs: str) -> ForkReport:
@@ -102,15 +116,20 @@ def may_name_module(name: str, module: str, tree: ast.Module) -> bool:
         return False
     # A module may have several names: `os.path` is `posixpath`.
     return any(
-        sys.modules.get(
-            alias.name if isinstance(node, ast.Import) else f"{node.module}.{alias.name}"
-        )
-        is value
-        for node in ast.walk(tree)
-        if isinstance(node, (ast.Import, ast.ImportFrom))
-        for alias in node.names
-        if (alias.asname or alias.name) == name
+        bound_name == name and sys.modules.get(path) is value
+        for bound_name, path in _imported_paths(tree)
     )
+
+
+def _imported_paths(tree: ast.Module) -> Iterator[tuple[str, str]]:
+    """Yield the names that imports bind, each with the dotted path of what is imported."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield alias.asname or alias.name, alias.name
+        elif isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                yield alias.asname or alias.name, f"{node.module}.{alias.name}"
 
 
 def parse_cell(source: str) -> ast.Module:

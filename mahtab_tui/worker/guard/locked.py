@@ -11,14 +11,15 @@ import sys
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..cells.executor import Executor, ForkReport
+from ..cells.executor import Executor
+from ..cells.outcomes import ForkReport
 from ..link.held_signals import HeldSignals
 from . import read_only
 from .fork_messages import stopped
 from .fork_observer import ForkObserver
 from .locked_fork import LockedFork
 from .lost_state import write_waiting_text
-from .private_places import readable_paths
+from .readable_paths import readable_paths
 
 if TYPE_CHECKING:
     from ..cells.environment import CellEnvironment

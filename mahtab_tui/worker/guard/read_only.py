@@ -19,7 +19,7 @@ from ..sandbox import call_filter, confinement, landlock, system_calls
 from ..sandbox.allowed_calls import READING
 from ..sandbox.confinement import ATTEMPTS, LockdownError
 from . import refusals
-from .private_places import ReadablePaths
+from .readable_paths import ReadablePaths
 
 _SYSTEM_PATHS = (
     *("/usr", "/lib", "/lib32", "/lib64", "/opt", "/var/cache/fontconfig"),
