@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, Callable
 
 from ..cells import debugger
+from ..cells.suggestions import nearest
 from ..cells.tracebacks import describe_safely
 from . import (
     aliases,
@@ -16,11 +17,12 @@ from . import (
     environment,
     files,
     folders,
+    input_commands,
     listings,
+    name_commands,
     programs,
     reloading,
     scripts,
-    session_commands,
     showing,
     timing,
     without_effect,
@@ -160,31 +162,31 @@ LINE_COMMANDS: dict[str, Command] = {
     "debug": _debug,
     "dhist": folders.show_visited_folders,
     "dirs": folders.pushed_folders,
-    "ed": session_commands.edit_file,
-    "edit": session_commands.edit_file,
+    "ed": files.edit_file,
+    "edit": files.edit_file,
     "env": environment.show_or_set_variable,
-    "hist": session_commands.show_history,
-    "history": session_commands.show_history,
+    "hist": input_commands.show_history,
+    "history": input_commands.show_history,
     "load_ext": without_effect.load_extension,
     "lsmagic": _lsmagic,
-    "macro": session_commands.make_macro,
+    "macro": input_commands.make_macro,
     "magic": _lsmagic,
     "matplotlib": without_effect.accept_inline_backend,
     "pip": programs.run_pip,
     "popd": folders.pop_folder,
     "precision": showing.set_precision,
-    "psearch": session_commands.search_names,
+    "psearch": name_commands.search_names,
     "pushd": folders.push_folder,
     "pwd": folders.working_folder,
     "pycat": files.show_file,
     "pylab": _pylab,
     "quickref": _quickref,
     "reload_ext": without_effect.load_extension,
-    "rerun": session_commands.rerun_inputs,
-    "reset": session_commands.reset_names,
-    "reset_selective": session_commands.reset_matching_names,
+    "rerun": input_commands.rerun_inputs,
+    "reset": name_commands.reset_names,
+    "reset_selective": name_commands.reset_matching_names,
     "run": scripts.run_script,
-    "save": session_commands.save_inputs,
+    "save": input_commands.save_inputs,
     "set_env": environment.show_or_set_variable,
     "sx": programs.read_command,
     "system": programs.read_command,
@@ -195,7 +197,7 @@ LINE_COMMANDS: dict[str, Command] = {
     "who": listings.print_names,
     "who_ls": listings.list_names,
     "whos": listings.print_variables,
-    "xdel": session_commands.delete_name,
+    "xdel": name_commands.delete_name,
 }
 """Magics of one line."""
 
@@ -229,3 +231,22 @@ CELL_COMMANDS: dict[str, Command] = {
 LINE_COMMANDS["alias_magic"] = partial(
     aliases.alias_magic, magic_names=frozenset({*LINE_COMMANDS, *CELL_COMMANDS})
 )
+
+
+def describe_unknown(name: str, *, is_for_cell: bool) -> str:
+    """Return a sentence about a magic command that does not exist, with those that are spelt like it.
+
+    Args:
+        name: The name without its signs.
+        is_for_cell: Whether it was used for a whole cell.
+    """
+    sign = "%%" if is_for_cell else "%"
+    commands = CELL_COMMANDS if is_for_cell else LINE_COMMANDS
+    other_sign = "%" if is_for_cell else "%%"
+    other_commands = LINE_COMMANDS if is_for_cell else CELL_COMMANDS
+    if name in other_commands:
+        candidates = [f"{other_sign}{name}"]
+    else:
+        candidates = [f"{sign}{candidate}" for candidate in nearest(name, commands)]
+    suggestion = f"Did you mean {' or '.join(candidates)}? " if candidates else ""
+    return f"There is no {sign}{name}. {suggestion}%lsmagic lists all."

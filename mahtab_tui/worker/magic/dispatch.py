@@ -113,11 +113,8 @@ def run_magic(
         name = "alias_command"
     function = functions.get(name)
     if function is None:
-        raise UnknownMagicError(
-            own_module("magic.session_commands").unknown_magic(
-                magic, commands.LINE_COMMANDS, commands.CELL_COMMANDS
-            )
-        )
+        unknown_name = magic.lstrip("%")
+        raise UnknownMagicError(commands.describe_unknown(unknown_name, is_for_cell=is_for_cell))
     if name not in commands.TAKES_CODE:
         arguments, line_break, body = text.partition("\n")
         expand = expand_command if name in commands.SHELL_COMMANDS else expand_arguments

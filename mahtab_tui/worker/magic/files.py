@@ -1,9 +1,10 @@
-"""Shows and writes files: `%pycat` and `%%writefile`."""
+"""Shows, writes and edits files: `%pycat`, `%%writefile` and `%edit`."""
 
 from __future__ import annotations
 
 import os
 
+from ..tools import shell_commands
 from ..values.displays import Display, show
 from .programs import split_words
 from .state import MagicContext
@@ -34,3 +35,12 @@ def write_cell(argument_and_text: str, caller: MagicContext) -> None:
     with open(path, "a" if appends else "w", encoding="utf-8") as file:
         file.write(text if text.endswith("\n") else text + "\n")
     print(f"{action} {paths[0]}")
+
+
+def edit_file(text: str, caller: MagicContext) -> None:
+    """Open a file in the user's editor: ``%edit FILE``."""
+    path = text.strip().strip("'\"")
+    if path:
+        shell_commands.open_in_editor(os.path.expanduser(path))
+    else:
+        print("%edit FILE opens a file in your editor. F4 opens the input there.")

@@ -1,66 +1,39 @@
-"""Magic commands on the session's inputs and names."""
+"""Magic commands on the inputs of earlier cells: `%history`, `%rerun`, `%macro` and `%save`."""
 
 from __future__ import annotations
 
 import builtins
 import os
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from ..cells.compiling import compile_callable
-from ..cells.suggestions import nearest
 from ..stdlib import late_import
-from ..tools import shell_commands
 from ..values.pretty import pretty_repr
-from ..values.variables import HIDDEN_NAMES
-from .expansion import Names
 from .state import Macro, MagicContext
 from .syntax import transform
 
 _CELL_RANGE = re.compile(r"(\d+)(?:-(\d+))?")
-
-
-def unknown_magic(
-    command: str, line_commands: Collection[str], cell_commands: Collection[str]
-) -> str:
-    """Return a sentence that says which magic commands are spelt like an unknown one.
-
-    Args:
-        command: the unknown name; with a percent sign before it if it was used for a whole cell.
-        line_commands: the names of the magic commands for a line.
-        cell_commands: the names of the magic commands for a cell.
-    """
-    name = command.lstrip("%")
-    is_for_cell = command.startswith("%")
-    sign = "%%" if is_for_cell else "%"
-    commands = cell_commands if is_for_cell else line_commands
-    other_sign = "%" if is_for_cell else "%%"
-    other_commands = line_commands if is_for_cell else cell_commands
-
-    if name in other_commands:
-        candidates = [f"{other_sign}{name}"]
-    else:
-        candidates = [f"{sign}{candidate}" for candidate in nearest(name, commands)]
-    suggestion = ""
-    if candidates:
-        suggestion = f"Did you mean {' or '.join(candidates)}? "
-    return f"There is no %{command}. {suggestion}%lsmagic lists all."
+_DEFAULT_LAST_COUNT = 10
+"""Inputs that `%history -l` shows."""
 
 
 class _HistoryOptions(NamedTuple):
     """The arguments of `%history`."""
 
-    letters: frozenset[str]
-    """n: with numbers. o: with values."""
+    has_numbers: bool
+    """Whether each input has the number of its cell before it."""
+    has_values: bool
+    """Whether each input has its value after it."""
     path: str
     """The file to write; empty for the screen."""
     pattern: str
     """What the inputs contain; `*` is for any text. Empty for all."""
     last_count: int
-    """Number of the last inputs to show; 0 for all."""
+    """How many inputs to show, the last ones; 0 for all."""
     numbers: list[int]
-    """The numbers of the cells to show; empty for all that were run."""
+    """The numbers of the cells to show; those without an input are left out."""
 
 
 def show_history(rest: str, caller: MagicContext) -> None:
@@ -69,9 +42,9 @@ def show_history(rest: str, caller: MagicContext) -> None:
     numbers = [
         number for number in options.numbers if _contains(_inputs()[number], options.pattern)
     ]
-    lines: list[str] = []
-    for number in numbers[-options.last_count :]:
-        lines += _history_lines(number, options.letters)
+    if options.last_count:
+        numbers = numbers[-options.last_count :]
+    lines = [line for number in numbers for line in _history_lines(number, options)]
 
     if options.path:
         with open(os.path.expanduser(options.path), "w", encoding="utf-8") as file:
@@ -81,25 +54,21 @@ def show_history(rest: str, caller: MagicContext) -> None:
         print("\n".join(lines))
 
 
-def _history_lines(number: int, letters: frozenset[str]) -> list[str]:
-    """Return an input, and its value if there is one.
-
-    Args:
-        number: The cell.
-        letters: As in `_HistoryOptions`.
-    """
+def _history_lines(number: int, options: _HistoryOptions) -> list[str]:
+    """Return the input of a cell, and its value if there is one."""
     source = _inputs()[number]
-    outputs: dict[int, object] = builtins.__dict__["Out"]
     lines = [source]
-    if "n" in letters:
+    if options.has_numbers:
         separator = "\n" if "\n" in source.strip("\n") else " "
         lines = [f"{number}:{separator}{source}"]
-    if "o" in letters and number in outputs:
-        lines.append(pretty_repr(outputs[number]))
+    values: dict[int, object] = builtins.__dict__["Out"]
+    if options.has_values and number in values:
+        lines.append(pretty_repr(values[number]))
     return lines
 
 
 def _parse_history_options(rest: str) -> _HistoryOptions:
+    """Parse what follows `%history`. Raises `ValueError` for options that it does not take."""
     words: list[str] = late_import("shlex").split(rest)
     letters: set[str] = set()
     ranges: list[str] = []
@@ -114,7 +83,7 @@ def _parse_history_options(rest: str) -> _HistoryOptions:
             pattern = " ".join(words)
             words.clear()
         elif word == "-l":
-            last_count = 10
+            last_count = _DEFAULT_LAST_COUNT
             if words and words[0].isdecimal():
                 last_count = int(words.pop(0))
         elif re.fullmatch(r"-[not]+", word):
@@ -125,12 +94,16 @@ def _parse_history_options(rest: str) -> _HistoryOptions:
             )
         else:
             ranges.append(word)
-    if ranges:
-        numbers = _cell_numbers(ranges)
-    else:
-        numbers = list(range(1, len(_inputs())))
-    numbers = [number for number in numbers if _inputs()[number]]
-    return _HistoryOptions(frozenset(letters), path, pattern, last_count, numbers)
+
+    numbers = _cell_numbers(ranges) if ranges else list(range(1, len(_inputs())))
+    return _HistoryOptions(
+        has_numbers="n" in letters,
+        has_values="o" in letters,
+        path=path,
+        pattern=pattern,
+        last_count=last_count,
+        numbers=[number for number in numbers if _inputs()[number]],
+    )
 
 
 def _contains(source: str, pattern: str) -> bool:
@@ -175,56 +148,6 @@ def make_macro(rest: str, caller: MagicContext) -> list[str] | None:
     caller.namespace[words[0]] = macro
     print(f"{words[0]} runs:\n{macro}")
     return None
-
-
-def search_names(rest: str, caller: MagicContext) -> None:
-    """Print the names that match a pattern: ``%psearch pd.*csv*``. Those that begin with an
-    underscore match only a pattern that does."""
-    words = rest.strip().rstrip("?").split()
-    if not words:
-        raise ValueError(
-            "%psearch needs a pattern, as in %psearch pd.*csv*, which pd.*csv*? is too"
-        )
-    pattern = words[0]
-    path, dot, last = pattern.rpartition(".")
-    if "*" in path or "?" in path:
-        raise ValueError(f"a * may only be in the last name of {pattern}")
-
-    if dot:
-        names = set(dir(Names(caller.namespace, {}).evaluate(path)))
-    else:
-        names = {*caller.namespace, *builtins.__dict__} - HIDDEN_NAMES
-    matcher = re.compile(late_import("fnmatch").translate(last))
-    matches = sorted(
-        f"{path}{dot}{name}"
-        for name in names
-        if matcher.match(name) and name.startswith("_") <= last.startswith("_")
-    )
-    print("\n".join(matches) or f"No name matches {pattern}.")
-
-
-def delete_name(rest: str, caller: MagicContext) -> None:
-    """Delete a name: ``%xdel NAME``."""
-    name = rest.removeprefix("-n ").strip()
-    if name not in caller.namespace:
-        raise NameError(f"name {name!r} is not defined")
-    del caller.namespace[name]
-
-
-def reset_matching_names(rest: str, caller: MagicContext) -> None:
-    """Delete the names that contain a pattern: ``%reset_selective [-f] PATTERN``."""
-    words = rest.split()
-    pattern = None
-    if words and words[-1] != "-f":
-        pattern = re.compile(words[-1])
-    if pattern is None or words[:-1] not in ([], ["-f"]):
-        raise ValueError("%reset_selective needs a regular expression, as in %reset_selective ^tmp")
-    names = [name for name in _own_names(caller) if pattern.search(name)]
-    if not names:
-        print(f"No name matches {words[-1]}.")
-    elif "-f" in words or _confirm(f"Delete {', '.join(names)}? (y/[n]) "):
-        for name in names:
-            caller.namespace.pop(name, None)
 
 
 def save_inputs(text: str, caller: MagicContext) -> None:
@@ -277,40 +200,3 @@ def _cell_numbers(words: Iterable[str]) -> list[int]:
             raise LookupError(f"this kernel has run no cell {last:,}")
         numbers += range(first, last + 1)
     return numbers
-
-
-def reset_names(text: str, caller: MagicContext) -> None:
-    """Delete all names of the namespace, after a question unless the argument is ``-f``."""
-    words = text.split()
-    if words not in ([], ["-f"]):
-        raise ValueError("%reset takes -f (do not ask) or nothing; F9 starts a new kernel")
-    names = _own_names(caller)
-    names_words = "the only name" if len(names) == 1 else f"all {len(names):,} names"
-    if not words and not _confirm(f"Delete {names_words}? (y/[n]) "):
-        print("Nothing was deleted.")
-        return
-    for name in names:
-        caller.namespace.pop(name, None)
-
-
-def _own_names(caller: MagicContext) -> list[str]:
-    """Return the names that cells have set."""
-    return [
-        name
-        for name in list(caller.namespace)
-        if type(name) is str and name not in HIDDEN_NAMES and not name.startswith("__")
-    ]
-
-
-def _confirm(question: str) -> bool:
-    answer: str = builtins.__dict__["input"](question)
-    return answer.strip().lower() in ("y", "yes")
-
-
-def edit_file(text: str, caller: MagicContext) -> None:
-    """Open a file in the user's editor: ``%edit FILE``."""
-    path = text.strip().strip("'\"")
-    if path:
-        shell_commands.open_in_editor(os.path.expanduser(path))
-    else:
-        print("%edit FILE opens a file in your editor. F4 opens the input there.")
