@@ -40,14 +40,14 @@ WEAKENED = """
 import os, socket, sys
 package = type(sys)("w"); package.__path__ = [sys.argv[1]]; sys.modules["w"] = package
 from w.link import frames
-from w.sandbox import allowed_calls, confinement, server, system_calls
+from w.sandbox import allowed_calls, confinement, process, system_calls
 CHANGE
 locks = confinement.prepare()
 ours, theirs = socket.socketpair()
 parent, text = os.getpid(), system_calls.memory_file("text")
 if os.fork() == 0:
     try:
-        server.run(parent, theirs.fileno(), None, locks)
+        process.run_sandbox(parent, theirs.fileno(), None, locks)
     finally:
         os._exit(1)
 theirs.close()
