@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from mahtab_tui.kernel.chunks import Chunks
+from mahtab_tui.kernel.messages import CallMessage, CellEnd, checked
 from mahtab_tui.kernel.process_parts import SeekableOutput
-from mahtab_tui.kernel.requests import CallMessage, CellEnd, checked
 from mahtab_tui.kernel.running_cell import RunningCell, RunningCells
 from mahtab_tui.kernel.values import SaveRequest
 

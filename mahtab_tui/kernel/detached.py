@@ -27,7 +27,7 @@ from mahtab_tui.kernel.holder_connection import (
     sockets_folder,
 )
 from mahtab_tui.kernel.local_process import LocalProcess, spawn
-from mahtab_tui.kernel.requests import KernelReady, checked
+from mahtab_tui.kernel.messages import KernelReady, checked
 from mahtab_tui.kernel.spooled_output import SpooledOutput, SpoolHandle
 from mahtab_tui.worker.link.descriptors import is_readable
 from mahtab_tui.worker.link.frames import TOKEN_BYTES, FrameError

@@ -9,9 +9,11 @@ import time
 from concurrent.futures import Future
 from typing import Any
 
+from mahtab_tui.kernel.call_answers import CallAnswers
 from mahtab_tui.kernel.host import HostDefinitions, KernelHost, host_definitions
 from mahtab_tui.kernel.inprocess_output import CellOutput, InProcessEnvironment
-from mahtab_tui.kernel.requests import CallAnswers, CallMessage, CellEnd, ControlRequests, checked
+from mahtab_tui.kernel.messages import CallMessage, CellEnd, checked
+from mahtab_tui.kernel.requests import ControlRequests
 from mahtab_tui.kernel.running_cell import RunningCell
 from mahtab_tui.kernel.values import CellResult
 from mahtab_tui.system import start_thread, wait_for_result

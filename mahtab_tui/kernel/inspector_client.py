@@ -1,4 +1,7 @@
-"""Inspects the objects of a kernel: requests from a screen, and their results."""
+"""Inspects the objects of a kernel: requests from a screen, and their results.
+
+The worker answers them in `worker/inspection/inspection.py`.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from typing import Any, Literal
 
 from mahtab_tui.bus.values import VariableKind
 from mahtab_tui.kernel.base import Kernel
-from mahtab_tui.kernel.requests import checked
+from mahtab_tui.kernel.messages import checked
 
 Step = Sequence[Any]
 """A step of a path, in the kernel's format: ``["name", "df"]``, ``["item", 3]``, ``["attribute",
@@ -36,19 +39,26 @@ class InspectedObject:
 
     path: ObjectPath
     type: str
+    """The name of its class."""
     summary: str
+    """A line about it."""
     kind: VariableKind
     views: tuple[ViewKind, ...]
+    """The best first."""
     expression: str
     """Python code for it; empty if unknown."""
     rows: int
+    """Rows of a table; 0 for other objects."""
     columns: int
+    """Columns of a table; 0 for other objects."""
     size: int
+    """The length of a text; 0 for other objects."""
     library_type: str = ""
     """The class of a library that it is shown as, such as ``pandas.DataFrame``, even for subclasses."""
     shown: tuple[DerivedObject, ...] = ()
     """Other objects that show it."""
     problem: str = ""
+    """Why none of them can be made, as a sentence; empty if there is no problem."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +76,14 @@ class ChildObject:
     step: Step
     """The last step of its path."""
     label: str
+    """Its name or key, as it is shown."""
     type: str
+    """The name of its class."""
     summary: str
+    """A line about it."""
     kind: VariableKind
     count: int
+    """Number of its own children."""
     state: ChildState
     """``property``: only evaluated on request. ``cycle``: it contains itself."""
 
@@ -98,11 +112,17 @@ class TablePage:
     """Some rows and columns of a table."""
 
     rows: int
+    """Rows of the whole table that fulfil the conditions."""
     total_rows: int
+    """All rows of the table."""
     columns: int
+    """All columns of the table."""
     positions: tuple[int, ...]
+    """The numbers in the table of the rows on this page."""
     labels: tuple[str, ...] | None
+    """The labels of these rows; None if the table has none."""
     cells: tuple[tuple[str | None, ...], ...]
+    """For each column, the texts in these rows; None for a missing value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +130,14 @@ class ColumnStatistics:
     """A summary of a column's or an array's values."""
 
     missing: int
+    """Number of missing values."""
     min: str
     max: str
     mean: str
     bars: tuple[int, ...]
+    """The histogram: numbers of values in ranges of the same width."""
     top: tuple[str, ...]
+    """The most common texts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +147,9 @@ class ArrayFacts:
     shape: tuple[int, ...]
     dtype: str
     device: str
+    """Where a tensor lies; empty for an array of NumPy."""
     bytes: int
+    """The size of its values in memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,8 +158,11 @@ class Plot:
 
     kind: PlotKind
     xs: tuple[float, ...] = ()
+    """The positions of the points of a line, or the middles of a histogram's ranges."""
     ys: tuple[float, ...] = ()
+    """The values of these points, or the numbers of values in these ranges."""
     grid: tuple[tuple[float | None, ...], ...] = ()
+    """The rows of a heat map; None for a value that cannot be drawn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +171,7 @@ class TextPart:
 
     text: str
     line: int
-    """The number of its first line."""
+    """The number of its first line, counted from 0."""
     size: int
     """Characters of the whole text."""
 
@@ -154,19 +182,20 @@ class SourceCode:
 
     signature: str
     doc: str
+    """The docstring."""
     where: str
+    """The file and the line, as they are shown."""
     line: int
+    """The number of the first line in the file; 1 if it is unknown."""
     source: str
 
 
 @dataclass(frozen=True, slots=True)
 class TableArrangement:
-    """How the rows of a table are sorted and filtered.
-
-    The sort is a column, and whether it is descending.
-    """
+    """How the rows of a table are sorted and filtered."""
 
     sort: tuple[int, bool] | None = None
+    """A column, and whether it is descending; None for the table's own order."""
     filters: tuple[tuple[int, str], ...] = ()
     """Columns with conditions, such as ``> 5``, ``= berlin`` or ``missing``."""
 
@@ -185,6 +214,7 @@ class InspectorClient:
         """Open an object.
 
         Args:
+            path: The path to it.
             again: Accept that the variable now refers to a different object.
         """
         reply = self._ask("open", path, again=again)
@@ -203,6 +233,7 @@ class InspectorClient:
         return checked(ChildObject, self._ask("evaluate", path, name=name))
 
     def headings(self, path: ObjectPath, columns: Sequence[int]) -> tuple[Heading, ...]:
+        """Return the heads of a table's columns, without those that do not exist."""
         reply = self._ask("columns", path, columns=list(columns))
         return checked(tuple[Heading, ...], reply["columns"])
 
@@ -227,12 +258,15 @@ class InspectorClient:
         return checked(TablePage, {**reply, "total_rows": reply["of"]})
 
     def figures(self, path: ObjectPath, column: int) -> ColumnStatistics:
+        """Return the statistics of a table's column."""
         return checked(ColumnStatistics, self._ask("figures", path, column=column))
 
     def array(self, path: ObjectPath) -> ArrayFacts:
+        """Return what an array is."""
         return checked(ArrayFacts, self._ask("array", path, figures=False))
 
     def array_figures(self, path: ObjectPath) -> ColumnStatistics:
+        """Return the statistics of an array's values."""
         return checked(ColumnStatistics, self._ask("array", path, "array figures", figures=True))
 
     def plot(self, path: ObjectPath, kind: PlotKind, width: int, height: int) -> Plot:
@@ -240,12 +274,17 @@ class InspectorClient:
         return checked(Plot, self._ask("plot", path, kind=kind, width=width, height=height))
 
     def text(self, path: ObjectPath, start: int, end: int) -> TextPart:
+        """Return the part of a text from one position to before another."""
         return checked(TextPart, self._ask("text", path, start=start, end=end))
 
     def find(
         self, path: ObjectPath, words: str, start: int, *, backwards: bool
     ) -> tuple[int, int] | None:
-        """Search a text from a position; returns the start and the end of what was found."""
+        """Search a text from a position.
+
+        Returns:
+            The start and the end of what was found; None if there is nothing.
+        """
         reply = self._ask("find", path, words=words, start=start, backwards=backwards)
         match = reply["found"]
         if match is None:
@@ -253,6 +292,7 @@ class InspectorClient:
         return checked(tuple[int, int], match)
 
     def source(self, path: ObjectPath) -> SourceCode:
+        """Return the source of a function, a class or a module."""
         return checked(SourceCode, self._ask("source", path))
 
     def picture(self, path: ObjectPath) -> bytes:
@@ -279,10 +319,13 @@ class InspectorClient:
     def _ask(
         self, action: str, path: ObjectPath, slot: str | None = None, **arguments: Any
     ) -> dict[str, Any]:
-        """Send a request.
+        """Send a request, and return the reply, which is not checked.
 
         Args:
-            slot: By default one for each kind of action.
+            action: What to do.
+            path: The path to the object.
+            slot: Where it takes the place of an older request; by default the same for each action.
+            arguments: Further fields of the request.
         """
         request = {
             "client": self._client,

@@ -24,8 +24,8 @@ from mahtab_tui.kernel.cancellation import Cancellation
 from mahtab_tui.kernel.connection_state import ConnectionState
 from mahtab_tui.kernel.host import HostCall, KernelHost, host_definitions
 from mahtab_tui.kernel.launch import Launcher, LocalLauncher
+from mahtab_tui.kernel.messages import KernelReady
 from mahtab_tui.kernel.operations import Operation, Operations, T, UndoAnswer
-from mahtab_tui.kernel.requests import KernelReady
 from mahtab_tui.kernel.running_cell import RunningCell
 from mahtab_tui.kernel.values import (
     CellResult,

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from mahtab_tui.kernel.requests import KernelReady
+    from mahtab_tui.kernel.messages import KernelReady
 
 RELEASE_SIZE = 2**20
 """The file of stored output is shortened when it has this many bytes."""

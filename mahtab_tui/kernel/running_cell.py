@@ -14,7 +14,7 @@ from typing import Any, get_args
 from mahtab_tui.bus.records import DisplayRecord
 from mahtab_tui.bus.values import Change, Status
 from mahtab_tui.kernel.base import OnDisplay, OnOutput
-from mahtab_tui.kernel.requests import CellEnd
+from mahtab_tui.kernel.messages import CellEnd
 from mahtab_tui.kernel.terminal_output import TerminalOutput
 from mahtab_tui.kernel.values import CellResult, Mime, OutputKind
 

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from mahtab_tui.kernel.holder_connection import remove_files
+from mahtab_tui.kernel.messages import KernelReady
 from mahtab_tui.kernel.process_parts import RELEASE_SIZE
-from mahtab_tui.kernel.requests import KernelReady
 from mahtab_tui.worker.link.spool import PIECE_BYTES, Spool, format_omission
 
 

@@ -22,23 +22,16 @@ from typing import Any, NamedTuple, cast
 from mahtab_tui.bus.values import Status
 from mahtab_tui.kernel.backlog import Backlog
 from mahtab_tui.kernel.base import KernelError, OnDisplay, OnOutput
+from mahtab_tui.kernel.call_answers import CallAnswers
 from mahtab_tui.kernel.chunks import Chunks
 from mahtab_tui.kernel.host import KernelHost
 from mahtab_tui.kernel.local_process import LocalProcess
+from mahtab_tui.kernel.messages import CallMessage, CellEnd, KernelReady, checked
 from mahtab_tui.kernel.operations import Operations
+from mahtab_tui.kernel.outbox import Outbox, OutgoingFullError
 from mahtab_tui.kernel.process_end import describe_end, describe_failed_start
 from mahtab_tui.kernel.process_parts import DetachHandle, Output, Process, SeekableOutput
-from mahtab_tui.kernel.requests import (
-    NO_ANSWER,
-    CallAnswers,
-    CallMessage,
-    CellEnd,
-    ControlRequests,
-    KernelReady,
-    Outbox,
-    OutgoingFullError,
-    checked,
-)
+from mahtab_tui.kernel.requests import NO_ANSWER, ControlRequests
 from mahtab_tui.kernel.running_cell import RunningCell, RunningCells
 from mahtab_tui.kernel.values import CellResult, FileWatching, Lock, RestoredFile, SaveRequest
 from mahtab_tui.system import start_thread, wait_for_result

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.cell_results import pieces
-from mahtab_tui.kernel.requests import checked
+from mahtab_tui.kernel.messages import checked
 from mahtab_tui.mcp.code_log import CodeLog
 from mahtab_tui.mcp.session_links import OwnLink, SessionLink, SocketLink
 from mahtab_tui.mcp.tools import McpToolError, Report

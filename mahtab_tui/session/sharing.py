@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 
 from mahtab_tui.bus.codec import as_json
-from mahtab_tui.kernel.requests import Answers
+from mahtab_tui.kernel.call_answers import Answers
 from mahtab_tui.session.agent_calls import AgentCalls
 from mahtab_tui.session.broadcast import Feed
 from mahtab_tui.session.joined_agents import AgentCall, JoinedAgent

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from mahtab_tui.bus.values import NotRestored, Status, describe_files
+from mahtab_tui.kernel.messages import CellEnd
 from mahtab_tui.kernel.process import ProcessKernel
-from mahtab_tui.kernel.requests import CellEnd
 from mahtab_tui.kernel.running_cell import SUDO_HINT, RunningCell
 from mahtab_tui.kernel.values import FileWatching, KernelState, Restoration
 from mahtab_tui.settings.model import file_copies_folder

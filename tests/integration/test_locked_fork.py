@@ -21,8 +21,8 @@ from typing import Any, cast, get_args
 import pytest
 
 from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.kernel.messages import KernelReady, checked
 from mahtab_tui.kernel.process import ProcessKernel
-from mahtab_tui.kernel.requests import KernelReady, checked
 from mahtab_tui.kernel.values import CellResult, Lock
 from mahtab_tui.worker.guard import fork_observer, plain_pickle, trial
 from mahtab_tui.worker.guard.fork_observer import TOO_LARGE, _are_surely_small

@@ -10,7 +10,7 @@ import pytest
 from textual.pilot import Pilot
 
 from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.kernel.requests import checked
+from mahtab_tui.kernel.messages import checked
 from mahtab_tui.kernel.values import Completion, Completions, Explanation
 from mahtab_tui.tui.editor.completion_list import CompletionList
 from mahtab_tui.tui.editor.help_card import HelpCard

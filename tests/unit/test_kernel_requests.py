@@ -24,15 +24,10 @@ from mahtab_tui.bus.values import Status
 from mahtab_tui.kernel.backlog import Backlog
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.chunks import Chunks
+from mahtab_tui.kernel.messages import CellEnd
 from mahtab_tui.kernel.operations import Operations
-from mahtab_tui.kernel.requests import (
-    MAX_OPEN_REQUESTS,
-    MAX_QUEUED_BYTES,
-    CellEnd,
-    ControlRequests,
-    Outbox,
-    OutgoingFullError,
-)
+from mahtab_tui.kernel.outbox import MAX_QUEUED_BYTES, Outbox, OutgoingFullError
+from mahtab_tui.kernel.requests import MAX_OPEN_REQUESTS, ControlRequests
 from mahtab_tui.kernel.running_cell import RunningCells
 from mahtab_tui.kernel.spooled_output import SpooledOutput
 from mahtab_tui.sandbox.searched_text import without_surrogates

@@ -16,9 +16,9 @@ from mahtab_tui.bus.records import Namespace, Private, UserReplIn, encode
 from mahtab_tui.bus.staleness import Staleness
 from mahtab_tui.bus.values import Change, ChangeKind, Variable
 from mahtab_tui.bus.variable_makers import VariableMakers
-from mahtab_tui.kernel import requests
+from mahtab_tui.kernel import messages
 from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.kernel.requests import LIST_PART_ITEMS, CellEnd, checked
+from mahtab_tui.kernel.messages import LIST_PART_ITEMS, CellEnd, checked
 from mahtab_tui.session.variable_history import VariableHistory
 from mahtab_tui.store import stored_records
 from mahtab_tui.tui.namespace import variables
@@ -183,7 +183,7 @@ def message(change_count: int) -> dict[str, Any]:
 
 def test_a_long_list_of_a_kernel_is_checked_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     lengths: list[int] = []
-    find_adapter = requests._adapter
+    find_adapter = messages._adapter
 
     class NotingAdapter:
         def __init__(self, kind: Any) -> None:
@@ -194,7 +194,7 @@ def test_a_long_list_of_a_kernel_is_checked_in_parts(monkeypatch: pytest.MonkeyP
             lengths.append(sum(isinstance(row, dict) for row in rows))
             return self._adapter.validate_python(value)
 
-    monkeypatch.setattr(requests, "_adapter", NotingAdapter)
+    monkeypatch.setattr(messages, "_adapter", NotingAdapter)
     end = checked(CellEnd, message(NAME_COUNT))
     assert [change.name for change in end.changes] == [f"v{n}" for n in range(NAME_COUNT)]
     assert end.changes[-1] == Change("v4999", "added", Variable("v4999", "int", "1", "data"))

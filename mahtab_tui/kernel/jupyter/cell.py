@@ -1,31 +1,17 @@
-"""A cell run by a Jupyter kernel, and its calls to the session."""
+"""A cell that a Jupyter kernel runs."""
 
 from __future__ import annotations
 
 import base64
-import itertools
-import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import Future
-from typing import Any, Literal
+from typing import Any
 
 from mahtab_tui.bus.values import Status
-from mahtab_tui.kernel.cancellation import Cancellation
-from mahtab_tui.kernel.host import HostCall, KernelHost
-from mahtab_tui.kernel.requests import CallAnswers, CallMessage, CellEnd, checked
+from mahtab_tui.kernel.messages import CellEnd, checked
 from mahtab_tui.kernel.running_cell import RunningCell
-from mahtab_tui.system import start_thread
-from mahtab_tui.worker.link.frames import Frame
 
-Channel = Literal["shell", "iopub", "stdin", "control"]
-Message = Mapping[str, Any]
-"""A message with ``header``, ``parent_header`` and ``content``."""
-
-OnMessage = Callable[[Channel, Message], None]
-
-END_OF_INPUT = "\x04"
-"""The answer to a prompt of the user's code that ends its input."""
 REPLY_TIMEOUT_S = 3.0
 """Seconds for a cell's reply after the kernel has become idle."""
 MAX_LISTED_MIMES = 5
@@ -35,80 +21,6 @@ PICTURES = ("image/png", "image/jpeg")
 TEXTS = ("text/markdown", "text/html")
 MAX_FORM_CHARS = {**dict.fromkeys(PICTURES, 7_000_000), **dict.fromkeys(TEXTS, 300_000)}
 """Maximum characters of each form of a display, the best form first."""
-
-
-class KernelCalls:
-    """Calls by code in the kernel, which reach us as requests for input."""
-
-    def __init__(
-        self,
-        host: KernelHost,
-        token: str,
-        reply: Callable[[str], None],
-        echo: Callable[[str], None],
-    ) -> None:
-        """Create an empty list of calls.
-
-        Args:
-            host: Serves the calls.
-            token: The prefix of the helper's requests.
-            reply: Sends the answer to a request.
-            echo: Shows prompts and typed lines, because the kernel does not.
-        """
-        self._host = host
-        self._token = token
-        self._reply = reply
-        self._echo = echo
-        self._answers = CallAnswers(host, self._answer)
-        self._ids = itertools.count(1)
-        self._open_calls: dict[int, CallMessage] = {}
-        """The helper's calls that are not answered, by number."""
-        self._open_prompts: dict[int, tuple[str, bool]] = {}
-        """Prompts of the user's code that are not answered, with whether the answer is hidden."""
-
-    def on_prompt(self, prompt: str, password: bool) -> None:
-        """Serve a request for input.
-
-        Raises `KernelError`, and `ValueError` if one of the helper is malformed.
-        """
-        number = next(self._ids)
-        if prompt.startswith(self._token):
-            frame = checked(dict[str, Any], json.loads(prompt.removeprefix(self._token)))
-            call = checked(CallMessage, {**frame, "id": number})
-            self._open_calls[number] = call
-        else:
-            call = CallMessage(number, "input", {"prompt": prompt, "password": password})
-            self._open_prompts[number] = (prompt, password)
-        self._answers.begin(call)
-
-    def quit(self) -> None:
-        """Tell the host that a cell has called `exit()`. The end of the cell does not cancel that."""
-        start_thread("mahtab-quit", self._host.call, HostCall("quit", {}, Cancellation()))
-
-    def end(self) -> None:
-        """Cancel all calls, because their cell has ended."""
-        self._open_calls.clear()
-        self._open_prompts.clear()
-        self._answers.cancel_all()
-
-    def _answer(self, answer: Frame) -> None:
-        """Send an answer, unless the cell has ended."""
-        # `end` may be called on another thread meanwhile, so each is taken out in one step.
-        open_call = self._open_calls.pop(answer["id"], None)
-        open_prompt = self._open_prompts.pop(answer["id"], None)
-        if open_call is not None:
-            try:
-                self._reply(json.dumps(answer))
-            except (TypeError, ValueError) as error:
-                self._reply(json.dumps({"error": f"The answer cannot be sent: {error}"}))
-        elif open_prompt is not None:
-            prompt, is_hidden = open_prompt
-            line = answer.get("value")
-            if not isinstance(line, str):
-                line = END_OF_INPUT
-            echoed_line = "" if is_hidden or line == END_OF_INPUT else line
-            self._echo(f"{prompt}{answer.get('error') or echoed_line}\n")
-            self._reply(line)
 
 
 class JupyterCell:
@@ -214,6 +126,7 @@ class JupyterCell:
         """
         status, traceback_text = self._outcome()
         cell_end = {
+            # The helper may leave these two out, and does not know the other fields.
             "changes": [],
             "cwd": "",
             **content,
@@ -316,11 +229,3 @@ def _traceback(error: Mapping[str, Any]) -> str:
     if not text:
         text = f"{error.get('ename', 'Error')}: {error.get('evalue', '')}"
     return text if text.endswith("\n") else text + "\n"
-
-
-def parent_id(message: Message) -> str:
-    """Return the id of the message to which a message belongs; empty if there is none."""
-    parent = message.get("parent_header")
-    if not isinstance(parent, Mapping):
-        return ""
-    return str(parent.get("msg_id", ""))

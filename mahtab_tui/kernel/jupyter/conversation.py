@@ -16,9 +16,18 @@ import mahtab_tui.worker as worker
 from mahtab_tui.bus.values import Status
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.host import KernelHost, host_definitions
-from mahtab_tui.kernel.jupyter.cell import Channel, JupyterCell, KernelCalls, Message, parent_id
+from mahtab_tui.kernel.jupyter.calls import KernelCalls
+from mahtab_tui.kernel.jupyter.cell import JupyterCell
+from mahtab_tui.kernel.jupyter.messages import (
+    Channel,
+    Message,
+    execute_content,
+    parent_id,
+    read_expression,
+)
+from mahtab_tui.kernel.messages import KernelReady, checked
 from mahtab_tui.kernel.operations import Operation, Operations, T
-from mahtab_tui.kernel.requests import ControlRequests, KernelReady, checked
+from mahtab_tui.kernel.requests import ControlRequests
 from mahtab_tui.kernel.running_cell import RunningCell
 from mahtab_tui.kernel.values import CellResult
 from mahtab_tui.system import start_thread, wait_for_result
@@ -32,7 +41,9 @@ READY_TIMEOUT_S = 60.0
 RETRY_S = 1.0
 """Seconds between attempts to get an answer, and between checks whether one is missing."""
 RECEIVED_POLL_S = 0.02
+"""Seconds between looks at whether the kernel has answered for the first time."""
 TOKEN_BYTES = 16
+"""Random bytes of the helper's token, and of the comm's id."""
 
 PACKAGE_NAME = "_mahtab_tui"
 """The worker package inside the kernel."""
@@ -58,38 +69,6 @@ if "{PACKAGE_NAME}.jupyter_helper" not in sys.modules:
         sys.path = path
 """
 _LOAD = f"__import__('builtins').exec({_LOADER!r}, {{'__name__': '{PACKAGE_NAME}_loader'}})"
-
-
-def read_expression(reply: Mapping[str, Any], name: str) -> Any:
-    """Return the JSON value of an expression. Raises `KernelError`."""
-    # The kernel may be any program, so nothing in its reply is trusted.
-    expressions = reply.get("user_expressions")
-    result = None
-    if isinstance(expressions, Mapping):
-        result = expressions.get(name)
-    if not isinstance(result, Mapping):
-        result = {}
-    data = result.get("data")
-    if result.get("status") == "ok" and isinstance(data, Mapping):
-        with suppress(ValueError, RecursionError):
-            return json.loads(str(data.get("text/plain")))
-
-    reason = "it does not answer"
-    if result.get("status") == "error":
-        reason = f"{result.get('ename')}: {result.get('evalue')}"
-    raise KernelError(f"The kernel's helper does not work ({reason}).")
-
-
-def _execution(code: str, expressions: Mapping[str, str], *, silent: bool) -> dict[str, Any]:
-    """Return the content of an ``execute_request``."""
-    return {
-        "code": code,
-        "silent": silent,
-        "store_history": not silent,
-        "user_expressions": dict(expressions),
-        "allow_stdin": not silent,
-        "stop_on_error": False,
-    }
 
 
 class JupyterConversation:
@@ -118,6 +97,7 @@ class JupyterConversation:
         self._received = threading.Event()
         """Set once something was published."""
         self._comm = secrets.token_hex(TOKEN_BYTES)
+        """The id of the comm by which requests reach the helper."""
         self._end_reason = ""
         """Why the kernel cannot be reached any more, as a sentence; empty while it can."""
         self.ready = KernelReady("", "", "", 0)
@@ -148,7 +128,7 @@ class JupyterConversation:
     def _load_helper(self) -> None:
         """Load the helper into the kernel, and open the comm by which requests reach it."""
         begin = f"{_HELPER}.begin({self._token!r}, {str(self._connection.session.session)!r})"
-        content = _execution("", {"load": _LOAD, "hello": begin}, silent=True)
+        content = execute_content("", {"load": _LOAD, "hello": begin}, silent=True)
         reply = self._request("execute_request", content).result(READY_TIMEOUT_S)
         self.ready = checked(KernelReady, read_expression(reply, "hello"))
         self.cwd = self.ready.cwd
@@ -181,19 +161,24 @@ class JupyterConversation:
         """Run a cell, and wait for its end.
 
         Args:
+            code: The code.
             running: Gets the output and the result.
             quiet: Whether it is not a cell of the user's.
         """
-        start = time.perf_counter()
         try:
             code.encode()
         except UnicodeEncodeError:
             cell = JupyterCell(running, "")
             cell.fail("SyntaxError", "the cell has a character that UTF-8 cannot encode")
             cell.finish({}, 0.0)
-            return wait_for_result(running.result)
-        content = _execution(code, CELL_EXPRESSIONS, silent=quiet)
-        message = self._message("execute_request", content)
+        else:
+            content = execute_content(code, CELL_EXPRESSIONS, silent=quiet)
+            self._run(self._message("execute_request", content), running)
+        return wait_for_result(running.result)
+
+    def _run(self, message: Mapping[str, Any], running: RunningCell) -> None:
+        """Send the message that runs a cell, and wait until its result is set."""
+        start = time.perf_counter()
         request = str(message["header"]["msg_id"])
         cell = JupyterCell(running, request)
         try:
@@ -216,7 +201,6 @@ class JupyterConversation:
         finally:
             self._calls.end()
             self._cell = None
-        return wait_for_result(running.result)
 
     def interrupt(self, number: int | None = None) -> bool:
         """Interrupt the running cell on a thread.

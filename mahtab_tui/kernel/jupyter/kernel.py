@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from mahtab_tui.bus.values import Status
 from mahtab_tui.kernel.base import FRESH, RESET, CellListener, Kernel, KernelError
 from mahtab_tui.kernel.host import KernelHost
-from mahtab_tui.kernel.jupyter.cell import Channel, Message
 from mahtab_tui.kernel.jupyter.conversation import JupyterConversation
+from mahtab_tui.kernel.jupyter.messages import Channel, Message
+from mahtab_tui.kernel.messages import KernelReady
 from mahtab_tui.kernel.operations import Operation, Operations, T, UndoAnswer
 from mahtab_tui.kernel.process import CLOSED, startup_failure
-from mahtab_tui.kernel.requests import KernelReady
 from mahtab_tui.kernel.running_cell import RunningCell
 from mahtab_tui.kernel.values import CellResult, KernelInfo, KernelState, Lock, UndoScope, UndoStep
 from mahtab_tui.system import start_thread

@@ -18,7 +18,7 @@ from jupyter_client.kernelspec import KernelSpecManager, NoSuchKernel
 from jupyter_client.manager import KernelManager
 
 from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.kernel.jupyter.cell import Channel, OnMessage
+from mahtab_tui.kernel.jupyter.messages import Channel, OnMessage
 from mahtab_tui.kernel.local_process import environment
 from mahtab_tui.kernel.process_end import describe_end
 from mahtab_tui.system import start_thread

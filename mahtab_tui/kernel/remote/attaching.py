@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.detached import save_last_output
+from mahtab_tui.kernel.messages import KernelReady, checked
 from mahtab_tui.kernel.remote.address import parse_address
 from mahtab_tui.kernel.remote.askpass import Ask
 from mahtab_tui.kernel.remote.notes import KernelNote, Station
 from mahtab_tui.kernel.remote.transport import MAX_FINISH_TIMEOUT_S, KernelGone, Transport
-from mahtab_tui.kernel.requests import KernelReady, checked
 from mahtab_tui.worker.link.frames import TOKEN_BYTES
 from mahtab_tui.worker.link.spool import HEAD_BYTES, TAIL_BYTES
 from mahtab_tui.worker.link.station_link import EXITED, OUTPUT, Link, LinkError

@@ -22,7 +22,7 @@ def python_version() -> str:
 
 
 def describe_process() -> Frame:
-    """Return the fields of the first message to a host (`kernel.requests.KernelReady`)."""
+    """Return the fields of the first message to a host (`kernel.messages.KernelReady`)."""
     return {
         "python": python_version(),
         "executable": sys.executable,
