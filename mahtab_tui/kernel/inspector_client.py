@@ -58,7 +58,7 @@ class InspectedObject:
     shown: tuple[DerivedObject, ...] = ()
     """Other objects that show it."""
     problem: str = ""
-    """Why none of them can be made, as a sentence; empty if there is no problem."""
+    """Why its own inspector could not make them, as a sentence; empty if there is no problem."""
 
 
 @dataclass(frozen=True, slots=True)
