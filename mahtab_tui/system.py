@@ -1,7 +1,9 @@
-"""Processes, programs, folders, waiting, and imports on several threads. Two threads that import a
-package and a part of it can deadlock. So the main thread imports its modules after its first
-picture, and other threads import the models' libraries after that, one at a time, in their
-`turn`."""
+"""What all parts of the program use of the system: programs, folders, files, threads and signals.
+
+`ImportOrder` says who imports when. Two threads that import a package and a part of it can deadlock, so
+the main thread imports its modules after its first picture, and other threads import the models'
+libraries after that, one at a time, in their `turn`.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +18,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
-from contextvars import Context
 from pathlib import Path
-from queue import Empty, SimpleQueue
 from types import FrameType
 from typing import Any, Generic, NoReturn, Self, TypeVar
 
@@ -30,8 +30,7 @@ LANGSMITH_VARIABLES = (
 )
 """The variables in langsmith's order; the first that is not blank counts."""
 RESULT_CHECK_INTERVAL_S = 0.5
-IDLE_THREAD_S = 5.0
-"""Seconds for which an idle thread waits for more work."""
+"""Seconds after which a waiting thread looks whether a result has come."""
 SHELL_SIGNAL_CODE = 128
 """A shell adds it to the number of the signal that ended a program."""
 
@@ -42,6 +41,9 @@ SAVE_TIMEOUT_S = 5.0
 """Seconds for saving data when a signal ends the program."""
 WRITE_TIMEOUT_S = 1.0
 """Seconds for each write to the terminal when a signal ends the program."""
+
+_HANDLING_TIMEOUT_S = SAVE_TIMEOUT_S + 3 * WRITE_TIMEOUT_S
+"""Seconds for everything that has to be done when a signal ends the program."""
 
 TIED_PROGRAM = """\
 import ctypes, os, sys
@@ -54,11 +56,10 @@ if os.getppid() == int(parent):
         os.write(2, f"{program}: {error.strerror}\\n".encode(errors="replace"))
         os._exit(127)
 """
+"""Runs a program that gets a signal when the thread that started it ends; see `tie_to_parent`."""
 
 T = TypeVar("T")
 ResultT = TypeVar("ResultT")
-Work = tuple[Callable[..., object], tuple[Any, ...]]
-"""A function and its arguments."""
 
 
 def langsmith_variable() -> str:
@@ -106,56 +107,6 @@ def start_thread(name: str, work: Callable[..., object], *args: object) -> threa
     return thread
 
 
-class ReusedThreads:
-    """Runs each function on a thread that nothing else uses meanwhile. A thread that has done its
-    work does the next, because starting one takes longer than a short call. Any thread may call
-    this."""
-
-    def __init__(self, name: str) -> None:
-        """Create it without threads. name: that of a thread while it works."""
-        self._name = name
-        self._lock = threading.Lock()
-        self._idle_queues: list[SimpleQueue[Work]] = []
-        """The queues of the threads that wait for work; that of the thread that has worked last is
-        at the end."""
-
-    def run(self, work: Callable[..., object], *args: object) -> None:
-        """Run a function on a daemon thread, at once."""
-        with self._lock:
-            queue = self._idle_queues.pop() if self._idle_queues else None
-        if queue is None:
-            queue = SimpleQueue()
-            # Work goes through the queue, because a thread keeps its arguments until it ends.
-            start_thread(self._name, self._serve, queue)
-        queue.put((work, args))
-
-    def _serve(self, queue: SimpleQueue[Work]) -> None:
-        """Do the work that comes. Runs on a thread."""
-        thread = threading.current_thread()
-        while (next_work := self._next_work(queue)) is not None:
-            thread.name = self._name
-            work, args = next_work
-            # In a context of its own, as on a new thread.
-            Context().run(work, *args)
-            # An idle thread keeps no values alive.
-            del work, args, next_work
-            with self._lock:
-                self._idle_queues.append(queue)
-            thread.name = f"{self._name}-idle"
-
-    def _next_work(self, queue: SimpleQueue[Work]) -> Work | None:
-        """Wait for work; None if none has come for a while."""
-        try:
-            return queue.get(timeout=IDLE_THREAD_S)
-        except Empty:
-            with self._lock:
-                if queue in self._idle_queues:
-                    self._idle_queues.remove(queue)
-                    return None
-            # It was chosen for work just now.
-            return queue.get()
-
-
 def existing_folder(path: str) -> str:
     """Return the nearest folder upwards that can be entered; the home folder for a relative
     path."""
@@ -168,7 +119,12 @@ def existing_folder(path: str) -> str:
 
 
 def moved_message(old_folder: str, new_folder: str) -> str:
-    """Return that the working directory had to change. old_folder: empty if it is unknown."""
+    """Return a sentence saying that the working directory had to change.
+
+    Args:
+        old_folder: The old one; empty if it is unknown.
+        new_folder: The new one.
+    """
     name = f"working directory {old_folder}" if old_folder else "old working directory"
     return f"The {name} can no longer be used; it is now {new_folder}."
 
@@ -176,7 +132,17 @@ def moved_message(old_folder: str, new_folder: str) -> str:
 def replace_file(
     path: Path, text: str, *, mode: int | None = None, encoding: str = "utf-8"
 ) -> None:
-    """Write a file in one step. A link stays a link. mode: of a new file. Raises `OSError`."""
+    """Write a file in one step. A link stays a link.
+
+    Args:
+        path: The file.
+        text: Its new content.
+        mode: The mode of a new file; by default what the process's mask leaves.
+        encoding: What cannot be encoded becomes a question mark.
+
+    Raises:
+        OSError: The file cannot be written. The error names it.
+    """
     target = os.path.realpath(path)
     try:
         descriptor, draft = tempfile.mkstemp(dir=os.path.dirname(target), prefix=".mahtab-")
@@ -260,6 +226,7 @@ class TerminationHandler:
         self._signals = signals
         self._previous_handlers: dict[int, Any] = {}
         self._write_end = -1
+        """Where Python writes the numbers of signals, for our thread; -1 before that exists."""
 
     def release_terminal(self) -> None:
         """Give the terminal back as it was; a subclass knows how."""
@@ -287,10 +254,11 @@ class TerminationHandler:
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         # While another program has the terminal, `set_wakeup_fd` writes nothing.
         os.write(self._write_end, bytes([number]))
-        threading.Event().wait(SAVE_TIMEOUT_S + 3 * WRITE_TIMEOUT_S)
+        threading.Event().wait(_HANDLING_TIMEOUT_S)
         os._exit(SHELL_SIGNAL_CODE + number)
 
     def _watch(self, read_end: int) -> None:
+        """End the program when one of the signals comes. Runs on a thread."""
         while numbers := os.read(read_end, 64):
             for number in numbers:
                 if number in self._previous_handlers:

@@ -10,7 +10,7 @@ from typing import Any
 from mahtab_tui.kernel.cancellation import Cancellation
 from mahtab_tui.kernel.host import HostCall, KernelHost
 from mahtab_tui.kernel.messages import CallMessage
-from mahtab_tui.system import ReusedThreads
+from mahtab_tui.kernel.reused_threads import ReusedThreads
 from mahtab_tui.worker.link.frames import Frame
 
 

@@ -1,4 +1,7 @@
-"""The server: tools over STDIO."""
+"""The MCP server: it offers our tools to a client over stdin and stdout.
+
+`mahtab mcp` runs it. What the tools do is in `mcp/handlers.py`.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from mahtab_tui.bus.escaping import escape_controls
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.mcp.handlers import AttachOptions, ToolHandlers
 from mahtab_tui.mcp.packages import find_environment
-from mahtab_tui.mcp.tools import McpToolError
+from mahtab_tui.mcp.tools import McpToolError, ToolAnswer
 from mahtab_tui.protocol_streams import ProtocolStreams, take_stdio
 from mahtab_tui.settings.model import Settings, SettingsError, load_settings
 from mahtab_tui.system import exit_by_signal
@@ -116,56 +119,77 @@ async def _exit_on_signal(handlers: ToolHandlers, calls: CancelScope) -> None:
 
 
 def make_server(handlers: ToolHandlers) -> Server[Any]:
-    """Make the SDK's server, which passes calls to the handlers and masks their answers."""
-    import mcp_types as types
+    """Make the SDK's server for the handlers' tools."""
     from mcp.server.lowlevel import Server
 
-    mask = handlers.secrets.mask
-    tools = {tool.name: tool for tool in handlers.tools()}
-
-    async def list_tools(
-        context: Context, params: types.PaginatedRequestParams | None
-    ) -> types.ListToolsResult:
-        return types.ListToolsResult(tools=[tool.to_protocol() for tool in tools.values()])
-
-    async def call_tool(
-        context: Context, params: types.CallToolRequestParams
-    ) -> types.CallToolResult:
-        async def report(seconds: float, sentence: str) -> None:
-            await context.session.report_progress(seconds, None, escape_controls(mask(sentence)))
-
-        client = context.session.client_params
-        if client is not None:
-            handlers.agent = client.client_info.name
-
-        failed = False
-        pictures: Sequence[str] = ()
-        try:
-            tool = tools.get(params.name)
-            if tool is None:
-                raise McpToolError(f"There is no tool {params.name!r}. Tools: {', '.join(tools)}.")
-            answer = await tool.call(params.arguments or {}, report)
-            # File names may contain lone surrogates.
-            text = mask(answer.text).encode("utf-8", "replace").decode()
-            failed = answer.failed
-            pictures = answer.pictures
-        except McpToolError as error:
-            text = escape_controls(mask(str(error)))
-            failed = True
-
-        content: list[types.ContentBlock] = [types.TextContent(type="text", text=text)]
-        for picture in pictures:
-            content.append(types.ImageContent(type="image", data=picture, mime_type="image/png"))
-        return types.CallToolResult(content=content, is_error=failed)
-
+    tools = _ServedTools(handlers)
     server: Server[Any] = Server(
         "mahtab",
         version=__version__,
         title="mahtab: a persistent Python",
         instructions=INSTRUCTIONS,
-        on_list_tools=list_tools,
-        on_call_tool=call_tool,
+        on_list_tools=tools.list_tools,
+        on_call_tool=tools.call_tool,
     )
     # Without the SDK's span for each message: only questions and model calls are traced.
     server.middleware.clear()
     return server
+
+
+class _ServedTools:
+    """Serves a client's requests: passes its calls to the handlers, and masks their answers."""
+
+    def __init__(self, handlers: ToolHandlers) -> None:
+        self._handlers = handlers
+        self._mask = handlers.secrets.mask
+        self._tools = {tool.name: tool for tool in handlers.tools()}
+
+    async def list_tools(
+        self, context: Context, params: types.PaginatedRequestParams | None
+    ) -> types.ListToolsResult:
+        import mcp_types as types
+
+        return types.ListToolsResult(tools=[tool.to_protocol() for tool in self._tools.values()])
+
+    async def call_tool(
+        self, context: Context, params: types.CallToolRequestParams
+    ) -> types.CallToolResult:
+        client = context.session.client_params
+        if client is not None:
+            self._handlers.agent = client.client_info.name
+        try:
+            answer = await self._call(context, params)
+        except McpToolError as error:
+            return _to_protocol(escape_controls(self._mask(str(error))), failed=True)
+        # File names may contain lone surrogates.
+        text = self._mask(answer.text).encode("utf-8", "replace").decode()
+        return _to_protocol(text, answer.pictures, failed=answer.failed)
+
+    async def _call(self, context: Context, params: types.CallToolRequestParams) -> ToolAnswer:
+        """Call a tool, which reports to the client how it gets on. Raises `McpToolError`."""
+
+        async def report(seconds: float, sentence: str) -> None:
+            masked = escape_controls(self._mask(sentence))
+            await context.session.report_progress(seconds, None, masked)
+
+        tool = self._tools.get(params.name)
+        if tool is None:
+            names = ", ".join(self._tools)
+            raise McpToolError(f"There is no tool {params.name!r}. Tools: {names}.")
+        return await tool.call(params.arguments or {}, report)
+
+
+def _to_protocol(text: str, pictures: Sequence[str] = (), *, failed: bool) -> types.CallToolResult:
+    """Return an answer in the form of the protocol.
+
+    Args:
+        text: What it says.
+        pictures: PNG files as base64.
+        failed: Whether it is an error.
+    """
+    import mcp_types as types
+
+    content: list[types.ContentBlock] = [types.TextContent(type="text", text=text)]
+    for picture in pictures:
+        content.append(types.ImageContent(type="image", data=picture, mime_type="image/png"))
+    return types.CallToolResult(content=content, is_error=failed)

@@ -1,19 +1,27 @@
-"""How tools are called from Python, by their JSON schema, which may be hostile."""
+"""How the tools of MCP servers are called from Python.
+
+A server describes each tool by a JSON schema, which may be malformed or hostile.
+"""
 
 from __future__ import annotations
 
 import keyword
 import re
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Any, NamedTuple
 
 MAX_PARAMETERS = 100
+"""A tool with more parameters is called with any arguments."""
 MAX_DOC_CHARS = 4_000
+"""Characters of a tool's description; its parameters may take as many again."""
 _MAX_SUMMARY_CHARS = 200
 _MAX_PARAMETER_DOC_CHARS = 500
+"""Characters of a parameter's description, without its choices."""
 _MAX_CHOICES = 20
+"""Choices of a parameter that are listed."""
 _MAX_CHOICE_CHARS = 100
 _MAX_DEFAULT_CHARS = 100
+"""A longer default is not shown in the signature."""
 _MAX_NAME_CHARS = 60
 
 _TYPES = {
@@ -25,10 +33,12 @@ _TYPES = {
     "array": "list",
     "null": "None",
 }
+"""Python's types by the names of JSON schemas."""
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_]+")
 _OPEN_KEYWORDS = frozenset(
     {"$ref", "allOf", "anyOf", "dependentSchemas", "if", "oneOf", "patternProperties"}
 )
+"""Keywords by which a schema may have properties that it does not list."""
 
 
 class ToolParameter(NamedTuple):
@@ -124,48 +134,76 @@ def build_signature(
     """
     if not isinstance(schema, Mapping):
         schema = {}
+    is_closed = _is_closed(schema)
     properties = schema.get("properties")
-    additional = schema.get("additionalProperties")
-    is_closed = additional is False or (
-        isinstance(properties, Mapping) and not additional and not schema.keys() & _OPEN_KEYWORDS
-    )
     if not isinstance(properties, Mapping):
         properties = {}
-    if len(properties) > MAX_PARAMETERS:
+    elif len(properties) > MAX_PARAMETERS:
         properties = {}
         is_closed = False
-    required = schema.get("required")
-    required_names = set(map(str, required)) if isinstance(required, list) else set()
 
-    parameters: dict[str, ToolParameter] = {}
-    parameter_docs: list[str] = []
-    for parameter_wire_name, about in properties.items():
-        if not isinstance(about, Mapping):
-            about = {}
-        parameter_name = identifier(str(parameter_wire_name), parameters, private="argument")
-        default = about.get("default")
-        parameters[parameter_name] = ToolParameter(
-            parameter_name,
-            str(parameter_wire_name),
-            _annotation(about),
-            required=parameter_wire_name in required_names,
-            default=default if _is_plain(default) else None,
-        )
-        parameter_doc = _describe_parameter(about)
-        if parameter_doc:
-            parameter_docs.append(f"{parameter_name}: {parameter_doc}")
-
+    parameters = _read_parameters(properties, schema.get("required"))
     words = description.strip() or f"The tool {wire_name} has no description."
-    doc = "\n".join([words[:MAX_DOC_CHARS], "", *parameter_docs])
     return ToolSignature(
         name,
         wire_name,
-        tuple(sorted(parameters.values(), key=lambda parameter: not parameter.required)),
+        tuple(sorted(parameters, key=lambda parameter: not parameter.required)),
         open=not is_closed,
-        doc=doc[: 2 * MAX_DOC_CHARS].rstrip(),
+        doc=_write_doc(words, parameters, properties),
         summary=words.partition("\n")[0][:_MAX_SUMMARY_CHARS],
         read_only=read_only,
     )
+
+
+def _is_closed(schema: Mapping[str, Any]) -> bool:
+    """Return whether a tool takes no other arguments than the properties of its schema."""
+    additional = schema.get("additionalProperties")
+    if additional is False:
+        return True
+    if additional or not isinstance(schema.get("properties"), Mapping):
+        return False
+    return not schema.keys() & _OPEN_KEYWORDS
+
+
+def _read_parameters(properties: Mapping[str, Any], required: object) -> list[ToolParameter]:
+    """Return the parameters of a tool, in the order of its schema.
+
+    Args:
+        properties: What the schema says about each, by its name on the server.
+        required: The names of those that must be given, if it is a list.
+    """
+    required_names = set(map(str, required)) if isinstance(required, list) else set()
+    parameters: dict[str, ToolParameter] = {}
+    for wire_name, about in properties.items():
+        name = identifier(str(wire_name), parameters, private="argument")
+        schema = about if isinstance(about, Mapping) else {}
+        default = schema.get("default")
+        parameters[name] = ToolParameter(
+            name,
+            str(wire_name),
+            _annotation(schema),
+            required=wire_name in required_names,
+            default=default if _is_plain(default) else None,
+        )
+    return list(parameters.values())
+
+
+def _write_doc(
+    words: str, parameters: Iterable[ToolParameter], properties: Mapping[str, Any]
+) -> str:
+    """Return the description of a tool, followed by those of its parameters.
+
+    Args:
+        words: The description of the tool itself.
+        parameters: In the order of the schema.
+        properties: What the schema says about each of them.
+    """
+    lines = [words[:MAX_DOC_CHARS], ""]
+    for parameter, about in zip(parameters, properties.values(), strict=True):
+        parameter_doc = _describe_parameter(about) if isinstance(about, Mapping) else ""
+        if parameter_doc:
+            lines.append(f"{parameter.name}: {parameter_doc}")
+    return "\n".join(lines)[: 2 * MAX_DOC_CHARS].rstrip()
 
 
 def _annotation(about: Mapping[str, Any]) -> str:

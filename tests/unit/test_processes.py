@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from langsmith.utils import get_env_var
 
+from mahtab_tui.kernel.reused_threads import ReusedThreads
 from mahtab_tui.llm.claude_login import login_environment
 from mahtab_tui.system import (
-    ReusedThreads,
     disable_langsmith,
     existing_folder,
     find_program,
@@ -164,7 +164,7 @@ def test_idle_thread_keeps_no_arguments_alive() -> None:
 
 
 def test_idle_thread_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mahtab_tui.system.IDLE_THREAD_S", 0.01)
+    monkeypatch.setattr("mahtab_tui.kernel.reused_threads.IDLE_THREAD_S", 0.01)
     threads = ReusedThreads("call")
     result: Future[threading.Thread] = Future()
     threads.run(lambda: result.set_result(threading.current_thread()))
