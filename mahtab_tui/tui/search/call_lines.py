@@ -1,34 +1,34 @@
-"""The lines of a search's tree, and how they are drawn in one width."""
+"""The lines of a search's tree, and how they are drawn in one width.
+
+`call_tree` knows which lines are visible.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 
 from rich.cells import cell_len
 from rich.style import Style
 
-from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.bus.usage import UsageStats
-from mahtab_tui.sandbox.searched_text import TextSpan
 from mahtab_tui.search.tree import SearchTree
-from mahtab_tui.search.tree_nodes import STATES, FanOut, SearchNode, State
-from mahtab_tui.tui.rows.row import FRAME_RATE, FRAMES, Span, fit_text
+from mahtab_tui.search.tree_nodes import STATES, FanOut, SearchNode
+from mahtab_tui.tui.rows.row import Span, fit_text
+from mahtab_tui.tui.search.call_words import (
+    MARKS,
+    Role,
+    detail,
+    format_count,
+    is_part,
+    label,
+    node_mark,
+    one_line,
+    short_cost,
+    short_dollars,
+    short_time,
+)
 from mahtab_tui.tui.theme import BOLD, Palette
 from mahtab_tui.tui.widgets.bars import short_number
-
-Role = Literal["person", "model", "highlight", "good", "bad", "hairline", "muted", "text"]
-"""A colour of the palette."""
-
-
-class NodeMark(NamedTuple):
-    """How the state of a node is drawn."""
-
-    sign: str
-    """A single character."""
-    role: Role
-    """The colour of the sign."""
 
 
 class FigureColumn(NamedTuple):
@@ -40,19 +40,6 @@ class FigureColumn(NamedTuple):
     """The column is left out of lines with fewer cells."""
 
 
-RUNNING_SIGNS = "◐◓◑◒"
-"""The signs that follow each other while the code of a node runs."""
-RUNNING_SIGNS_PER_S = 4
-MARKS: Mapping[State, NodeMark] = {
-    "waiting": NodeMark("◌", "muted"),
-    "thinking": NodeMark("◉", "model"),
-    "running": NodeMark("●", "highlight"),
-    "done": NodeMark("✓", "good"),
-    "partial": NodeMark("≈", "highlight"),
-    "error": NodeMark("✗", "bad"),
-    "stopped": NodeMark("■", "muted"),
-}
-ASKING_MARK = NodeMark("?", "highlight")
 COLUMN_HEADINGS = ("turn", "tok", "cost", "time")
 TIME_WIDTH = 8
 """In cells, as all widths here."""
@@ -68,119 +55,6 @@ MIN_POSITION_WIDTH = 12
 """The width of a position with its arrow, so that what follows is aligned."""
 _MIN_LABEL_WIDTH = 12
 """A longer query is shortened to this width, or to three fifths of the line if that is more."""
-_MAX_LINE_CHARS = 400
-"""Only this many characters of a text are prepared for a line: none is as wide."""
-
-
-def node_mark(node: SearchNode, now: float) -> NodeMark:
-    """Return the mark of a node. It moves while the node itself works, and not a node below it.
-
-    Args:
-        node: The node.
-        now: The time in seconds, which selects the sign of a mark that moves.
-    """
-    if any(fan_out.is_waiting for fan_out in node.fan_outs.values()):
-        return ASKING_MARK
-    mark = MARKS[node.state]
-    if node.running_descendants:
-        return mark
-    if node.state == "thinking":
-        sign_index = int(now * FRAME_RATE) % len(FRAMES)
-        return mark._replace(sign=FRAMES[sign_index])
-    if node.state == "running":
-        sign_index = int(now * RUNNING_SIGNS_PER_S) % len(RUNNING_SIGNS)
-        return mark._replace(sign=RUNNING_SIGNS[sign_index])
-    return mark
-
-
-def one_line(text: str) -> str:
-    """Return the start of a text from outside as one line, without control characters."""
-    return " ".join(plain(text[:_MAX_LINE_CHARS]).split())
-
-
-def short_time(seconds: float) -> str:
-    """Return a duration such as ``4.2 s``, ``123 s`` or ``31 min``."""
-    # At these limits, rounding gives the number another digit.
-    if seconds < 99.95:
-        return f"{seconds:.1f} s"
-    if seconds < 999.5:
-        return f"{seconds:,.0f} s"
-    return f"{seconds / 60:,.0f} min"
-
-
-def short_cost(usage: UsageStats) -> str:
-    """Return a cost such as ``$0.03``; ``$0.03+`` if some prices are unknown, empty if all are."""
-    if usage.unpriced_calls == usage.calls:
-        return ""
-    dollars = short_dollars(usage.cost)
-    return f"{dollars}+" if usage.unpriced_calls else dollars
-
-
-def short_dollars(usd: float) -> str:
-    """Return US dollars such as ``$0.03`` or ``$.004``."""
-    if usd >= 0.00995 or not usd:
-        return f"${usd:,.2f}"
-    return f"${usd:,.3f}".replace("$0.", "$.")
-
-
-def format_count(count: int, noun: str) -> str:
-    """Return a count such as ``1 call`` or ``1,200 calls``."""
-    plural = "" if count == 1 else "s"
-    return f"{count:,} {noun}{plural}"
-
-
-def describe_position(spans: Sequence[TextSpan]) -> str:
-    """Return where the text of a node stands in the root's text, such as ``2.1–4.2M``.
-
-    Args:
-        spans: The places, in characters; empty if they are not known.
-    """
-    if not spans:
-        return ""
-    if any(end != start for (_, end), (start, _) in pairwise(spans)):
-        return f"{len(spans):,} places"
-    start = short_number(spans[0][0])
-    end = short_number(spans[-1][1])
-    # Write a unit once if both have it.
-    if start[-1] == end[-1] and start[-1].isalpha():
-        start = start[:-1]
-    return f"{start}–{end}"
-
-
-def is_part(node: SearchNode) -> bool:
-    """Return whether a node is one of several parallel calls."""
-    return node.fan_out is not None and node.fan_out.part_count > 1
-
-
-def label(node: SearchNode) -> str:
-    """Return the text with which the line of a node begins: its place in the text, or its query."""
-    if is_part(node):
-        return describe_position(node.spans) or f"part {node.part_index + 1}"
-    query = one_line(node.query)
-    return f"“{query}”" if node.kind == "llm" else query
-
-
-def detail(node: SearchNode, now: float) -> str:
-    """Return what a node does now, or its answer; empty if it has not started."""
-    if any(fan_out.is_waiting for fan_out in node.fan_outs.values()):
-        return "waits for you"
-    if node.state == "waiting":
-        if node.retry_at is not None:
-            return f"overloaded, again in {max(0.0, node.retry_at - now):,.0f} s"
-        return "waits for its turn" if node.turns else ""
-    if node.state == "stopped":
-        if node.is_cut_off:
-            return "cut off here"
-        return one_line(node.answer) or "stopped"
-    if node.finished:
-        return one_line(node.answer)
-    if not node.turns:
-        return ""
-    last_line = one_line(node.last_line)
-    if node.kind == "llm":
-        return last_line
-    return f"turn {node.turns[-1].number}  {last_line}"
-
 
 LineKind = Literal["gap", "root", "totals", "answer", "node", "fan_out"]
 LineKey = tuple[str, str]
@@ -193,6 +67,7 @@ class CallLine(NamedTuple):
     kind: LineKind
     tree: SearchTree
     node: SearchNode
+    """The node that the line is about; of a fan-out, the node that asks for it."""
     prefix: str = ""
     """What is drawn of the tree's structure before the line: ``│ └ ``."""
     fan_out: FanOut | None = None
@@ -344,27 +219,12 @@ class CallDrawing:
         palette = self.palette
         prefix = [(line.prefix, palette.hairline), self._arrow(line)]
         if fan_out.is_waiting:
-            cost = (
-                ""
-                if fan_out.estimated_usd is None
-                else f", about {short_dollars(fan_out.estimated_usd)}"
-            )
-            question = (
-                f"{format_count(fan_out.estimated_calls, 'call')} at once{cost}: waits for you"
-            )
+            question = f"{_fan_out_size(fan_out)}: waits for you"
             return [*prefix, ("? ", palette.highlight + BOLD), (question, palette.highlight)]
 
         spans = [*prefix, (format_count(fan_out.part_count, "part") + ": ", palette.text)]
-        counts = {state: fan_out.count(state) for state in STATES}
-        # The user need not know whether a part thinks or runs code.
-        counts["running"] += counts.pop("thinking")
-        state_counts: list[str] = []
-        for state, count in counts.items():
-            if count:
-                participle = "failed" if state == "error" else state
-                state_counts.append(f"{count:,} {participle}")
-        text = fit_text(", ".join(state_counts), self._remaining_width(spans)).rstrip()
-        return [*spans, (text, palette.muted)]
+        states = fit_text(_count_states(fan_out), self._remaining_width(spans)).rstrip()
+        return [*spans, (states, palette.muted)]
 
     def columns(self, texts: Sequence[str]) -> str:
         """Return the texts of the visible columns, aligned.
@@ -394,9 +254,31 @@ class CallDrawing:
         return "▸ ", self.palette.muted
 
     def _remaining_width(self, spans: Iterable[Span]) -> int:
+        """Return how many cells of the line some spans leave."""
         return self.width - sum(cell_len(text) for text, _ in spans)
 
     def style(self, role: Role) -> Style:
         """Return a colour of the palette."""
         style: Style = getattr(self.palette, role)
         return style
+
+
+def _fan_out_size(fan_out: FanOut) -> str:
+    """Say how many calls a fan-out would make, and about what they would cost."""
+    calls = f"{format_count(fan_out.estimated_calls, 'call')} at once"
+    if fan_out.estimated_usd is None:
+        return calls
+    return f"{calls}, about {short_dollars(fan_out.estimated_usd)}"
+
+
+def _count_states(fan_out: FanOut) -> str:
+    """Say how many parts of a fan-out are in each state: ``12 done, 3 running, 1 failed``."""
+    counts = {state: fan_out.count(state) for state in STATES}
+    # The user need not know whether a part thinks or runs code.
+    counts["running"] += counts.pop("thinking")
+    state_counts: list[str] = []
+    for state, count in counts.items():
+        if count:
+            participle = "failed" if state == "error" else state
+            state_counts.append(f"{count:,} {participle}")
+    return ", ".join(state_counts)

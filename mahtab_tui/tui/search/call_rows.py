@@ -13,7 +13,7 @@ from mahtab_tui.search.tree_nodes import SearchNode, Turn
 from mahtab_tui.tui.rows.code import CodeRows
 from mahtab_tui.tui.rows.markdown import MarkdownRenderer
 from mahtab_tui.tui.rows.row import EDGE, RIGHT, Row, fit_text, paragraph
-from mahtab_tui.tui.search.call_lines import MARKS, format_count, one_line, short_cost, short_time
+from mahtab_tui.tui.search.call_words import MARKS, format_count, one_line, short_cost, short_time
 from mahtab_tui.tui.theme import BOLD, Palette
 from mahtab_tui.tui.transcript.output import OutputRows
 from mahtab_tui.tui.widgets.bars import short_number

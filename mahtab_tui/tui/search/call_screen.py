@@ -1,10 +1,10 @@
-"""The screen of one call: its query, turns, answer and sub-calls, next to its text."""
+"""The screen of one call of a search: what it did (`CallPane`), next to its text (`TextPane`)."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from textual import on
 from textual.app import ComposeResult
@@ -20,14 +20,14 @@ from mahtab_tui.search.trees import SearchControl
 from mahtab_tui.tui.dialog import Dialog
 from mahtab_tui.tui.rows.row import FRAME_RATE
 from mahtab_tui.tui.rows.text_source import PagedText
-from mahtab_tui.tui.search.call_lines import (
+from mahtab_tui.tui.search.call_pane import CallPane
+from mahtab_tui.tui.search.call_words import (
     format_count,
     node_mark,
     one_line,
     short_cost,
     short_time,
 )
-from mahtab_tui.tui.search.call_pane import CallPane
 from mahtab_tui.tui.search.pane import NODE_MENU, CallSelection, NodeActions
 from mahtab_tui.tui.search.text_pane import TextPane
 from mahtab_tui.tui.widgets.bars import KeyLine, short_number
@@ -40,7 +40,8 @@ def heading(node: SearchNode, now: float) -> Content:
     """Return the call's number and state.
 
     Args:
-        now: The time in seconds, for the animation.
+        node: The call.
+        now: The time in seconds since the epoch, for the animation.
     """
     mark = node_mark(node, now)
     state: str = "failed" if node.state == "error" else node.state
@@ -53,7 +54,13 @@ def heading(node: SearchNode, now: float) -> Content:
 
 
 def usage_text(node: SearchNode, now: float, max_width: int) -> str:
-    """Show what a call and its descendants used; the first facts go if the width is too small."""
+    """Say what a call and its descendants have used.
+
+    Args:
+        node: The call.
+        now: The time in seconds since the epoch.
+        max_width: In cells. If not all facts fit, the first ones are left out.
+    """
     usage = node.usage
     turn = ""
     if node.turns and node.kind != "llm":
@@ -66,6 +73,15 @@ def usage_text(node: SearchNode, now: float, max_width: int) -> str:
     while len(facts) > 1 and len(" · ".join(facts)) > max_width:
         del facts[0]
     return " · ".join(facts)
+
+
+class _DrawnVersions(NamedTuple):
+    """What was drawn last, to see whether it has changed."""
+
+    node: int
+    """The version of the call."""
+    structure: int
+    """The version of the tree's structure."""
 
 
 class NodeScreen(Dialog[None], NodeActions):
@@ -81,23 +97,33 @@ class NodeScreen(Dialog[None], NodeActions):
     def __init__(
         self, chosen: CallSelection, control: SearchControl, clock: Callable[[], float] = time.time
     ) -> None:
+        """
+        Args:
+            chosen: The call.
+            control: Has the texts of the searches, and stops calls.
+            clock: Returns the time in seconds since the epoch.
+        """
         super().__init__()
         self.control = control
-        tree, node = chosen
-        self._tree = tree
-        self._node = node
-        source = None
+        self._tree = chosen.tree
+        self._node = chosen.node
+        self._call_pane = CallPane(self._node)
+        self._text = TextPane(self._searched_text(), self._node.spans)
+        self._clock = clock
+        self._drawn: _DrawnVersions | None = None
+        """None if all must be drawn again."""
+
+    def _searched_text(self) -> PagedText | None:
+        """Return the text that the whole search reads; None if it is no longer in memory."""
+        root = self._tree.root
+        tree_id = self._tree.id
+        if root is None or self.control.text(tree_id, 0, 1) is None:
+            return None
 
         def read(start: int, end: int) -> str:
-            return control.text(tree.id, start, end) or ""
+            return self.control.text(tree_id, start, end) or ""
 
-        if tree.root is not None and control.text(tree.id, 0, 1) is not None:
-            source = PagedText(read, tree.root.text_chars)
-        self._call_pane = CallPane(node)
-        self._text = TextPane(source, node.spans)
-        self._clock = clock
-        self._drawn_versions = (-1, -1)
-        """The versions of the node and of the tree's structure."""
+        return PagedText(read, root.text_chars)
 
     @property
     def chosen(self) -> CallSelection:
@@ -122,10 +148,11 @@ class NodeScreen(Dialog[None], NodeActions):
 
     def on_resize(self, event: Resize) -> None:
         self._arrange(event.size.width)
-        self._drawn_versions = (-1, -1)
+        self._drawn = None
         self._refresh_changed()
 
     def _arrange(self, width: int) -> None:
+        """Show the call and its text side by side, or on a narrow screen one of them."""
         side_by_side = width >= SIDE_BY_SIDE_MIN_WIDTH
         self.set_class(side_by_side, "-beside")
         self._call_pane.display = self._call_pane.display or side_by_side
@@ -135,8 +162,8 @@ class NodeScreen(Dialog[None], NodeActions):
         """Draw what has changed since the last drawing; times go on."""
         node = self._node
         now = self._clock()
-        versions = (node.version, self._tree.structure_version)
-        has_changed = versions != self._drawn_versions
+        versions = _DrawnVersions(node.version, self._tree.structure_version)
+        has_changed = versions != self._drawn
         # Times go on while the call or one of its sub-calls runs.
         if has_changed or not node.finished or node.running_descendants:
             title = heading(node, now)
@@ -145,15 +172,17 @@ class NodeScreen(Dialog[None], NodeActions):
             usage = Content.styled(usage_text(node, now, available_width), "$muted")
             self.query_one("#node-figures", Static).update(usage)
         if has_changed:
-            self._drawn_versions = versions
+            self._drawn = versions
             self._call_pane.refresh_view()
             self._text.rows.show_evidence(node.evidence)
 
     def action_leave(self) -> None:
+        """Close the search line of the text, or else the screen."""
         if not self._text.leave_search():
             self.dismiss(None)
 
     def action_text(self) -> None:
+        """Go from the call to its text, or back."""
         to_text = not self._text.has_focus_within
         if not self.has_class("-beside"):
             self._text.display = to_text
@@ -164,6 +193,7 @@ class NodeScreen(Dialog[None], NodeActions):
             self._call_pane.focus()
 
     def action_menu(self) -> None:
+        """Open what the chosen row leads to, or else the actions on the call."""
         if not self._call_pane.open_link():
             self.open_menu([command for command in NODE_MENU if command.id != "node-open"])
 

@@ -1,7 +1,7 @@
 """The pane that shows every search as a live tree.
 
 `search.trees` folds the records to trees of calls, `call_tree` knows which lines of these are visible
-and which is chosen, and `call_lines` draws them.
+and which is chosen, and `call_lines` draws them with the words of `call_words`.
 """
 
 from __future__ import annotations
