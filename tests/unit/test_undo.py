@@ -142,7 +142,7 @@ def is_read(value: object) -> bool:
     """Return whether the state of an object is read within the limits."""
     graph = Graph(Kinds({}))
     graph.add([value], limits=Limits(work=1_000, size=1_000))
-    return graph.nodes[address_of(value)].known
+    return graph.nodes[address_of(value)].is_complete
 
 
 on_linux = pytest.mark.skipif(

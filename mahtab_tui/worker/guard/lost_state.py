@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import Any, Callable
 
 from ..magic.syntax import parse_python
+from ..undo.lasting_calls import find_lasting_calls
 from ..undo.libraries import LibrarySnapshot, add_snapshots, take_library_snapshots
 from ..undo.opaque import file_class
 from ..undo.process_state import ProcessState
@@ -112,7 +113,7 @@ class StateRecorder:
         mentioned_values = [self._namespace.get(name) for name in self._mentioned]
         changes = self._process.find_changes(self._mentioned, mentioned_values)
         labels = [label for label in changes if label not in _SET_BY_LIBRARIES]
-        lasting_calls = self._process.find_lasting_calls(self._mentioned, mentioned_values)
+        lasting_calls = find_lasting_calls(self._mentioned, mentioned_values)
         labels += [
             call.name
             for call in lasting_calls

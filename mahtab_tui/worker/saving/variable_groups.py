@@ -7,7 +7,7 @@ import types
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from ..undo.graph import Graph, Node, ancestors
+from ..undo.graph import Graph, Node, find_ancestors
 from ..undo.kinds import Kinds
 from ..values.objects import ATOMS, address_of, get_if_loaded, is_class, is_subclass, is_table
 
@@ -87,7 +87,7 @@ class _SharedObjects:
             for address, node in graph.nodes.items()
             if _can_change(graph, node, holders.get(address, []))
         ]
-        self._sharing = ancestors(changing_addresses, holders)
+        self._sharing = find_ancestors(changing_addresses, holders)
         self._sets = _DisjointSets()
         for address in self._sharing:
             for inner_address in self._sharing.intersection(edges[address]):
@@ -133,7 +133,7 @@ def _can_change(graph: Graph, node: Node, holders: Iterable[int]) -> bool:
     if _never_changes(value):
         return False
     kind = graph.kinds.kind(value)
-    return is_table(value) or kind.can_change or not kind.known
+    return is_table(value) or kind.can_change or not kind.is_complete
 
 
 def _never_changes(value: object) -> bool:

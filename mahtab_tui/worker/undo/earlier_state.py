@@ -1,20 +1,25 @@
-"""The state before a step, described by a checkpoint, which is asked for it twice: first it
-describes each of its objects in a few numbers, then it hands out the states that differ from the
-kernel's."""
+"""The state before a step, as a checkpoint describes it to the kernel.
+
+An undo asks a checkpoint twice (`CheckpointResponder`). First the checkpoint describes each of its objects in
+a few numbers. The kernel compares them with its own (`restoring`), and asks for the states that differ.
+
+Questions and answers are pickled. They contain none of our classes, because a cell may have removed the
+modules from `sys.modules`, by which pickle finds them.
+"""
 
 from __future__ import annotations
 
 import time
 import weakref
 from array import array
-from collections.abc import Iterable
-from functools import partial
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Callable, NamedTuple
 
 from ..values.objects import ATOMS, address_of, class_module, get_if_loaded, is_subclass, name_of
 from ..values.variables import HIDDEN_NAMES, describe_variable
 from .array_parts import is_mapped
 from .fork_writer import run_in_fork
+from .forks import Reply
 from .graph import Graph
 from .kinds import Kinds, has_del_method
 from .memory import plain_array
@@ -39,19 +44,36 @@ DUMP_TOTAL_TIMEOUT_S = 20.0
 """For all objects, if they are written one by one."""
 
 NUMBERS_PER_OBJECT = 6
-"""By which a checkpoint describes an object: its address and `Node.state`."""
+"""Numbers by which a checkpoint describes an object: its address and `Node.state`."""
 
+DESCRIBE = "describe"
+"""The question for all objects. The serial number of a step and the names in its cell's code follow."""
+COLLECT_STATES = "collect_states"
+"""The question for earlier states. The arguments of `EarlierState.collect_states` follow."""
+
+_NOT_TRANSFERRED = "it cannot be transferred with the others"
 _LOST_REFERENCE = "a weak reference does not come back: what it led to is made again"
 _LOST_FINALIZER = "what a weak reference or weakref.finalize does at its end is not set up again"
 _REPEATED_END = "its __del__ runs once more"
 _REPEATED_END_INSIDE = "the __del__ of an object in it runs once more"
 
 
+class Row(NamedTuple):
+    """An object whose earlier state is handed out. A pickle has a plain tuple in its place."""
+
+    is_name: bool
+    """Whether it is gone, and has to be created again for a name."""
+    key: Any
+    """The name; or the address of the object, which still lives."""
+    value: Any
+    """The object itself, which the pickle recreates; or the values of its parts that can be written."""
+
+
 class States(NamedTuple):
-    """The earlier states of objects that differ now."""
+    """The earlier states of objects that differ now. The checkpoint answers with a plain tuple."""
 
     payload: bytes
-    """Rows: True, a name and its lost object; or False, a living object's address and values."""
+    """The pickle of rows, as `dump_state` has written it."""
     changed: list[str]
     """Names that lead to an object with another state."""
     not_restored: list[tuple[str, str]]
@@ -65,23 +87,35 @@ class States(NamedTuple):
     happens when these end again."""
 
 
-Row = tuple[bool, Any, Any]
-"""An object as in `States.payload`."""
+class _Dump(NamedTuple):
+    """Rows as bytes."""
+
+    payload: bytes
+    created_names: list[object]
+    """The names among the rows."""
+    reasons: dict[str, str]
+    """Why objects cannot be written, by the labels of the names that lead to them."""
 
 
 class CheckpointResponder:
     """Answers the kernel's questions in a checkpoint. Created before the fork."""
 
     def __init__(self, namespace: dict[str, object], find_step: Callable[[int], Step]) -> None:
+        """Wait for questions.
+
+        Args:
+            namespace: The user's.
+            find_step: Returns the step with a serial number.
+        """
         self._namespace = namespace
         self._find_step = find_step
         self._earlier: EarlierState | None = None
         """The state that was described last."""
 
     def __call__(self, question: tuple[Any, ...]) -> Any:
-        """Answer "describe" or "collect_states", which are asked in this order."""
-        name, *args = question
-        if name == "describe":
+        """Answer `DESCRIBE` or `COLLECT_STATES`, which are asked in this order."""
+        kind, *args = question
+        if kind == DESCRIBE:
             serial, first_names = args
             self._earlier = EarlierState(self._namespace, self._find_step(serial), first_names)
             return self._earlier.describe()
@@ -99,7 +133,7 @@ class EarlierState:
         Args:
             namespace: The user's.
             step: The step.
-            first_names: The names that its cell mentions, which are walked through first.
+            first_names: The names that the undone cells mention, which are walked through first.
         """
         self._namespace = namespace
         self._mentioned = first_names
@@ -138,28 +172,30 @@ class EarlierState:
 
         rewritten = set(unpack_numbers(written_data))
         ended = nodes.keys() - alive
-        changed_names = self._labels(changed | rewritten | ended)
-        rows: list[Row] = [
-            (False, address, self._state(nodes[address].value)) for address in changed
+        changed_labels = self._labels(changed | rewritten | ended)
+        rows = [Row(False, address, self._state(nodes[address].value)) for address in changed]
+        rows += [
+            Row(True, name, value)
+            for name, value in names.items()
+            if address_of(value) in nodes and address_of(value) not in alive
         ]
-        for name, value in names.items():
-            if address_of(value) in nodes and address_of(value) not in alive:
-                rows.append((True, name, value))
-        payload, created_names, unwritable = self._dump(rows, alive)
-        unwritable_labels = {label for label, _reason in unwritable}
-        lost_references = self._lost_references(alive, unwritable_labels)
+        dump = self._dump(rows, alive)
         described_names = [
             name
-            for name in {*changed_names, *requested_names}
+            for name in {*changed_labels, *requested_names}
             if name in names and type(name) is str
         ]
         return States(
-            payload,
-            changed_names,
-            [*unwritable, *lost_references, *self._uncomparable()],
-            {name: describe_variable(name, names[name]) for name in described_names},
-            created_names,
-            self._repeated_ends(ended, unwritable_labels),
+            payload=dump.payload,
+            changed=changed_labels,
+            not_restored=[
+                *dump.reasons.items(),
+                *self._lost_references(alive, dump.reasons),
+                *self._uncomparable(),
+            ],
+            variables={name: describe_variable(name, names[name]) for name in described_names},
+            created=dump.created_names,
+            ended=self._repeated_ends(ended, dump.reasons),
         )
 
     def _add_holders_of_ended(self, alive: set[int], changed: set[int]) -> None:
@@ -186,10 +222,13 @@ class EarlierState:
         parts = self._graph.kinds.kind(value).parts
         return [part.read(value) for part in parts if part.write is not None]
 
-    def _repeated_ends(self, ended_addresses: set[int], without: set[str]) -> list[tuple[str, str]]:
+    def _repeated_ends(
+        self, ended_addresses: set[int], without: Collection[str]
+    ) -> list[tuple[str, str]]:
         """Return `States.ended`.
 
         Args:
+            ended_addresses: Addresses of objects that do not live any more.
             without: Labels of what cannot be created again.
         """
         addresses = {
@@ -208,48 +247,57 @@ class EarlierState:
             if label not in without
         ]
 
-    def _dump(
-        self, rows: list[Row], alive: set[int]
-    ) -> tuple[bytes, list[object], list[tuple[str, str]]]:
-        """Return rows as bytes, the names among them, and the names of what cannot be written, with
-        the reason."""
-        write = partial(dump_state, alive=alive, namespace=self._namespace)
+    def _dump(self, rows: list[Row], alive: set[int]) -> _Dump:
+        """Write rows, without those whose objects cannot be written.
 
-        def dump_all(rows: list[Row]) -> bytes | str:
-            (data,) = run_in_fork([rows], write, DUMP_ALL_TIMEOUT_S, DUMP_ALL_TIMEOUT_S)
-            return data
+        Args:
+            rows: The rows.
+            alive: The addresses of the objects that the kernel also has.
+        """
 
-        pickled = dump_all(rows)
-        if isinstance(pickled, bytes):
-            return pickled, _row_names(rows), []
+        def write(rows: Sequence[Row]) -> bytes:
+            return dump_state(list(map(tuple, rows)), alive, self._namespace)
+
+        def write_together(rows: list[Row]) -> Reply:
+            (reply,) = run_in_fork([rows], write, DUMP_ALL_TIMEOUT_S, DUMP_ALL_TIMEOUT_S)
+            return reply
+
+        reply = write_together(rows)
+        if isinstance(reply, bytes):
+            return _Dump(reply, _row_names(rows), {})
 
         # Find out which rows cannot be written, and write the others together, so that they share
         # objects as before.
-        results = list(run_in_fork(rows, write, DUMP_EACH_TIMEOUT_S, DUMP_TOTAL_TIMEOUT_S))
-        writable_rows = [row for row, data in zip(rows, results) if isinstance(data, bytes)]
-        pickled = dump_all(writable_rows)
+        single_rows = [[row] for row in rows]
+        replies = list(run_in_fork(single_rows, write, DUMP_EACH_TIMEOUT_S, DUMP_TOTAL_TIMEOUT_S))
         reasons: dict[str, str] = {}
-        for (is_name, key, _), data in zip(rows, results):
-            if isinstance(data, str):
-                reason = data
-            elif isinstance(pickled, str):
-                reason = "it cannot be transferred with the others"
+        writable_rows: list[Row] = []
+        for row, single_reply in zip(rows, replies):
+            if isinstance(single_reply, str):
+                reasons.update(dict.fromkeys(self._row_labels(row), single_reply))
             else:
-                continue
-            if is_name:
-                labels = [format_label(key)]
-            else:
-                labels = self._labels([key])
-            reasons.update(dict.fromkeys(labels, reason))
-        if isinstance(pickled, str):
-            return write([]), [], list(reasons.items())
-        return pickled, _row_names(writable_rows), list(reasons.items())
+                writable_rows.append(row)
+        reply = write_together(writable_rows)
+        if isinstance(reply, bytes):
+            return _Dump(reply, _row_names(writable_rows), reasons)
 
-    def _lost_references(self, alive: set[int], without: set[str]) -> list[tuple[str, str]]:
+        for row in writable_rows:
+            for label in self._row_labels(row):
+                reasons.setdefault(label, _NOT_TRANSFERRED)
+        return _Dump(write([]), [], reasons)
+
+    def _row_labels(self, row: Row) -> list[str]:
+        """Return the labels of the names that lead to the object of a row."""
+        if row.is_name:
+            return [format_label(row.key)]
+        return self._labels([row.key])
+
+    def _lost_references(self, alive: set[int], without: Collection[str]) -> list[tuple[str, str]]:
         """Return the names of weak references to objects that must be created again, and of such
         objects to which others refer, with what does not come back.
 
         Args:
+            alive: The addresses of the objects that the kernel also has.
             without: Labels of what cannot be created again.
         """
         nodes = self._graph.nodes
@@ -272,7 +320,7 @@ class EarlierState:
         by_type: dict[str, list[int]] = {}
         for address, node in self._graph.nodes.items():
             cls = type(node.value)
-            if not node.known and file_class(cls) is None:
+            if not node.is_complete and file_class(cls) is None:
                 by_type.setdefault(_describe_uncomparable(node.value), []).append(address)
         mentioned = set(self._mentioned)
         return [
@@ -283,14 +331,14 @@ class EarlierState:
         ]
 
     def _labels(self, addresses: Iterable[int]) -> list[str]:
-        """Return the names that lead to objects."""
+        """Return the labels of the names that lead to objects with these addresses."""
         reached = self._graph.ancestors(addresses)
         named = [*self._names.items(), *self._graph.kinds.shared_objects]
         return [format_label(name) for name, value in named if address_of(value) in reached]
 
 
-def _row_names(rows: list[Row]) -> list[object]:
-    return [key for is_name, key, _ in rows if is_name]
+def _row_names(rows: Iterable[Row]) -> list[object]:
+    return [row.key for row in rows if row.is_name]
 
 
 def _describe_uncomparable(value: object) -> str:
@@ -313,8 +361,17 @@ def _describe_uncomparable(value: object) -> str:
 def walk_state(
     graph: Graph, step: Step, names: dict[str, object], first_names: Iterable[str]
 ) -> list[str]:
-    """Walk through the state before a step, mentioned names first; return the names not reached in
-    time."""
+    """Walk through the state before a step, mentioned names first.
+
+    Args:
+        graph: Gets the objects.
+        step: The step.
+        names: The objects of its names that live.
+        first_names: The names that the undone cells mention.
+
+    Returns:
+        The labels of the names that were not reached in time.
+    """
     mentioned_names = [name for name in dict.fromkeys(first_names) if name in names]
     mentioned_values = {name: names[name] for name in mentioned_names}
     unreached_names = _walk_names(graph, mentioned_values, MENTIONED_TIMEOUT_S)

@@ -1,6 +1,9 @@
 """The objects reachable from a namespace, and the state of each.
 
-A checkpoint is a fork, so both processes have the same objects at the same addresses."""
+Undo compares the graphs of two moments: of the kernel before and after a cell (`mutations`), or of a
+checkpoint and the kernel (`earlier_state`, `restoring`). A checkpoint is a fork, so both processes have the
+same objects at the same addresses. `saving.variable_groups` finds out which variables share objects.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +20,9 @@ from .memory import MemorySpan, find_memory
 from .parts import ObjectPart, Values
 
 _CLOCK_INTERVAL_OBJECTS = 128
-"""The clock is read once for so many objects."""
+"""Objects between two looks at the clock."""
 VALUES_PER_OBJECT = 16
-"""So many values inside an object cost as much time as one more object."""
+"""Values inside an object that cost as much time as one more object."""
 _FOREVER = float("inf")
 
 
@@ -34,12 +37,13 @@ class Node(NamedTuple):
     children: tuple[int, ...]
     """Addresses of the objects inside it, without plain values."""
     memory: MemorySpan | None
-    known: bool
+    """That of an array, whose bytes are compared apart."""
+    is_complete: bool
     """Whether these numbers cover all of its state."""
 
     @property
     def state(self) -> tuple[int, int, int, int, int]:
-        """The numbers that differ if the object has changed or is another one: the address of its
+        """The numbers of which one differs if the object has changed or is another one: the address of its
         type, its fixed and its mutable state, start and end of its memory."""
         start, end = self.memory or (0, 0)
         return address_of(type(self.value)), self.fixed_state, self.mutable_state, start, end
@@ -58,7 +62,9 @@ class _Content(NamedTuple):
     """What was read of one object."""
 
     fixed_state: int
+    """As in `Node`."""
     mutable_state: int
+    """As in `Node`."""
     objects: list[object]
     """The objects inside it, without plain values."""
     is_complete: bool
@@ -66,7 +72,7 @@ class _Content(NamedTuple):
 
 
 class Graph:
-    """Walks through objects, and keeps them alive until it ends."""
+    """Walks through objects, and keeps them alive until it ends. No code of the user's runs."""
 
     def __init__(
         self, kinds: Kinds, states: bool = True, clock: Callable[[], float] = time.monotonic
@@ -74,7 +80,7 @@ class Graph:
         """Start without objects.
 
         Args:
-            kinds: Of the objects.
+            kinds: Says how objects are read.
             states: Whether to compute the states of the nodes; otherwise these are 0.
             clock: Returns the seconds that `add` compares with its deadline.
         """
@@ -86,9 +92,16 @@ class Graph:
         self._work = 0
         """What has been read, counted as in `Limits.work`."""
         self._holders: dict[int, list[int]] | None = None
+        """What `find_holders` returns; None if objects have been added since."""
         self._weak_references: list[int] = []
+        """Addresses of the nodes that are weak references."""
         self._finalizable: list[int] = []
         """Addresses of the objects whose end has, or may have, an effect."""
+
+    def __del__(self) -> None:
+        """Drop weak references first, so that their callbacks do not run on what was restored."""
+        for address in self._weak_references:
+            self.nodes.pop(address, None)
 
     def add(
         self, roots: Iterable[object], until: float = _FOREVER, limits: Limits | None = None
@@ -109,7 +122,7 @@ class Graph:
         next_clock_work = self._work + _CLOCK_INTERVAL_OBJECTS
 
         pending = [root for root in roots if address_of(type(root)) not in ATOMS]
-        for value in pending:  # which grows meanwhile
+        for value in pending:  # to which `_read_node` adds the objects inside each
             if address_of(value) in self.nodes:
                 continue
             self._work += 1
@@ -122,13 +135,9 @@ class Graph:
             self.nodes[address_of(value)] = self._read_node(value, pending, max_size)
         return True
 
-    def __del__(self) -> None:
-        """Drop weak references first, so that their callbacks do not run on what was restored."""
-        for address in self._weak_references:
-            self.nodes.pop(address, None)
-
     def finalizable(self) -> set[int]:
-        """Return the addresses of objects whose end has an effect, and of their holders."""
+        """Return the addresses of objects whose end has an effect, or may have one because they were not
+        read, and of what leads to them."""
         unread_addresses = [child for child in self.find_holders() if child not in self.nodes]
         return self.ancestors([*self._finalizable, *unread_addresses])
 
@@ -147,11 +156,15 @@ class Graph:
         ]
 
     def ancestors(self, start: Iterable[int]) -> set[int]:
-        """Return the addresses of objects that lead to others, and of these themselves."""
+        """Return the addresses of objects that lead to others, and of these themselves.
+
+        Args:
+            start: The addresses of the others.
+        """
         start_addresses = set(start)
         if not start_addresses:
             return start_addresses
-        return ancestors(start_addresses, self.find_holders())
+        return find_ancestors(start_addresses, self.find_holders())
 
     def find_holders(self) -> dict[int, list[int]]:
         """Return the addresses of the objects that directly contain each object, by its address."""
@@ -176,7 +189,7 @@ class Graph:
             memory = find_memory(value) if kind.has_memory else None
         except Exception:  # its state cannot be read: only which object it is counts
             self._finalizable.append(address_of(value))
-            return Node(value, 0, 0, (), None, known=False)
+            return Node(value, 0, 0, (), None, is_complete=False)
 
         pending += content.objects
         if kind.is_user_defined:
@@ -191,11 +204,17 @@ class Graph:
             content.mutable_state,
             tuple(map(address_of, content.objects)),
             memory,
-            known=kind.known and content.is_complete,
+            is_complete=kind.is_complete and content.is_complete,
         )
 
     def _read_content(self, value: object, kind: Kind, max_size: float) -> _Content:
-        """Read the parts of an object. May raise anything for an inconsistent object."""
+        """Read the parts of an object. May raise anything for an inconsistent object.
+
+        Args:
+            value: The object.
+            kind: Its kind.
+            max_size: Parts with more values are not read.
+        """
         fixed_state = 0
         mutable_state = 0
         objects: list[object] = []
@@ -238,13 +257,14 @@ def _encode_values(part: ObjectPart, values: Values, types: set[int]) -> bytes:
     """Return bytes that are equal if plain values are equal and all others are the same objects.
 
     Args:
-        part: Of which the values are.
+        part: The part that has the values.
         values: The values.
         types: The addresses of their types.
     """
     if part.ordered and types.isdisjoint(ATOMS):
         return b"objects" + array("q", map(address_of, values)).tobytes()
     if not types <= ATOMS:
+        # In a tuple, so that an address differs from a number of the same size.
         values = [
             value if address_of(type(value)) in ATOMS else (address_of(value),) for value in values
         ]
@@ -256,12 +276,12 @@ def _encode_values(part: ObjectPart, values: Values, types: set[int]) -> bytes:
     return b"".join(sorted([marshal.dumps(value, version) for value in values]))
 
 
-def ancestors(start: Iterable[int], holders: Mapping[int, list[int]]) -> set[int]:
-    """Return the addresses of everything that leads to `start`, and those of `start` itself.
+def find_ancestors(start: Iterable[int], holders: Mapping[int, list[int]]) -> set[int]:
+    """Return the addresses of everything that leads to some objects, and of these themselves.
 
     Args:
-        start: Addresses.
-        holders: As returned by `Graph.find_holders`.
+        start: The addresses of the objects.
+        holders: The addresses of what directly contains each object, by its address.
     """
     reached = set(start)
     pending = list(reached)

@@ -81,7 +81,7 @@ class Kind(NamedTuple):
     """Whether their class is the user's own."""
     has_memory: bool = False
     """Whether they have memory that is compared as bytes, such as arrays."""
-    known: bool = True
+    is_complete: bool = True
     """Whether the parts contain all of their state."""
     is_weak: bool = False
     """Whether they are weak references."""
@@ -209,16 +209,16 @@ class Kinds:
         opaque = opaque_kind(cls)
         if immutable_parts is not None:
             parts = immutable_parts
-            is_known = True
+            is_complete = True
             has_finalizer = False
         elif opaque is not None:
             parts = (progress_part(cls, opaque),)
-            is_known = opaque.read_progress is not None
+            is_complete = opaque.read_progress is not None
             has_finalizer = opaque.has_finalizer
         else:
             parts = self._find_mutable_parts(cls)
-            is_known = self._has_all_state_in_parts(cls)
-            has_finalizer = not is_known
+            is_complete = self._has_all_state_in_parts(cls)
+            has_finalizer = not is_complete
 
         bases = mro_of(cls)
         has_finalizer |= has_del_method(cls)
@@ -228,7 +228,7 @@ class Kinds:
             parts,
             is_user_defined=self._is_user_class(cls),
             has_memory=any(part.has_memory for part in parts),
-            known=is_known,
+            is_complete=is_complete,
             is_weak=is_weak,
             has_finalizer=has_finalizer and not is_plain,
             referable=not is_plain and any("__weakref__" in class_dict(base) for base in bases),

@@ -91,7 +91,7 @@ class MutationDetector:
         self._addresses = {name: address_of(value) for name, value in mutable_values.items()}
         graph, self._is_complete = self._walk(mutable_values)
         self._states = {address: node.state for address, node in graph.nodes.items()}
-        self._unknown = {address for address, node in graph.nodes.items() if not node.known}
+        self._unknown = {address for address, node in graph.nodes.items() if not node.is_complete}
         self._plain_digests: dict[str, int] = {}
         if self._unknown or not self._is_complete:
             self._plain_digests = self._digest_plain_values()
@@ -136,7 +136,7 @@ class MutationDetector:
             node = nodes[address]
             if node.state != self._states[address]:
                 changed.add(address)
-            if not node.known or address in self._unknown:
+            if not node.is_complete or address in self._unknown:
                 unknown.add(address)
             # What one of the walks did not reach may have changed.
             if not is_complete and not all(

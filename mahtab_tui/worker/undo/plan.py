@@ -32,20 +32,24 @@ class Plan:
     """What an undo or a redo does; nothing has changed before `apply`."""
 
     def __init__(self, names: dict[str, object], graph: Graph) -> None:
-        """
+        """Begin with a plan that binds names only.
+
         Args:
             names: The whole namespace as it will be.
-            graph: Of the objects of the kernel.
+            graph: The objects of the kernel.
         """
         self.names = names
         self.graph = graph
         self.states: list[tuple[Any, list[Values]]] = []
         """Living objects, and the earlier values of their parts that can be written."""
         self.copies: list[MemoryCopy] = []
+        """The memory of arrays that differs."""
         self.actions: list[Action] = []
+        """What restores settings, and other state that is not inside the objects."""
         self.inside: list[str] = []
         """Labels of the variables and settings in which something changes."""
         self.not_restored: list[Unrestored] = []
+        """What stays as it is, with the reasons."""
         self.repeated_ends: list[Unrestored] = []
         """The names that lead to objects that are created again and have a `__del__`, which runs once
         more if the plan is reversed."""
@@ -62,35 +66,30 @@ class Plan:
 
         Args:
             namespace: The user's.
-            checkpoint: That of the state to restore.
-            newer_checkpoint: That of the present state. With it, memory is overwritten without a
-                copy, because it can be read from there again.
+            checkpoint: The checkpoint of the state to restore; None if there is none.
+            newer_checkpoint: The checkpoint of the present state; None if there is none. With it, memory
+                is overwritten without a copy, because it can be read from there again.
+
+        Raises:
+            BaseException: What a step raises.
         """
         actions = self.actions + run_with_timeout(
             RECREATE_TIMEOUT_S, lambda: list(self._state_actions())
         )
-        namespace_before = dict(namespace)
-        begun_actions: list[Action] = []
-        copied_spans: list[tuple[MemorySpan, MemorySpan]] = []
+        rollback = _Rollback(namespace, newer_checkpoint)
         try:
             for action in actions:
-                begun_actions.append(action)  # before it runs, because it may fail halfway
+                rollback.actions.append(action)  # before it runs, because it may fail halfway
                 action.apply()
             if checkpoint is not None:
-                copied_spans = list(self._copied_spans())
+                spans = list(self._copied_spans())
+                rollback.overwritten_spans = [target for _source, target in spans]
                 memory = CheckpointMemory(checkpoint.pid)
-                for source, target in copied_spans:
+                for source, target in spans:
                     memory.copy(source, target.start, drop=newer_checkpoint is not None)
             _bind_names(namespace, self.names)
         except BaseException:
-            if newer_checkpoint is not None:
-                memory = CheckpointMemory(newer_checkpoint.pid)
-                for _, target in copied_spans:
-                    with contextlib.suppress(UnreadableMemoryError):
-                        memory.copy(target, target.start)
-            for action in reversed(begun_actions):
-                action.revert()
-            _bind_names(namespace, namespace_before)
+            rollback.run()
             raise
 
     def _state_actions(self) -> Iterator[Action]:
@@ -144,21 +143,29 @@ class Plan:
     def _describe_change(
         self, name: str, old_value: object, current_value: object
     ) -> dict[str, object]:
-        """Describe a change from the current value, which is "before", to the old one, which is the
-        "variable" after it."""
+        """Describe what becomes of a name. The host shows "before" as the value now, and "variable" as
+        the value after the undo; None if there is no such value.
+
+        Args:
+            name: The name.
+            old_value: What it leads to after the undo; `MISSING` if it goes.
+            current_value: What it leads to now; `MISSING` if it comes back.
+        """
         description_now = None
         description_after = None
-        change = "rebound"
-        if current_value is old_value:
-            change = "changed"
-        if old_value is MISSING:
-            change = "deleted"
-        else:
+        if current_value is not MISSING:
+            description_now = describe_variable(name, current_value)
+        if old_value is not MISSING:
             description_after = self.variables.get(name) or describe_variable(name, old_value)
+
         if current_value is MISSING:
             change = "added"
+        elif old_value is MISSING:
+            change = "deleted"
+        elif current_value is old_value:
+            change = "changed"
         else:
-            description_now = describe_variable(name, current_value)
+            change = "rebound"
         return {
             "name": name,
             "change": change,
@@ -170,6 +177,36 @@ class Plan:
         """Return the names that will lead to an object of the kernel."""
         reached = self.graph.ancestors([address_of(value)])
         return [name for name, other in self.names.items() if address_of(other) in reached]
+
+
+class _Rollback:
+    """What reverses a plan that was applied in part."""
+
+    def __init__(self, namespace: dict[str, object], checkpoint: Checkpoint | None) -> None:
+        """Note the names.
+
+        Args:
+            namespace: The user's, before the plan.
+            checkpoint: The process that has the memory before the plan; None if there is none.
+        """
+        self.actions: list[Action] = []
+        """Those that have begun, in order."""
+        self.overwritten_spans: list[MemorySpan] = []
+        """The memory of arrays that may be overwritten."""
+        self._namespace = namespace
+        self._names = dict(namespace)
+        self._checkpoint = checkpoint
+
+    def run(self) -> None:
+        """Reverse everything, the last first."""
+        if self._checkpoint is not None:
+            memory = CheckpointMemory(self._checkpoint.pid)
+            for span in self.overwritten_spans:
+                with contextlib.suppress(UnreadableMemoryError):
+                    memory.copy(span, span.start)
+        for action in reversed(self.actions):
+            action.revert()
+        _bind_names(self._namespace, self._names)
 
 
 def _bind_names(namespace: dict[str, object], names: dict[str, object]) -> None:

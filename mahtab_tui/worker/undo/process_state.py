@@ -1,4 +1,8 @@
-"""Process-wide state that undo compares with what it was, and functions whose effects undo misses."""
+"""State of the whole process that undo compares with what it was, and writes back: the settings of
+`settings`, the entries of `sys.modules`, and how far open descriptors are read and written.
+
+`lasting_calls` names the effects that no comparison finds.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +11,12 @@ import sys
 from collections.abc import Collection, Iterable, Iterator
 from functools import partial
 from types import FunctionType
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..values.objects import (
     ATOMS,
     MISSING,
     address_of,
-    class_module,
-    get_if_loaded,
     is_module,
     own_dict,
 )
@@ -22,91 +24,6 @@ from .actions import Action, Unrestored
 from .descriptor_states import DescriptorStates
 from .registries import ModuleTable, write_modules
 from .settings import SETTINGS, Setting
-
-
-class _LastingCall(NamedTuple):
-    """A function whose effect undo can neither detect nor reverse."""
-
-    module: str
-    name: str
-    reason: str
-    """Why undo does not restore what the function has done, as the user reads it."""
-    is_method: bool = False
-    """Whether the function is called on objects, so that code need not name the module."""
-    namesake_module: str = ""
-    """A module that has another function of this name; empty if there is none."""
-
-
-def _functions(module: str, names: str, reason: str) -> list[_LastingCall]:
-    """Return the rows of functions that stand in a module.
-
-    Args:
-        names: Separated by spaces.
-        reason: Why undo does not restore what they have done.
-    """
-    return [_LastingCall(module, name, reason) for name in names.split()]
-
-
-def _methods(module: str, names: str, reason: str) -> list[_LastingCall]:
-    """Return the rows of methods of a module's objects.
-
-    Args:
-        names: Separated by spaces.
-        reason: Why undo does not restore what they have done.
-    """
-    return [_LastingCall(module, name, reason, is_method=True) for name in names.split()]
-
-
-_LASTING_CALLS = (
-    *_functions("sys", "addaudithook", "an audit hook stays until the kernel ends"),
-    *_functions("sys", "set_asyncgen_hooks", "undo does not compare these hooks"),
-    *_functions("os", "register_at_fork", "what was registered stays until the kernel ends"),
-    *_functions("os", "eventfd_read", "a number that was read is not put back"),
-    *_functions("os", "eventfd_write", "a number that was written stays"),
-    *_functions(
-        "signal",
-        "raise_signal pthread_kill pidfd_send_signal",
-        "a signal that was sent cannot be taken back",
-    ),
-    *_functions("os", "mkfifo mknod", "the file that was created is not removed"),
-    *_functions("os", "lockf", "undo does not compare locks of files"),
-    *_functions("fcntl", "flock lockf", "undo does not compare locks of files"),
-    *_functions("signal", "set_wakeup_fd", "undo does not compare this descriptor"),
-    *_functions("gc", "freeze", "frozen objects stay frozen"),
-    *_functions("codecs", "register register_error", "what was registered stays"),
-    *_functions("atexit", "unregister", "a function that was unregistered does not come back"),
-    *_functions("asyncio", "to_thread", "what was started goes on"),
-    *_methods("asyncio", "run_in_executor", "what was started goes on"),
-    *_methods(
-        "asyncio",
-        "add_reader add_writer remove_reader remove_writer",
-        "undo does not compare what the event loop waits for",
-    ),
-    *_functions("asyncio", "start_server start_unix_server", "the server goes on"),
-    _LastingCall("asyncio", "create_server", "the server goes on", True, namesake_module="socket"),
-    *_methods("asyncio", "create_unix_server", "the server goes on"),
-    *_functions(
-        "ctypes",
-        "CDLL PyDLL cdll pydll pythonapi",
-        "undo does not compare what native functions change",
-    ),
-    *_methods("ctypes", "LoadLibrary", "undo does not compare what native functions change"),
-    *_methods("ctypes", "prctl", "undo does not compare what this call sets"),
-    *_functions("ctypes", "set_errno", "undo does not compare this number"),
-    *_methods(
-        "sqlite3",
-        "create_function create_aggregate create_window_function create_collation",
-        "what was registered with a connection stays",
-    ),
-    *_methods(
-        "sqlite3",
-        "set_authorizer set_progress_handler set_trace_callback",
-        "what was registered with a connection stays",
-    ),
-    *_methods("sqlite3", "enable_load_extension setconfig", "undo does not compare this setting"),
-    *_functions("sqlite3", "enable_callback_tracebacks", "undo does not compare this setting"),
-)
-"""An undo names these functions if the code that it undoes may call them."""
 
 _DESCRIPTOR_FUNCTIONS = frozenset(
     "read readv readinto readline readlines write writev pwrite pwritev truncate ftruncate lseek"
@@ -117,31 +34,6 @@ _DESCRIPTOR_FUNCTIONS = frozenset(
 
 _STANDARD_MODULES: frozenset[str] = getattr(sys, "stdlib_module_names", frozenset())
 """Empty in Python 3.9, which does not list them: there, each new module counts as a library's."""
-
-
-class _Mentions:
-    """What code mentions: names, and the values of the variables among these."""
-
-    def __init__(self, names: Collection[str], values: Collection[object]) -> None:
-        self._names = names
-        self._addresses = {address_of(value) for value in values}
-        self._class_packages = {_package(class_module(type(value))) for value in values}
-        """The packages that define the classes of the values."""
-
-    def may_call(self, call: _LastingCall) -> bool:
-        """Return whether the code may call a function."""
-        module = sys.modules.get(call.module)
-        if module is None:
-            return False
-        if address_of(get_if_loaded(call.module, call.name)) in self._addresses:
-            return True
-        if call.name not in self._names:
-            return False
-        if call.module in self._names or address_of(module) in self._addresses:
-            return True
-        if not call.is_method:
-            return False
-        return call.namesake_module not in self._names or call.module in self._class_packages
 
 
 class ProcessState:
@@ -161,7 +53,11 @@ class ProcessState:
         self.note_mentioned(mentioned_names)
 
     def note_mentioned(self, mentioned_names: Collection[str]) -> None:
-        """Also record state that code using these names could change. Call before the code runs."""
+        """Also record the state that code with these names may change.
+
+        Args:
+            mentioned_names: Names in code that has not run yet.
+        """
         if self._modules is None and "modules" in mentioned_names:
             self._modules = ModuleTable()
         uses_descriptors = not _DESCRIPTOR_FUNCTIONS.isdisjoint(mentioned_names)
@@ -179,33 +75,16 @@ class ProcessState:
     def find_descriptor_changes(
         self, ignored_descriptors: Collection[int], mentioned_descriptors: Collection[int]
     ) -> list[Unrestored]:
-        """Describe descriptors that were read, written, closed or replaced.
+        """Describe the descriptors that were read, written, closed or replaced.
 
         Args:
-            ignored_descriptors: See `DescriptorStates.find_changes`.
-            mentioned_descriptors: See `DescriptorStates.find_changes`.
+            ignored_descriptors: Descriptors of files that are compared in another way.
+            mentioned_descriptors: Descriptors that the code may mean (`DescriptorStates.find_changes`).
         """
         if self._descriptors is None:
             return []
         changes = self._descriptors.find_changes(ignored_descriptors, mentioned_descriptors)
         return [Unrestored(label, reason) for label, reason in changes]
-
-    @staticmethod
-    def find_lasting_calls(
-        mentioned_names: Collection[str], mentioned_values: Collection[object] = ()
-    ) -> list[Unrestored]:
-        """Return functions that code mentions, and whose effects undo can neither detect nor reverse.
-
-        Args:
-            mentioned_names: Names in the code.
-            mentioned_values: The values of the variables among these names.
-        """
-        mentions = _Mentions(mentioned_names, mentioned_values)
-        return [
-            Unrestored(f"{call.module}.{call.name}", call.reason)
-            for call in _LASTING_CALLS
-            if mentions.may_call(call)
-        ]
 
     def find_changes(
         self, mentioned_names: Collection[str] = (), mentioned_values: Collection[object] = ()
@@ -228,17 +107,16 @@ class ProcessState:
         new_modules = _new_names(_read_module_names(), self._module_names)
         has_new_libraries = self._has_new_libraries(new_modules)
         for setting, old_value in zip(SETTINGS, self._values):
-            is_mentioned = any(mentioned.issuperset(name.split(".")) for name in setting.set_by)
+            is_mentioned = _is_mentioned(setting, mentioned)
             if setting.is_cache and not is_mentioned:
                 continue
             new_value = _read(setting)
             if old_value is MISSING or new_value is MISSING or _equal(old_value, new_value):
                 continue
+            may_be_set_by_imports = bool(new_modules and setting.set_by and not setting.is_cache)
             if setting.set_by_libraries:
-                is_set_by_imports = has_new_libraries
-            else:
-                is_set_by_imports = bool(new_modules and setting.set_by and not setting.is_cache)
-            if not is_set_by_imports:
+                may_be_set_by_imports = has_new_libraries
+            if not may_be_set_by_imports:
                 changes[setting.label] = _make_action(setting, old_value, new_value)
             elif is_mentioned:
                 # What the loaded modules have set must stay: they will not set it again.
@@ -309,6 +187,11 @@ def _package(module: str) -> str:
     return module.partition(".")[0]
 
 
+def _is_mentioned(setting: Setting, mentioned: frozenset[str]) -> bool:
+    """Return whether code mentions what sets a setting."""
+    return any(mentioned.issuperset(name.split(".")) for name in setting.set_by)
+
+
 def _make_action(setting: Setting, old_value: object, new_value: object) -> Action | None:
     """Return how to restore a setting; None if it cannot be restored."""
     write = setting.write
@@ -328,8 +211,10 @@ def _read(setting: Setting) -> object:
 def _equal(left: Any, right: Any) -> bool:
     """Compare plain values by value, and all others by identity."""
     cls = type(left)
-    if left is right or cls is not type(right):
-        return left is right
+    if left is right:
+        return True
+    if cls is not type(right):
+        return False
     if cls in (list, tuple):
         return len(left) == len(right) and all(map(_equal, left, right))
     if cls is dict:

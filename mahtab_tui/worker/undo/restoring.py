@@ -1,33 +1,31 @@
-"""Compares the kernel with the state before a step, and plans how to restore what differs.
+"""Plans how to restore the state before a step.
 
-The kernel and the checkpoint walk the same objects. Without a checkpoint, only names are
-restored."""
+`checkpoint_comparison` finds what differs of names and objects; without a checkpoint, only names are restored.
+What a checkpoint does not keep was noted in the kernel before the cell, and is compared here: settings, open
+files, connections, descriptors, and what code can replace in libraries.
+"""
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
-from ..values.objects import MISSING, Classes, address_of, is_module, own_dict, run_with_timeout
+from ..values.objects import MISSING, Classes, address_of, is_module, own_dict
 from .actions import Action, Unrestored
-from .checkpoint_process import Checkpoint
+from .checkpoint_comparison import compare_with_checkpoint
 from .connections import is_connection
-from .earlier_state import NUMBERS_PER_OBJECT, Row, States, format_label, unpack_numbers, walk_state
+from .earlier_state import format_label
 from .graph import Graph
 from .kinds import Kinds
+from .lasting_calls import find_lasting_calls
 from .libraries import AttributeChange, LibrarySnapshot, ReleasedObject
-from .memory import CheckpointMemory, MemorySpan
 from .open_files import file_label
-from .plan import RECREATE_TIMEOUT_S, MemoryCopy, Plan
-from .reduction import load_state
+from .plan import Plan
 from .side_state import SideState
 from .step import Step
 
-ANSWER_TIMEOUT_S = 60.0
-"""For an answer of the checkpoint."""
 _MAX_NUMBERS = 1_000
 """Items of a list or dict in which descriptors are looked for."""
 _PLAIN_CONTAINERS = Classes(list, tuple, set, frozenset)
@@ -39,7 +37,6 @@ _CONNECTION = "the settings and tables of a connection stay as they are"
 _UNKNOWN_CONNECTION = "the settings and tables of this connection were not compared"
 _LOADED_SINCE = "not compared: it was only loaded when it was used, so what was set in it stays"
 _ENDED = "it has ended and does not come back"
-_NOT_REACHED = "there was not enough time to compare it: changes in it stay"
 
 
 def plan_undo(
@@ -70,15 +67,10 @@ def plan_undo(
     first_step = steps[0]
     mentioned = tuple(dict.fromkeys(name for step in steps for name in step.mentioned))
     if checkpointed is None:
-        names = first_step.live_names(namespace)
-        ended_names = [name for name in first_step.names if name not in names]
-        # A name whose object has ended stays as it is now.
-        present_values = {name: namespace[name] for name in ended_names if name in namespace}
-        plan = Plan({**present_values, **names}, Graph(kinds))
-        plan.not_restored += [Unrestored(format_label(name), _ENDED) for name in ended_names]
+        plan = _plan_names(first_step, namespace, kinds)
         uncompared_steps = steps
     else:
-        plan = _compare_with_checkpoint(
+        plan = compare_with_checkpoint(
             first_step, checkpointed, mentioned, namespace, is_preview=is_preview
         )
         uncompared_steps = steps[: steps.index(checkpointed)]
@@ -96,197 +88,32 @@ def plan_undo(
     return plan
 
 
-def _compare_with_checkpoint(
-    step: Step,
-    checkpointed: Step,
-    mentioned: tuple[str, ...],
-    namespace: dict[str, object],
-    *,
-    is_preview: bool,
-) -> Plan:
-    """Compare the kernel with the state before a step, and fetch what differs.
+def _plan_names(step: Step, namespace: dict[str, object], kinds: Kinds) -> Plan:
+    """Plan how to restore the names before a step without a checkpoint.
 
     Args:
-        checkpointed: The step with the checkpoint: this one, or the first one after it that has any.
-        mentioned: Names in the cells' code.
+        step: The step.
         namespace: The user's.
-        is_preview: See `plan_undo`.
+        kinds: Says how objects are read.
     """
-    checkpoint = checkpointed.checkpoint
-    assert checkpoint is not None
-    graph = Graph(Kinds(namespace))
     names = step.live_names(namespace)
-
-    # Both processes walk through their objects at the same time.
-    unreached_names: set[str] = set()
-    rows, unreached_there = checkpoint.ask(
-        ("describe", step.serial, list(mentioned)),
-        ANSWER_TIMEOUT_S,
-        lambda: unreached_names.update(walk_state(graph, step, names, mentioned)),
-    )
-    unreached_names.update(unreached_there)
-    kept_alive = set(map(address_of, (*step.live_objects(), *names.values())))
-    matches = _match_objects(unpack_numbers(rows), graph, step.ended(), kept_alive)
-    written_spans = checkpointed.written_since(copy.memory for copy in matches.same_object)
-    copies = [*_find_changed_memory(matches.same_object, written_spans, checkpoint), *matches.moved]
-
-    rebound_names = [
-        name
-        for name in step.names
-        if name not in names or namespace.get(name, MISSING) is not names[name]
-    ]
-    states = _fetch_states(checkpoint, matches, copies, rebound_names)
-    earlier_rows = _load_rows(states, graph, namespace, is_preview=is_preview)
-    recreated = {name: value for is_name, name, value in earlier_rows if is_name}
-    alive = {address: graph.nodes[address].value for address in matches.alive}
-    plan = Plan(_earlier_names(step, namespace, alive, recreated), graph)
-    plan.states = [
-        (graph.nodes[address].value, values)
-        for is_name, address, values in earlier_rows
-        if not is_name
-    ]
-    plan.copies = copies
-    plan.inside = states.changed
-    plan.variables = states.variables
-    plan.repeated_ends = [Unrestored(*item) for item in states.ended]
-    plan.not_restored = [
-        *(Unrestored(*item) for item in states.not_restored),
-        *(Unrestored(name, _NOT_REACHED) for name in sorted(unreached_names)),
-    ]
+    ended_names = [name for name in step.names if name not in names]
+    # A name whose object has ended stays as it is now.
+    present_values = {name: namespace[name] for name in ended_names if name in namespace}
+    plan = Plan({**present_values, **names}, Graph(kinds))
+    plan.not_restored += [Unrestored(format_label(name), _ENDED) for name in ended_names]
     return plan
 
 
-def _fetch_states(
-    checkpoint: Checkpoint,
-    matches: _Matches,
-    copies: Iterable[MemoryCopy],
-    rebound_names: list[str],
-) -> States:
-    """Ask the checkpoint for the earlier states of what differs.
-
-    Args:
-        checkpoint: The process that has them.
-        matches: The objects that live in both processes.
-        copies: The arrays whose memory is written back.
-        rebound_names: The names that have other objects now.
-    """
-    changed_memory = array("q", [address_of(copy.array) for copy in copies])
-    addresses = (matches.alive, matches.changed, changed_memory)
-    question = ("collect_states", *(item.tobytes() for item in addresses), rebound_names)
-    return States(*checkpoint.ask(question, ANSWER_TIMEOUT_S))
-
-
-def _load_rows(
-    states: States, graph: Graph, namespace: dict[str, object], *, is_preview: bool
-) -> list[Row]:
-    """Return the earlier values of objects and names, and create the objects that are gone.
-
-    Args:
-        states: The checkpoint's answer.
-        graph: Of the kernel's objects, to which these values refer.
-        namespace: The user's.
-        is_preview: See `plan_undo`.
-
-    Raises:
-        Exception: Anything that creating an object again raises.
-    """
-    if is_preview:
-        return [(True, name, object()) for name in states.created]
-    rows: list[Row] = run_with_timeout(
-        RECREATE_TIMEOUT_S,
-        lambda: load_state(states.payload, lambda address: graph.nodes[address].value, namespace),
-    )
-    return rows
-
-
-class _Matches(NamedTuple):
-    """Objects that live in the checkpoint and in the kernel."""
-
-    alive: array[int]
-    """Addresses of all."""
-    changed: array[int]
-    """Addresses of those with another state."""
-    same_object: list[MemoryCopy]
-    """The arrays whose memory is where it was."""
-    moved: list[MemoryCopy]
-    """The arrays whose memory is elsewhere."""
-
-
-def _match_objects(
-    rows: array[int], graph: Graph, ended_addresses: set[int], kept_alive: set[int]
-) -> _Matches:
-    """Find the objects of a checkpoint in the kernel.
-
-    Args:
-        rows: The objects of the checkpoint, as `CheckpointResponder` describes them.
-        graph: Of the kernel's objects.
-        ended_addresses: Addresses of objects that have ended since.
-        kept_alive: Addresses of objects that are surely the same.
-    """
-    matches = _Matches(array("q"), array("q"), [], [])
-    for offset in range(0, len(rows), NUMBERS_PER_OBJECT):
-        numbers = rows[offset : offset + NUMBERS_PER_OBJECT]
-        address, cls, fixed, mutable_state, *memory = numbers
-        node = graph.nodes.get(address)
-        if node is None or address in ended_addresses or node.state[:2] != (cls, fixed):
-            continue
-        # A new array may lie where one with other dimensions was, whose views would not fit it.
-        is_changed = node.mutable_state != mutable_state
-        if is_changed and memory[1] and address not in kept_alive:
-            continue
-        matches.alive.append(address)
-        if is_changed:
-            matches.changed.append(address)
-        if memory[1]:
-            span = MemorySpan(*memory)
-            if node.memory == span:
-                copies = matches.same_object
-            else:
-                copies = matches.moved
-            copies.append(MemoryCopy(node.value, span, [span]))
-    return matches
-
-
-def _find_changed_memory(
-    copies: list[MemoryCopy],
-    written_spans: dict[MemorySpan, list[MemorySpan]],
-    checkpoint: Checkpoint,
-) -> Iterator[MemoryCopy]:
-    """Yield the copies that are needed, of what differs only.
-
-    Args:
-        copies: The whole memory of arrays.
-        written_spans: The parts of each memory that may have been written since.
-        checkpoint: The process that has their earlier memory.
-    """
-    memory = CheckpointMemory(checkpoint.pid)
-    for copy in copies:
-        spans = [
-            span for span in memory.touched(written_spans[copy.memory]) if memory.differs(span)
-        ]
-        if spans:
-            yield copy._replace(spans=spans)
-
-
-def _earlier_names(
-    step: Step, namespace: dict[str, object], alive: dict[int, Any], recreated: dict[str, object]
-) -> dict[str, object]:
-    """Return the objects of the names; for one that cannot come back, what the name has now."""
-    names = {}
-    for name, value in step.names.items():
-        if name in recreated:
-            names[name] = recreated[name]
-        elif type(value) is not ReleasedObject:
-            names[name] = value
-        elif value.address in alive:
-            names[name] = alive[value.address]
-        elif name in namespace:
-            names[name] = namespace[name]
-    return names
-
-
 def _add_side_state(plan: Plan, steps: list[Step], kinds: Kinds, mentioned: frozenset[str]) -> None:
-    """Add what the kernel noted before the first cell that may have changed an object in place."""
+    """Add what the kernel noted before the first cell that may have changed an object in place.
+
+    Args:
+        plan: Gets it.
+        steps: The steps to undo, the oldest first.
+        kinds: Knows which modules are the user's.
+        mentioned: Names in the cells' code.
+    """
     first_step = next((step for step in steps if step.changes_inside), None)
     if first_step is None:
         return
@@ -301,16 +128,22 @@ def _add_side_state(plan: Plan, steps: list[Step], kinds: Kinds, mentioned: froz
         _add_files_and_connections(plan, side_state, mentioned)
         compared_files = side_state.file_descriptors()
     if process is not None:
-        # A module of the user's may have descriptors in it, too. Those of libraries are full of other
-        # numbers.
-        for module in list(filter(is_module, mentioned_values)):
-            if kinds.is_user_defined(module):
-                mentioned_values += [
-                    value for name, value in own_dict(module).items() if name != "__builtins__"
-                ]
+        mentioned_values += _values_in_user_modules(mentioned_values, kinds)
         descriptors = _find_numbers(mentioned_values)
         plan.not_restored += process.find_descriptor_changes(compared_files, descriptors)
-        plan.not_restored += process.find_lasting_calls(mentioned, mentioned_values)
+        plan.not_restored += find_lasting_calls(mentioned, mentioned_values)
+
+
+def _values_in_user_modules(values: Iterable[object], kinds: Kinds) -> list[object]:
+    """Return what the user's modules among some values contain, in which descriptors may be. The modules
+    of libraries are full of other numbers."""
+    return [
+        value
+        for module in values
+        if is_module(module) and kinds.is_user_defined(module)
+        for name, value in own_dict(module).items()
+        if name != "__builtins__"
+    ]
 
 
 def _add_settings(plan: Plan, actions: dict[str, Action | None]) -> None:
@@ -331,7 +164,13 @@ def _add_settings(plan: Plan, actions: dict[str, Action | None]) -> None:
 def _add_files_and_connections(
     plan: Plan, side_state: SideState, mentioned: frozenset[str]
 ) -> None:
-    """Add what has changed of open files and of connections, and threads that have started."""
+    """Add what has changed of open files and of connections, and threads that have started.
+
+    Args:
+        plan: Gets it.
+        side_state: What was noted before the cells.
+        mentioned: Names in the cells' code.
+    """
     for value, action in side_state.find_differences():
         names = plan.find_names(value)
         if action is not None:
@@ -354,7 +193,7 @@ def _find_numbers(values: Iterable[Any], depth: int = 2) -> set[int]:
 
     Args:
         values: Where to look.
-        depth: How deep in each other these may be.
+        depth: Levels of containers and attributes in each other that are looked at.
     """
     numbers: set[int] = set()
     for value in values:

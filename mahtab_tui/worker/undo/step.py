@@ -1,4 +1,7 @@
-"""A step of the undo history: the state of a namespace before a cell."""
+"""A step of the undo history: the state of a namespace before a cell.
+
+`UndoHistory` makes one before each cell, and `restoring.plan_undo` compares it with the present.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,11 @@ from .side_state import SideState
 
 
 class Step:
-    """The state before a cell."""
+    """The state before a cell: the names, and more if the cell may change objects in place.
+
+    A step keeps objects alive until the next one is taken. After that, it keeps only those whose end has
+    no effect (`release`), so that the undo history keeps no file open and delays no `__del__`.
+    """
 
     def __init__(
         self,
@@ -26,7 +33,7 @@ class Step:
         memory: DirtyPages,
         scheduled: Sequence[object],
     ) -> None:
-        """Note the names; `UndoHistory` adds the rest if the cell may change objects in place.
+        """Note the names, as of a cell that binds names only.
 
         Args:
             serial: Number of the step; a later step has a larger one.
@@ -39,23 +46,29 @@ class Step:
         self.cell = cell
         self.names = names
         """Objects by name; a `ReleasedObject` for one that is not kept alive."""
-        self.retained: list[object] = []
-        """Objects that the names lead to, or a `ReleasedObject` for them."""
-        self.mentioned: tuple[str, ...] = ()
-        """The names in the cell's code."""
-        self.changes_inside = False
-        """Whether the cell may have changed an object in place."""
-        self.checkpoint: Checkpoint | None = None
-        """The process that keeps this state; None if there is none, or if it has ended."""
-        self.blocks: frozenset[MemorySpan] = frozenset()
-        """The memory of arrays that this step keeps alive."""
-        self.process: ProcessState | None = None
-        self.side_state: SideState | None = None
-        self.libraries: list[LibrarySnapshot] = []
         self.side_effects: dict[Unrestored, None] = {}
         """What the cell did outside the kernel, in order."""
+
+        # `UndoHistory` notes these if the cell may change objects in place.
+        self.changes_inside = False
+        """Whether it may."""
+        self.mentioned: tuple[str, ...] = ()
+        """The names in the cell's code."""
+        self.retained: list[object] = []
+        """Objects that the names lead to, or a `ReleasedObject` for them."""
+        self.blocks: frozenset[MemorySpan] = frozenset()
+        """The memory of arrays that this step keeps alive."""
+        self.checkpoint: Checkpoint | None = None
+        """The process that keeps this state; None if there is none, or if it has ended."""
         self.failure = ""
         """Why there is no checkpoint, as a clause."""
+        self.process: ProcessState | None = None
+        """The settings of the process and of libraries."""
+        self.side_state: SideState | None = None
+        """The state of objects that a checkpoint does not keep, such as open files."""
+        self.libraries: list[LibrarySnapshot] = []
+        """What the cell may replace in libraries."""
+
         self._memory = memory
         self._scheduled = [weakref.ref(work) for work in scheduled]
         self._is_released = False
@@ -81,7 +94,7 @@ class Step:
         """Return the objects of the names that live.
 
         Args:
-            namespace: As it is now.
+            namespace: The user's, as it is now.
         """
         values_by_name = {
             name: _find_released(value, namespace.get(name)) for name, value in self.names.items()
@@ -92,15 +105,16 @@ class Step:
         """Describe the tasks and callbacks that were started since.
 
         Args:
-            scheduled: Those that wait now.
+            scheduled: The tasks and callbacks that wait now.
         """
         earlier_addresses = {address_of(reference()) for reference in self._scheduled}
         return [
             _describe_work(work) for work in scheduled if address_of(work) not in earlier_addresses
         ]
 
-    def ended(self) -> set[int]:
-        """Return the addresses of the objects that have ended since."""
+    def ended_addresses(self) -> set[int]:
+        """Return the addresses of the objects that are known to have ended since, which may be those of
+        other objects now."""
         return {
             value.address
             for value in (*self.names.values(), *self.retained)
@@ -124,6 +138,7 @@ def _find_released(value: object, current_value: object = None) -> object:
     """Return the object that a step has kept or released; `MISSING` if it has ended.
 
     Args:
+        value: The object, or a `ReleasedObject` for it.
         current_value: An object that may be the same.
     """
     if type(value) is ReleasedObject:
@@ -132,10 +147,8 @@ def _find_released(value: object, current_value: object = None) -> object:
 
 
 def _describe_work(work: Any) -> Unrestored:
-    """
-    Args:
-        work: A task, or the handle of a callback.
-    """
-    if hasattr(work, "get_name"):
+    """Say that a task, or a callback with this handle, goes on."""
+    is_task = hasattr(work, "get_name")
+    if is_task:
         return Unrestored(f"task {work.get_name()}", "this task was started and still runs")
     return Unrestored("event loop", "a callback was scheduled and will run")
