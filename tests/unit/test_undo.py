@@ -16,11 +16,13 @@ import pytest
 from mahtab_tui.bus.entries import AnswerText, Cell, Entry, Question
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.transcript.fold import Transcript
+from mahtab_tui.worker.undo.checkpoint_memory import UnreadableMemoryError
 from mahtab_tui.worker.undo.graph import Graph, Limits
 from mahtab_tui.worker.undo.kinds import Kinds
 from mahtab_tui.worker.undo.libraries import add_snapshots, take_library_snapshot
-from mahtab_tui.worker.undo.memory import PAGE_BYTES, UnreadableMemoryError, find_memory
+from mahtab_tui.worker.undo.memory import find_memory
 from mahtab_tui.worker.undo.plan import MemoryCopy, Plan
+from mahtab_tui.worker.undo.written_pages import PAGE_BYTES
 from mahtab_tui.worker.values.objects import address_of
 from tests import tags
 from tests.records import made

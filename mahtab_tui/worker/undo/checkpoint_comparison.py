@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from ..values.objects import MISSING, address_of, run_with_timeout
 from .actions import Unrestored
+from .checkpoint_memory import CheckpointMemory
 from .checkpoint_process import Checkpoint
 from .earlier_state import (
     COLLECT_STATES,
@@ -26,7 +27,7 @@ from .earlier_state import (
 from .graph import Graph
 from .kinds import Kinds
 from .libraries import ReleasedObject
-from .memory import CheckpointMemory, MemorySpan
+from .memory import MemorySpan
 from .plan import RECREATE_TIMEOUT_S, MemoryCopy, Plan
 from .reduction import load_state
 from .step import Step

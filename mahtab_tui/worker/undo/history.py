@@ -28,12 +28,13 @@ from ..guard.side_effects import (
 from ..link.held_signals import HeldSignals
 from ..values.objects import TimeLimitError, address_of, is_class
 from .actions import Unrestored
+from .checkpoint_memory import UnreadableMemoryError
 from .checkpoint_process import Checkpoint, CheckpointError, Rescue, fork
 from .earlier_state import CheckpointResponder
 from .graph import Graph, Limits
 from .kinds import Kinds, is_of_library
 from .libraries import add_snapshots, take_library_snapshot, take_library_snapshots
-from .memory import DirtyPages, MemorySpan, UnreadableMemoryError
+from .memory import MemorySpan
 from .memory_use import MemoryUse, private_bytes
 from .open_files import find_library_files
 from .plan import Plan
@@ -41,6 +42,7 @@ from .process_state import ProcessState
 from .restoring import plan_undo
 from .side_state import SideState
 from .step import Step
+from .written_pages import DirtyPages
 
 MAX_RETAINED_OBJECTS = 3_000
 """Objects that a step keeps alive."""

@@ -12,9 +12,10 @@ from typing import Any, Callable, NamedTuple, Optional
 
 from ..values.objects import ATOMS, address_of
 from ..values.variables import HIDDEN_NAMES
+from .checkpoint_memory import CheckpointMemory, UnreadableMemoryError
 from .graph import Graph, Limits
 from .kinds import Kinds
-from .memory import CheckpointMemory, MemorySpan, UnreadableMemoryError
+from .memory import MemorySpan
 from .side_state import SideState
 from .step import Step
 

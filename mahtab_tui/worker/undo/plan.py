@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 from ..values.objects import MISSING, address_of, is_class, run_with_timeout
 from ..values.variables import HIDDEN_NAMES, describe_variable
 from .actions import Action, Unrestored
+from .checkpoint_memory import CheckpointMemory, UnreadableMemoryError
 from .checkpoint_process import Checkpoint
 from .graph import Graph
-from .memory import CheckpointMemory, MemorySpan, UnreadableMemoryError, find_memory
+from .memory import MemorySpan, find_memory
 from .parts import CLASS, Values
 
 RECREATE_TIMEOUT_S = 10.0

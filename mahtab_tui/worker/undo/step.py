@@ -13,9 +13,10 @@ from ..values.objects import ATOMS, MISSING, address_of
 from .actions import Unrestored
 from .checkpoint_process import Checkpoint
 from .libraries import LibrarySnapshot, ReleasedObject
-from .memory import DirtyPages, MemorySpan
+from .memory import MemorySpan
 from .process_state import ProcessState
 from .side_state import SideState
+from .written_pages import DirtyPages
 
 
 class Step:
