@@ -1,13 +1,16 @@
-"""What is in the lists, dicts and sets of libraries' modules, classes and objects, to which code
-adds by their functions: registered formats, types, namespaces."""
+"""Snapshots of the lists, dicts and sets of libraries' modules, classes and objects, to which code adds by
+their functions: registered formats, types, namespaces.
+
+`libraries` takes them together with the attributes. All is read and written as the classes of Python do,
+whatever a derived class defines.
+"""
 
 from __future__ import annotations
 
-import sys
 import types
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
@@ -20,12 +23,9 @@ from ..values.objects import (
     address_of,
     get_if_loaded,
     is_class,
-    is_module,
     is_subclass,
-    own_dict,
 )
 
-_SEQUENCES = Classes(tuple, frozenset, list)
 MAX_CONTAINERS = 3_000
 """Containers of one holder that are compared."""
 MAX_ITEMS = 5_000
@@ -33,27 +33,16 @@ MAX_ITEMS = 5_000
 _MAX_DEPTH = 3
 """Levels of containers in each other that are looked at."""
 
+_SEQUENCES = Classes(tuple, frozenset, list)
+"""Containers that are values themselves, if they have only such values."""
 _CONTAINER_ATTRIBUTES = frozenset(("__annotations__", "__defaults__", "__kwdefaults__"))
 """Attributes of Python's own that are looked at."""
 
 Entry = tuple[Any, ...]
 """A key and its value, or an item of a list or a set."""
 
-PRIVATE_REGISTRIES = frozenset(
-    (
-        *("xml.etree.ElementTree._namespace_map", "shutil._ARCHIVE_FORMATS"),
-        *("shutil._UNPACK_FORMATS", "logging._levelToName", "logging._nameToLevel"),
-        *("logging._loggerClass", "logging._logRecordFactory", "mimetypes._db", "calendar.c"),
-        *("gettext._localedirs", "gettext._current_domain", "asyncio.events._event_loop_policy"),
-        *("matplotlib.scale._scale_mapping", "matplotlib.colors._colors_full_map"),
-        *("matplotlib.projections.projection_registry", "urllib.request._opener"),
-        *("webbrowser._browsers", "webbrowser._tryorder", "webbrowser._os_preferred_browser"),
-        *("copyreg._extension_registry", "copyreg._inverted_registry"),
-    )
-)
-"""Attributes of modules, private ones and objects, that functions of the same module set."""
-
 _FLAGS: Callable[[type], int] = type.__dict__["__flags__"].__get__
+"""Returns the flags of a class, bypassing its metaclass."""
 _DICT_SUBCLASS = 1 << 29
 """The flag of dict and classes derived from it."""
 
@@ -61,17 +50,7 @@ _PLAIN_TYPES = ATOMS.union(
     map(address_of, (type, types.FunctionType, types.BuiltinFunctionType, types.ModuleType)),
     map(address_of, (types.MethodDescriptorType, types.WrapperDescriptorType)),
 )
-
-
-def _by_module(dotted_names: Iterable[str]) -> dict[str, list[str]]:
-    names: dict[str, list[str]] = {}
-    for dotted_name in dotted_names:
-        module, _, name = dotted_name.rpartition(".")
-        names.setdefault(module, []).append(name)
-    return names
-
-
-REGISTRIES_BY_MODULE = _by_module(PRIVATE_REGISTRIES)
+"""Addresses of types whose objects end without an effect."""
 
 
 class ContentChange(NamedTuple):
@@ -88,7 +67,8 @@ class ContainerSnapshot:
     """The content of a list, dict or set. Keeps no object alive that may have to end."""
 
     def __init__(self, label: str, container: object) -> None:
-        """
+        """Note what is in a container.
+
         Args:
             label: Names the container.
             container: A list, a dict or a set.
@@ -98,7 +78,7 @@ class ContainerSnapshot:
         self._entries = [tuple(map(_Item, entry)) for entry in _read_entries(container)]
 
     def find_change(self) -> ContentChange | None:
-        """Return None if the content is the same."""
+        """Return how the content differs now; None if it is the same."""
         present_entries = _read_entries(self._container)
         if self._is_same(present_entries):
             return None
@@ -112,6 +92,7 @@ class ContainerSnapshot:
         return ContentChange(self.label, apply, revert=partial(write, present_entries))
 
     def _is_same(self, present_entries: list[Entry]) -> bool:
+        """Return whether the same entries are there, in the same order."""
         if len(present_entries) != len(self._entries):
             return False
         return all(
@@ -125,10 +106,15 @@ class _Item:
     """A key or a value, which is only kept alive if nothing happens when it ends."""
 
     def __init__(self, value: object) -> None:
+        """Note a key or a value."""
         self._address = address_of(value)
-        self._plain = value if _is_plain(value) else MISSING
+        self._plain = MISSING
+        """The value, if it is kept alive."""
         self._reference: weakref.ref[object] | None = None
-        if self._plain is MISSING:
+        """Leads to the value, if it is not kept alive, and can have weak references."""
+        if _is_plain(value):
+            self._plain = value
+        else:
             with suppress(TypeError):  # it has no weak references
                 self._reference = OwnReference(value)
 
@@ -161,7 +147,8 @@ def _is_plain(value: Any, depth: int = 0) -> bool:
     """Return whether nothing happens when a value ends.
 
     Args:
-        depth: Containers that it is in.
+        value: The value.
+        depth: How many containers it is in.
     """
     if type(value) in _SEQUENCES and depth < _MAX_DEPTH:
         return len(value) <= MAX_ITEMS and all(_is_plain(item, depth + 1) for item in value)
@@ -217,7 +204,7 @@ def take_content_snapshots(
     """Note the content of the containers among attributes.
 
     Args:
-        label: Of their holder.
+        label: Names the holder of the attributes.
         attributes: The attributes by name.
     """
     snapshots: dict[int, ContainerSnapshot] = {}
@@ -228,9 +215,9 @@ def take_content_snapshots(
             continue
         for container in _find_containers(value):
             if len(snapshots) >= MAX_CONTAINERS:
-                break
+                return tuple(snapshots.values())
             address = address_of(container)
-            # Of several ways to a container, the first one names it.
+            # If several attributes lead to a container, the first one names it.
             if address not in snapshots:
                 snapshots[address] = ContainerSnapshot(f"{label}.{name}", container)
     return tuple(snapshots.values())
@@ -241,7 +228,7 @@ def _find_containers(value: Any, depth: int = 0) -> Iterator[object]:
 
     Args:
         value: The container, or a tuple of some.
-        depth: Containers that it is in.
+        depth: How many containers it is in.
     """
     is_container = _is_container(value)
     if is_container:
@@ -251,16 +238,3 @@ def _find_containers(value: Any, depth: int = 0) -> Iterator[object]:
     items = dict.values(value) if is_subclass(type(value), dict) else value
     for item in list(items):
         yield from _find_containers(item, depth + 1)
-
-
-def find_holders(module: types.ModuleType, name: str) -> Iterator[object]:
-    """Yield what an attribute of a library's module leads to and has a state of its own: a function
-    and its module, the object whose method it is, any other object."""
-    value = own_dict(module).get(name, MISSING)
-    if type(value) is types.FunctionType:
-        yield value
-        yield sys.modules.get(value.__module__)
-    elif type(value) is types.MethodType:
-        yield value.__self__
-    elif not is_class(value) and not is_module(value):
-        yield value

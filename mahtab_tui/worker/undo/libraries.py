@@ -1,9 +1,9 @@
-"""Attributes of libraries that code can replace, such as a function of a module.
+"""Snapshots of libraries' modules, classes, functions and objects, whose attributes code can replace.
 
-There are too many to compare them all, so `take_library_snapshots` follows the names in the code that
-is about to run: the modules and classes that they may mean, and what these have under the same names.
-`LibrarySnapshot.iter_changes` says later what was replaced. Loaded modules, and state inside
-libraries that no list, dict or attribute shows, are not included.
+There are too many to take a snapshot of them all, so `library_search` follows the names in the code that is
+about to run. `LibrarySnapshot.iter_changes` says later what was replaced, and `contents` what was added to
+lists, dicts and sets. Which modules are loaded, and state inside libraries that no list, dict or attribute
+shows, is not included.
 """
 
 from __future__ import annotations
@@ -12,12 +12,10 @@ import os
 import sys
 import types
 import weakref
-from collections import deque
 from collections.abc import Collection, Iterable, Iterator
 from functools import partial
 from typing import Any, Callable, NamedTuple
 
-from ..stdlib import belongs_to_worker
 from ..values.objects import (
     ATOMS,
     MISSING,
@@ -30,41 +28,28 @@ from ..values.objects import (
     is_class,
     is_lazy,
     is_module,
-    mro_of,
     name_of,
     own_dict,
 )
 from .actions import Action
-from .contents import (
+from .contents import ContainerSnapshot, may_contain, take_content_snapshots
+from .library_search import (
+    ALWAYS_WITHIN_REACH,
+    CLASS_ATTRIBUTE,
     PRIVATE_REGISTRIES,
-    REGISTRIES_BY_MODULE,
-    ContainerSnapshot,
-    find_holders,
-    may_contain,
-    take_content_snapshots,
+    find_changeable,
 )
 from .registries import read_registered, write_registered
 
-_ALWAYS_WITHIN_REACH = ("builtins", "sys")
-"""The modules that every cell can change without mentioning them."""
-
+# Attributes that can be set, and that no `__dict__` has.
 _FUNCTION_ATTRIBUTES = (
     *("__code__", "__defaults__", "__kwdefaults__", "__doc__", "__name__", "__qualname__"),
     # Since Python 3.14, reading them runs code.
     *(() if sys.version_info >= (3, 14) else ("__annotations__",)),
 )
-
-_CLASS_ATTRIBUTE = "__class__"
-"""The attribute with the class of a module or another object, which can be set."""
-
-_CLASS_NAMES = frozenset(("type", _CLASS_ATTRIBUTE))
-"""The names by which code gets from an object to its class."""
-
-_MAX_LIBRARIES = 60
-"""At most this many modules, classes, functions and objects are looked at."""
+_PROPERTY_ATTRIBUTES = ("__doc__",)
 
 _PLAIN_CONTAINERS = Classes(list, tuple, set, frozenset)
-_METHOD_WRAPPERS = Classes(staticmethod, classmethod)
 _MAX_ITEMS = 1_000
 """Items of a list, tuple or set that are looked at; a longer one may contain anything."""
 
@@ -83,24 +68,15 @@ _WITHOUT_FINALIZER = ATOMS.union(
 )
 """Addresses of types whose objects end without running code."""
 
-_DOCUMENTATION = "__doc__"
-_PROPERTY_ATTRIBUTES = (_DOCUMENTATION,)
-"""The attributes of a property that can be set."""
-
-_CHANGEABLE_CLASS = 1 << 9
-"""The flag of classes whose attributes can be set."""
-
-_class_flags: Any = type.__dict__["__flags__"].__get__
-"""Returns the flags of a class, bypassing its metaclass."""
-
 
 class ReleasedObject:
     """An object that a step does not keep alive, because something happens when it ends."""
 
     def __init__(self, value: Any) -> None:
-        """
+        """Refer to an object weakly, if that is possible; else only note which one it is.
+
         Args:
-            value: The object, which is only referred to weakly, if that is possible.
+            value: The object.
         """
         self.address = address_of(value)
         self._reference = OwnReference(value) if has_weak_references(type(value)) else None
@@ -138,8 +114,11 @@ class LibrarySnapshot(NamedTuple):
     """The attributes of a library's module, class, function or object, which code can replace."""
 
     holder: Any
+    """The module, class, function or object itself."""
     label: str
+    """Its full name, with which the names of its attributes begin for the user."""
     values: dict[str, Any]
+    """The attributes by name; a `ReleasedObject` for one that is not kept alive."""
     registered: tuple[weakref.ref[type], ...] = ()
     """The classes registered with an abstract class."""
     contents: tuple[ContainerSnapshot, ...] = ()
@@ -187,7 +166,7 @@ class LibrarySnapshot(NamedTuple):
 
     def is_public(self, name: str) -> bool:
         """Return whether an attribute counts, although no code mentions it."""
-        if not name.startswith("_") or name == _CLASS_ATTRIBUTE:
+        if not name.startswith("_") or name == CLASS_ATTRIBUTE:
             return True
         if is_module(self.holder) or is_class(self.holder):
             return f"{self.label}.{name}" in PRIVATE_REGISTRIES
@@ -196,20 +175,21 @@ class LibrarySnapshot(NamedTuple):
         return "cache" not in name
 
     def set_attribute(self, name: str, value: object) -> None:
-        """Set an attribute of the library; delete it if the value is `MISSING`."""
-        if name == _CLASS_ATTRIBUTE:
-            object.__setattr__(self.holder, name, value)
-        elif is_class(self.holder):
-            if value is MISSING:
-                type.__delattr__(self.holder, name)
-            else:
-                type.__setattr__(self.holder, name, value)
-        elif name in _special_attributes(self.holder):
-            setattr(self.holder, name, value)
+        """Set an attribute of the library; delete it if the value is `MISSING`. No code of a derived class
+        or a metaclass runs."""
+        holder = self.holder
+        if name == CLASS_ATTRIBUTE:
+            object.__setattr__(holder, name, value)
+        elif is_class(holder) and value is MISSING:
+            type.__delattr__(holder, name)
+        elif is_class(holder):
+            type.__setattr__(holder, name, value)
+        elif name in _special_attributes(holder):
+            setattr(holder, name, value)
         elif value is MISSING:
-            own_dict(self.holder).pop(name, None)
+            own_dict(holder).pop(name, None)
         else:
-            own_dict(self.holder)[name] = value
+            own_dict(holder)[name] = value
 
 
 def _special_attributes(holder: object) -> tuple[str, ...]:
@@ -243,10 +223,10 @@ def take_library_snapshots(
         mentioned: Names in the code.
         namespace: The user's.
         is_own: Returns whether a module or class is the user's own, and compared as an object.
-        without: Addresses of modules, classes and objects of which there are snapshots.
+        without: Addresses of what has a snapshot already.
     """
     names = tuple(mentioned)
-    holders = _find_changeable(names, namespace, is_own)
+    holders = find_changeable(names, namespace, is_own)
     return [
         take_library_snapshot(holder, names)
         for address, holder in holders.items()
@@ -257,112 +237,17 @@ def take_library_snapshots(
 def add_snapshots(
     snapshots: list[LibrarySnapshot], new_snapshots: Iterable[LibrarySnapshot]
 ) -> None:
-    """Add snapshots to others, but none of a holder that has one: another thread may have taken it
-    meanwhile, and the older one counts."""
+    """Add snapshots to others, except those of a holder that has one: another thread may have taken it
+    meanwhile, and the older one counts.
+
+    Args:
+        snapshots: Gets the others.
+        new_snapshots: The snapshots to add.
+    """
     noted_holders = {address_of(snapshot.holder) for snapshot in snapshots}
     snapshots += [
         snapshot for snapshot in new_snapshots if address_of(snapshot.holder) not in noted_holders
     ]
-
-
-def _find_changeable(
-    names: tuple[str, ...], namespace: dict[str, object], is_own: Callable[[Any], bool]
-) -> dict[int, Any]:
-    """Return what code with these names can change in libraries, by address.
-
-    The parameters are those of `take_library_snapshots`.
-    """
-    holders: dict[int, Any] = {}
-    pending = deque(_values_of_names(names, namespace))
-    while pending and len(holders) < _MAX_LIBRARIES:
-        value = pending.popleft()
-        value_is_module = is_module(value)
-        if address_of(value) in holders or not (value_is_module or is_class(value)):
-            continue
-        if is_own(value) or (value_is_module and _is_being_loaded(value)):
-            continue
-        if value_is_module:
-            # The names may also mean what the module has.
-            members = own_dict(value)
-            pending += [members[name] for name in names if name in members]
-            parts = _find_parts(value, names, is_own)
-            pending += filter(is_module, parts)
-            holders.update({address_of(part): part for part in parts if not is_module(part)})
-        else:
-            holders.update({address_of(part): part for part in _find_class_parts(value, names)})
-        # Classes of the interpreter, such as `int`, cannot be changed, but may lead to what can.
-        if value_is_module or _class_flags(value) & _CHANGEABLE_CLASS:
-            holders[address_of(value)] = value
-    return holders
-
-
-def _values_of_names(names: tuple[str, ...], namespace: dict[str, object]) -> list[object]:
-    """Return what names mean in the namespace and among the modules; None for what they do not."""
-    values = [
-        *(sys.modules.get(name) for name in _ALWAYS_WITHIN_REACH),
-        *(namespace.get(name) for name in names),
-        *(sys.modules.get(name) for name in names),
-    ]
-    if not _CLASS_NAMES.isdisjoint(names):
-        values += [type(namespace[name]) for name in names if name in namespace]
-    return values
-
-
-def _is_being_loaded(module: Any) -> bool:
-    """Return whether a module's own code still runs, so that it has no earlier state."""
-    spec = own_dict(module).get("__spec__")
-    return own_dict(spec).get("_initializing") is True
-
-
-def _find_parts(module: Any, names: Iterable[str], is_own: Callable[[Any], bool]) -> list[Any]:
-    """Return what code can change through these names of a library's module: functions, objects
-    and other modules."""
-    label = str(own_dict(module).get("__name__"))
-    candidates = [
-        part
-        for name in (*names, *REGISTRIES_BY_MODULE.get(label, ()))
-        for part in find_holders(module, name)
-    ]
-    return [part for part in candidates if _is_library_part(part) and not is_own(type(part))]
-
-
-def _find_class_parts(cls: Any, names: Iterable[str]) -> Iterator[Any]:
-    """Yield what code can change through these names of a library's class: methods and
-    properties."""
-    bases = mro_of(cls)
-    if _DOCUMENTATION in names:
-        # Code that sets `__doc__` may reach any property, also by a text: `getattr(cls, text)`.
-        for base in bases:
-            members = class_dict(base).values()
-            yield from (member for member in members if type(member) is property)
-    for name in names:
-        for base in bases:
-            member: Any = class_dict(base).get(name)
-            if type(member) in _METHOD_WRAPPERS:
-                member = member.__func__
-            if type(member) is property:
-                yield member
-                member = member.fget
-            if type(member) is types.FunctionType:
-                yield member
-
-
-def _is_library_part(part: object) -> bool:
-    """Return whether a module, a function or an object has attributes, and is not our own."""
-    if type(part) is type(os.environ):
-        return False  # restored as a setting
-    if is_module(part):
-        module = own_dict(part).get("__name__")
-    elif type(part) is types.FunctionType:
-        module = part.__module__
-    else:
-        module = class_module(type(part)) if _has_attributes(part) else ""
-    return bool(module) and not belongs_to_worker(module)
-
-
-def _has_attributes(value: object) -> bool:
-    """Return whether an object has a `__dict__` of its own."""
-    return any("__dict__" in class_dict(base) for base in mro_of(type(value)))
 
 
 def take_library_snapshot(holder: Any, mentioned: Collection[str] = ()) -> LibrarySnapshot:
@@ -382,7 +267,7 @@ def take_library_snapshot(holder: Any, mentioned: Collection[str] = ()) -> Libra
     snapshot = LibrarySnapshot(holder, label, values, tuple(map(weakref.ref, registered)))
     if is_module(holder) and is_lazy(holder):
         return snapshot._replace(was_lazy=True)
-    if label in _ALWAYS_WITHIN_REACH and label not in mentioned:
+    if label in ALWAYS_WITHIN_REACH and label not in mentioned:
         return snapshot
     containers = {
         name: value
@@ -420,5 +305,5 @@ def _attributes(holder: Any) -> dict[str, object]:
     if special_names:
         attributes.update({name: getattr(holder, name) for name in special_names})
     elif not is_class(holder):
-        attributes[_CLASS_ATTRIBUTE] = type(holder)
+        attributes[CLASS_ATTRIBUTE] = type(holder)
     return attributes
