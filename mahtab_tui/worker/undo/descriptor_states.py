@@ -14,14 +14,11 @@ import struct
 import termios
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
-from typing import NamedTuple
+from typing import Any, NamedTuple, Union
 
 from ..link.descriptors import OWN_DESCRIPTORS, identify_file
 
-_COUNTED_SOCKET = "counted socket"
-"""A TCP socket: it knows how many bytes were read from it and sent."""
-_SOCKETS = (_COUNTED_SOCKET, "socket")
-
+# Reasons why something is not restored, as the user reads them.
 _READ_REASON = "what was read from this {noun} does not come back"
 _ADDED_REASON = "what has come into this {noun} stays in it, and nothing that was read comes back"
 _SENT_REASON = "what this {noun} has sent stays so"
@@ -43,12 +40,13 @@ class DescriptorStates:
     """The states of the open descriptors at one time."""
 
     def __init__(self) -> None:
+        """Note the states, except those of the kernel's own descriptors."""
         self._states = dict(_read_states())
 
     def find_changes(
         self, ignored_descriptors: Collection[int], mentioned_descriptors: Collection[int]
     ) -> list[tuple[str, str]]:
-        """Return what has changed since then, which cannot be restored, as labels and reasons.
+        """Return the labels of the descriptors that have changed since, each with what does not come back.
 
         Args:
             ignored_descriptors: Descriptors of files that are compared in another way.
@@ -60,19 +58,20 @@ class DescriptorStates:
         for number, old_state in self._states.items():
             new_state = new_states.get(number)
             is_mentioned = number in mentioned_descriptors
-            if number in ignored_descriptors or (old_state.kind in _SOCKETS and not is_mentioned):
+            if number in ignored_descriptors or (old_state.noun == "socket" and not is_mentioned):
                 continue
             label = f"descriptor {number}"
             if new_state is None or old_state.identity != new_state.identity:
                 # The kernel has pipes of its own.
-                if old_state.kind != "pipe":
+                if old_state.noun != "pipe":
                     changes.append((label, "it was closed, and is not opened again"))
                 continue
             reason = old_state.describe_change(new_state, is_mentioned=is_mentioned)
-            if reason and old_state.kind == "file":
+            if not reason:
+                continue
+            if old_state.noun == "file":
                 label = f"{label} ({_file_name(number)})"
-            if reason:
-                changes.append((label, reason))
+            changes.append((label, reason))
         return changes
 
 
@@ -86,60 +85,99 @@ def opening_own_descriptors() -> Iterator[None]:
             OWN_DESCRIPTORS[number] = identity
 
 
+class _FileProgress(NamedTuple):
+    """How far a regular file is read or written."""
+
+    position: int
+    """Bytes from the start of the file."""
+    written: tuple[int, int] | None
+    """The size, and when the file was changed last, in nanoseconds; None if it is open for reading only."""
+
+    def describe_change(self, new: _FileProgress) -> Iterator[str]:
+        """Yield what does not come back, as clauses."""
+        if self.written != new.written:
+            yield "the file has changed and stays so"
+        if self.position != new.position:
+            yield "its position stays"
+
+
+class _PipeProgress(NamedTuple):
+    """What is in a pipe. As much may have come into it as was read."""
+
+    waiting_bytes: int
+    """0 if the pipe is open for writing only."""
+
+    def describe_change(self, new: _PipeProgress) -> Iterator[str]:
+        """Yield what does not come back, as a clause."""
+        if self.waiting_bytes > new.waiting_bytes:
+            yield _READ_REASON
+        elif self.waiting_bytes < new.waiting_bytes:
+            yield _ADDED_REASON
+
+
+class _SocketProgress(NamedTuple):
+    """How far a TCP socket is read and written. Both numbers are off by a constant."""
+
+    read_bytes: int
+    sent_bytes: int
+
+    def describe_change(self, new: _SocketProgress) -> Iterator[str]:
+        """Yield what does not come back, as clauses."""
+        if self.read_bytes != new.read_bytes:
+            yield _READ_REASON
+        if self.sent_bytes != new.sent_bytes:
+            yield _SENT_REASON
+
+
+_Progress = Union[_FileProgress, _PipeProgress, _SocketProgress]
+
+
 class _DescriptorState(NamedTuple):
-    """How far what a descriptor leads to is read and written."""
+    """What a descriptor leads to, and how far it is read and written."""
 
     identity: tuple[int, int]
     """The device and the number of its file."""
-    kind: str
-    """"file", "device" (or a folder), "pipe", or one of `_SOCKETS`."""
+    noun: str
+    """"file", "device" (or a folder), "pipe" or "socket"."""
     flags: tuple[int, int]
     """Flags of the file, such as whether it blocks, and flags of the descriptor."""
-    position: int = 0
-    """Bytes from the start of a file, waiting in a pipe, or read from a counted socket, up to a
-    constant; 0 for all others."""
-    written: tuple[int, ...] = ()
-    """Size and time of the last change of a file that may be written, or the bytes that a counted
-    socket has sent, up to a constant."""
+    progress: _Progress | None = None
+    """None if nothing counts it, as for a socket that is not TCP."""
 
     @property
     def can_read(self) -> bool:
         """Whether the descriptor was opened for reading."""
         return self.flags[0] & os.O_ACCMODE != os.O_WRONLY
 
+    @property
+    def hides_reading(self) -> bool:
+        """Whether something may have been read although the progress is the same."""
+        is_uncounted_socket = self.noun == "socket" and self.progress is None
+        return self.can_read and (self.noun == "pipe" or is_uncounted_socket)
+
     def describe_change(self, new_state: _DescriptorState, *, is_mentioned: bool) -> str:
         """Return what does not come back of this state, as clauses; empty if nothing has changed.
 
         Args:
-            new_state: That of the same file later.
+            new_state: The state of the same file later.
             is_mentioned: Whether the code may have meant it.
         """
-        clauses = [*self._describe_transfer(new_state)]
-        # In a pipe, as much may have come as was read. Sockets that are not TCP do not count at all.
-        hides_reading = self.kind in ("socket", "pipe") and self.can_read
-        if not clauses and is_mentioned and hides_reading:
-            clauses.append(_UNKNOWN_REASON)
+        clauses = self._describe_progress(new_state)
+        if not clauses and is_mentioned and self.hides_reading:
+            clauses = [_UNKNOWN_REASON]
         if not clauses and self.flags != new_state.flags:
-            clauses.append("its flags were changed and stay so")
-        noun = "socket" if self.kind in _SOCKETS else self.kind
-        return "; ".join(clauses).format(noun=noun)
+            clauses = ["its flags were changed and stay so"]
+        return "; ".join(clauses).format(noun=self.noun)
 
-    def _describe_transfer(self, new_state: _DescriptorState) -> Iterator[str]:
-        """Yield what was read and written since, as clauses."""
-        is_moved = self.position != new_state.position
-        is_written = self.written != new_state.written
-        if self.kind == "file":
-            if is_written:
-                yield "the file has changed and stays so"
-            if is_moved:
-                yield "its position stays"
-        elif self.kind == _COUNTED_SOCKET:
-            if is_moved:
-                yield _READ_REASON
-            if is_written:
-                yield _SENT_REASON
-        elif is_moved:
-            yield _READ_REASON if self.position > new_state.position else _ADDED_REASON
+    def _describe_progress(self, new_state: _DescriptorState) -> list[str]:
+        """Return what was read and written since, as clauses."""
+        if type(self.progress) is not type(new_state.progress):
+            # A socket that is not counted any more, or only now.
+            return [_UNKNOWN_REASON]
+        if self.progress is None:
+            return []
+        describe: Any = self.progress.describe_change
+        return list(describe(new_state.progress))
 
 
 def _file_name(number: int) -> str:
@@ -187,24 +225,20 @@ def _read_state(number: int, identity: tuple[int, int]) -> _DescriptorState | No
     """
     status = os.fstat(number)
     flags = (fcntl.fcntl(number, fcntl.F_GETFL), fcntl.fcntl(number, fcntl.F_GETFD))
-    device = _DescriptorState(identity, "device", flags)
     if stat.S_ISREG(status.st_mode):
-        access_mode = flags[0] & os.O_ACCMODE
-        written: tuple[int, ...] = ()
-        if access_mode != os.O_RDONLY:
-            written = (status.st_size, status.st_mtime_ns)
+        is_written = flags[0] & os.O_ACCMODE != os.O_RDONLY
+        written = (status.st_size, status.st_mtime_ns) if is_written else None
         position = os.lseek(number, 0, os.SEEK_CUR)
-        return device._replace(kind="file", position=position, written=written)
+        return _DescriptorState(identity, "file", flags, _FileProgress(position, written))
     if stat.S_ISFIFO(status.st_mode):
-        waiting_bytes = _count_waiting(number) if device.can_read else 0
-        return device._replace(kind="pipe", position=waiting_bytes)
+        pipe = _DescriptorState(identity, "pipe", flags)
+        waiting_bytes = _count_waiting(number) if pipe.can_read else 0
+        return pipe._replace(progress=_PipeProgress(waiting_bytes))
     if stat.S_ISSOCK(status.st_mode):
-        transfer = _count_transfer(number)
-        if transfer is None:
-            return device._replace(kind="socket")
-        read_bytes, sent_bytes = transfer
-        return device._replace(kind=_COUNTED_SOCKET, position=read_bytes, written=(sent_bytes,))
-    return device if _is_device_or_folder(status.st_mode) else None
+        return _DescriptorState(identity, "socket", flags, _read_socket_progress(number))
+    if _is_device_or_folder(status.st_mode):
+        return _DescriptorState(identity, "device", flags)
+    return None
 
 
 def _is_device_or_folder(mode: int) -> bool:
@@ -221,9 +255,8 @@ def _count_waiting(number: int, request: int = termios.FIONREAD) -> int:
     return int(struct.unpack("i", fcntl.ioctl(number, request, bytes(4)))[0])
 
 
-def _count_transfer(number: int) -> tuple[int, int] | None:
-    """Return the bytes that were read from a TCP socket, and those written to it, both up to a
-    constant; None if this socket does not count them."""
+def _read_socket_progress(number: int) -> _SocketProgress | None:
+    """Return how far a TCP socket is read and written; None for others, which do not count it."""
     statistics = ctypes.create_string_buffer(_TCP_INFO_BYTES)
     size = ctypes.c_uint(_TCP_INFO_BYTES)
     # A socket object of Python's would get its default timeout, and so would this socket.
@@ -233,7 +266,7 @@ def _count_transfer(number: int) -> tuple[int, int] | None:
     acknowledged, received = struct.unpack_from("QQ", statistics, _ACKNOWLEDGED_OFFSET)
     waiting = _count_waiting(number)
     unsent = _count_waiting(number, termios.TIOCOUTQ)
-    return received - waiting, acknowledged + unsent
+    return _SocketProgress(read_bytes=received - waiting, sent_bytes=acknowledged + unsent)
 
 
 # Those that are open when this module is loaded, before the first cell, are the kernel's.
