@@ -1,4 +1,5 @@
-"""Tells in which folders the commands of a shell command may run."""
+"""Tells in which folders the commands of a shell command may run, so that the relative paths in their
+words can be read (`command_words`)."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ class CommandFolders(NamedTuple):
 
 
 def find_folders(
-    commands: Iterable[SimpleCommand], first_folder: str, *, may_repeat: bool, may_set_home: bool
+    commands: Sequence[SimpleCommand], first_folder: str, *, may_repeat: bool, may_set_home: bool
 ) -> CommandFolders:
     """Return the folders in which commands may run.
 
@@ -54,28 +55,25 @@ def find_folders(
     if first_folder:
         paths[first_folder] = None
     unknown_part = ""
-    option_values: dict[str, None] = {}
     for command in commands:
-        option_values.update(dict.fromkeys(_folder_options(command)))
         if command.program not in FOLDER_COMMANDS:
             continue
-        unknown_word = _unknown_folder(command)
-        entered = (command.operands or ["~"])[0]
-        if may_repeat and not unknown_word and not entered.startswith(("/", "~")):
-            unknown_word = entered
-        if may_set_home and not unknown_word and entered.startswith("~"):
-            unknown_word = command.program
-        if unknown_word and command.is_certain and not unknown_part:
-            unknown_part = unknown_word
+        folder = _named_folder(command)
+        unknown_word = _unknown_folder(command, may_repeat=may_repeat, may_set_home=may_set_home)
         if not unknown_word:
-            paths.update(dict.fromkeys(_enter(paths, entered)))
+            paths.update(dict.fromkeys(_enter(paths, folder)))
+        elif command.is_certain and not unknown_part:
+            unknown_part = unknown_word
         if len(paths) > MAX_FOLDERS:
-            return CommandFolders([*paths][:MAX_FOLDERS], unknown_part or entered)
+            return CommandFolders([*paths][:MAX_FOLDERS], unknown_part or folder)
 
-    for value in option_values:
+    option_folders = dict.fromkeys(
+        folder for command in commands for folder in _folder_options(command)
+    )
+    for folder in option_folders:
         if len(paths) > MAX_FOLDERS:
-            return CommandFolders([*paths][:MAX_FOLDERS], unknown_part or value)
-        paths.update(dict.fromkeys(_enter(list(paths), value)))
+            return CommandFolders([*paths][:MAX_FOLDERS], unknown_part or folder)
+        paths.update(dict.fromkeys(_enter(paths, folder)))
     return CommandFolders(list(paths), unknown_part)
 
 
@@ -86,9 +84,14 @@ def repeats_parts(commands: Iterable[SimpleCommand], text: str) -> bool:
     return any(word.text in _REPEATING_WORDS for command in commands for word in command.words[:1])
 
 
-def _unknown_folder(command: SimpleCommand) -> str:
+def _named_folder(command: SimpleCommand) -> str:
+    """Return the folder that a command enters, as it is written; without one, it is the home folder."""
+    return command.operands[0] if command.operands else "~"
+
+
+def _unknown_folder(command: SimpleCommand, *, may_repeat: bool, may_set_home: bool) -> str:
     """Return the word because of which it is not known which folder a command enters; empty if it is
-    known."""
+    known. The parameters are those of `find_folders`."""
     for word in command.arguments:
         if word.redirection:
             continue
@@ -96,16 +99,25 @@ def _unknown_folder(command: SimpleCommand) -> str:
             return word.text
         if _STACK_ENTRY.fullmatch(word.text):
             return f"{command.program} {word.text}"
-    return " ".join((command.program, *command.operands)) if len(command.operands) > 1 else ""
+    if len(command.operands) > 1:
+        return " ".join((command.program, *command.operands))
+
+    folder = _named_folder(command)
+    # Each time, a relative path leads further.
+    if may_repeat and not folder.startswith(("/", "~")):
+        return folder
+    if may_set_home and folder.startswith("~"):
+        return command.program
+    return ""
 
 
-def _enter(paths: Iterable[str], entered: str) -> Iterator[str]:
-    """Yield where a relative path leads from some folders.
+def _enter(paths: Iterable[str], folder: str) -> Iterator[str]:
+    """Yield where a path leads from some folders.
 
     Shells take away what stands before ``..``; the system follows a link there.
     """
     for path in list(paths):
-        joined = os.path.join(path, entered)
+        joined = os.path.join(path, folder)
         normal = os.path.normpath(joined)
         yield "" if normal == "." else normal
         if ".." in joined and joined != normal:

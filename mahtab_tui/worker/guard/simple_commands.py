@@ -9,7 +9,8 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
-from .shell_words import Word, split_commands
+from .command_splitter import split_commands
+from .shell_words import Word
 
 MAX_COMMAND_CHARS = 20_000
 """Longer commands are not read."""
