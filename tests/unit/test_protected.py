@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -19,7 +20,7 @@ from mahtab_tui.session.protected_names import (
     unreadable_command_part,
 )
 from mahtab_tui.worker.cells.attribution import CellAttribution
-from mahtab_tui.worker.guard import protected_commands, protected_places
+from mahtab_tui.worker.guard import named_files, protected_commands, protected_places
 from mahtab_tui.worker.guard.protected import EVENTS, ProtectedFiles
 from mahtab_tui.worker.guard.protected_commands import (
     paths_changed_by_command,
@@ -603,18 +604,22 @@ def test_a_pattern_is_refused_whatever_else_it_stands_for(
 
 
 @pytest.mark.parametrize(
-    ("pattern", "limit", "value"),
-    [("{project}/*/*x", "_MAX_PATTERN_LEVELS", 1), ("{project}/[abc]/*.md", "_MAX_MATCHING_S", 0)],
+    ("pattern", "module", "limit", "value"),
+    [
+        ("{project}/*/*x", named_files, "_MAX_PATTERN_LEVELS", 1),
+        ("{project}/[abc]/*.md", protected_commands, "_MAX_MATCHING_S", 0),
+    ],
 )
 def test_a_pattern_for_very_many_files_is_refused_in_time(
     project: Path,
     files: ProtectedFiles,
     monkeypatch: pytest.MonkeyPatch,
     pattern: str,
+    module: ModuleType,
     limit: str,
     value: int,
 ) -> None:
-    monkeypatch.setattr(protected_commands, limit, value)
+    monkeypatch.setattr(module, limit, value)
     (project / "a").mkdir()
     for name in ("first.md", "second.md"):
         (project / "a" / name).touch()
@@ -624,7 +629,8 @@ def test_a_pattern_for_very_many_files_is_refused_in_time(
 
 def test_the_deadline_counts_also_while_no_file_matches(project: Path) -> None:
     (project / "a.txt").touch()
-    paths = protected_commands._matching_paths(str(project), ["*.md"], deadline=0.0)
+    deadline = named_files.MatchingDeadline(0)
+    paths = named_files._matching_paths(str(project), ["*.md"], deadline)
     with pytest.raises(PermissionError, match="names too many to look at"):
         list(paths)
 

@@ -1,13 +1,16 @@
-"""Tells which protected files a shell command may change, and whether it shows that."""
+"""Tells which protected files a shell command may change, and whether it shows that.
+
+`protected` asks when a program starts, and the host before code runs. The words of a command are read by
+`command_words`, and the files that they name are found by `named_files`.
+"""
 
 from __future__ import annotations
 
 import os
 import re
-import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 
-from ..stdlib import late_import
+from .command_splitter import split_commands
 from .command_words import (
     is_open_ended_path,
     nested_command,
@@ -16,6 +19,7 @@ from .command_words import (
     read_words,
     unreadable_part,
 )
+from .named_files import MatchingDeadline, find_files, too_many_files
 from .protected_places import (
     TooManyEntriesError,
     is_hard_link,
@@ -25,7 +29,7 @@ from .protected_places import (
 )
 from .shell_arithmetic import computed_names
 from .shell_variables import VARIABLES_OF_SHELLS
-from .shell_words import PRINTED_NUMBER, Word, split_commands
+from .shell_words import PRINTED_NUMBER
 from .simple_commands import MAX_COMMAND_CHARS, known_program, read_simple_commands
 
 _WORD_SEPARATORS = re.compile(r"""[\s'"`;&|<>()=]+""")
@@ -54,13 +58,6 @@ _FIRST_VARIABLES = dict(os.environ)
 """The environment before the first cell."""
 _FOLDER_VARIABLES = frozenset(("PWD", "OLDPWD"))
 """Variables that a shell sets itself."""
-_MAX_PATTERN_LEVELS = 4
-"""Levels of folders for which a pattern in a command has wildcards: more could stand for the whole
-disk."""
-_TOO_MANY_FILES = (
-    "The command may change protected files: it names too many to look at."
-    " Name the files in the command, and the user will be asked"
-)
 UNKNOWN_FILE = "a protected file"
 """What stands for the path of a file if there are too many to look at."""
 _MAX_MATCHING_S = 5.0
@@ -96,74 +93,6 @@ def leads_to_open_folder(text: str) -> bool:
     return resolved is not None and any(map(is_open_ended_path, resolved))
 
 
-def _files_of(words: Iterable[Word], deadline: float) -> Iterator[str]:
-    """Yield the paths that words stand for, and the files that patterns match.
-
-    Raises `PermissionError` after the deadline, by `time.monotonic`.
-    """
-    for word in words:
-        if time.monotonic() > deadline:
-            raise PermissionError(_TOO_MANY_FILES)
-        yield word.text
-        if not word.is_pattern:
-            continue
-        pattern = "/".join(map(_without_brackets, word.text.split("/")))
-        if sum(map(_has_wildcard, pattern.split("/"))) > _MAX_PATTERN_LEVELS:
-            raise PermissionError(_TOO_MANY_FILES)
-        folder, *parts = os.path.expanduser(pattern).split("/")
-        if folder:
-            yield from _matching_paths("", [folder, *parts], deadline)
-        else:
-            yield from _matching_paths("/", parts, deadline)
-
-
-def _matching_paths(folder: str, parts: Sequence[str], deadline: float) -> Iterator[str]:
-    """Yield the files in a folder that a pattern matches, as in `glob.iglob`, which may be silent
-    for minutes. Raises `PermissionError` after the deadline, by `time.monotonic`.
-
-    Args:
-        parts: The pattern, split at each slash.
-    """
-    if not parts:
-        if os.path.lexists(folder):
-            yield folder
-        return
-    plain_count = next((n for n, part in enumerate(parts) if _has_wildcard(part)), len(parts))
-    if plain_count:
-        inner_folder = os.path.join(folder, *parts[:plain_count])
-        yield from _matching_paths(inner_folder, parts[plain_count:], deadline)
-        return
-    part, *inner_parts = parts
-    fnmatch = late_import("fnmatch")
-    for name in _names_in(folder):
-        if time.monotonic() > deadline:
-            raise PermissionError(_TOO_MANY_FILES)
-        is_hidden = name.startswith(".") and not part.startswith(".")
-        if not is_hidden and fnmatch.fnmatchcase(name, part):
-            yield from _matching_paths(os.path.join(folder, name), inner_parts, deadline)
-
-
-def _names_in(folder: str) -> Iterator[str]:
-    """Yield the names in a folder; nothing if it cannot be read."""
-    try:
-        with os.scandir(folder or ".") as entries:
-            for entry in entries:
-                yield entry.name
-    except (OSError, ValueError):
-        return
-
-
-def _has_wildcard(part: str) -> bool:
-    return "*" in part or "?" in part
-
-
-def _without_brackets(pattern: str) -> str:
-    """Return a pattern that matches as many names, or more, but has no sets of letters: shells know
-    more of them than Python."""
-    before, bracket, rest = pattern.partition("[")
-    return f"{before}*{rest.rpartition(']')[2]}" if bracket and "]" in rest else pattern
-
-
 def command_only_reads(command: str) -> bool:
     """Return whether a shell command is one that shows files, and nothing else."""
     commands = split_commands(command) if len(command) <= MAX_COMMAND_CHARS else []
@@ -195,16 +124,7 @@ def check_command(command: str, folder: str, environment: Mapping[str, str] | No
     """
     variables = os.environ if environment is None else environment
     only_reads = command_only_reads(command)
-    name = _changed_variable(
-        variables, _VARIABLES_OF_READING_COMMANDS if only_reads else VARIABLES_OF_SHELLS
-    )
-    if only_reads and not name and _leads_to_files_of_keys(variables.get("HOME", ""), folder):
-        name = "HOME"
-    if name:
-        raise PermissionError(
-            f"The command may change protected files: code has set {name}, which decides what a shell"
-            " runs. Only code that the user has approved by hand may start it"
-        )
+    _check_variables(variables, folder, only_reads=only_reads)
     if only_reads:
         return
     part = unreadable_part_of_command(command, folder)
@@ -213,19 +133,42 @@ def check_command(command: str, folder: str, environment: Mapping[str, str] | No
             f"The command may change protected files: {part} does not show which. Write"
             " the whole command as plain text in the code, and the user will be asked"
         )
-    for name in computed_names(read_simple_commands(command).commands):
-        value = variables.get(name, "")
-        if _INTEGER.fullmatch(value) is None:
-            raise PermissionError(
-                f"The command may change protected files: {name} is set to a text, and the command may"
-                " run it as code"
-            )
-    path = _changed_file(command, folder, time.monotonic() + _MAX_MATCHING_S)
+    _check_computed_names(command, variables)
+    path = _changed_file(command, folder, MatchingDeadline(_MAX_MATCHING_S))
     if path:
         raise PermissionError(
             f"{path} is protected: only code that the user has approved by hand may change it."
             " Name the files in the command, and the user will be asked"
         )
+
+
+def _check_variables(variables: Mapping[str, str], folder: str, *, only_reads: bool) -> None:
+    """Raise `PermissionError` if code has set a variable by which a command does more than it says.
+
+    Args:
+        variables: All variables of the command.
+        folder: As for `paths_changed_by_command`.
+        only_reads: Whether the command, as it is written, only shows files.
+    """
+    deciding_names = _VARIABLES_OF_READING_COMMANDS if only_reads else VARIABLES_OF_SHELLS
+    name = _changed_variable(variables, deciding_names)
+    if only_reads and not name and _leads_to_files_of_keys(variables.get("HOME", ""), folder):
+        name = "HOME"
+    if name:
+        raise PermissionError(
+            f"The command may change protected files: code has set {name}, which decides what a shell"
+            " runs. Only code that the user has approved by hand may start it"
+        )
+
+
+def _check_computed_names(command: str, variables: Mapping[str, str]) -> None:
+    """Raise `PermissionError` if a command computes a variable that has a text, which may be code."""
+    for name in computed_names(read_simple_commands(command).commands):
+        if _INTEGER.fullmatch(variables.get(name, "")) is None:
+            raise PermissionError(
+                f"The command may change protected files: {name} is set to a text, and the command may"
+                " run it as code"
+            )
 
 
 def _leads_to_files_of_keys(home: str, folder: str) -> bool:
@@ -244,7 +187,7 @@ def changed_files(commands: Iterable[str]) -> list[str]:
     """Return, for each shell command, the protected file that it may change, as far as the files and
     folders show it to which its words lead. The text is empty if there is none, and `UNKNOWN_FILE` if
     there are too many to look at."""
-    deadline = time.monotonic() + _MAX_MATCHING_S
+    deadline = MatchingDeadline(_MAX_MATCHING_S)
     paths = []
     for command in commands:
         try:
@@ -255,32 +198,34 @@ def changed_files(commands: Iterable[str]) -> list[str]:
     return paths
 
 
-def _changed_file(command: str, folder: str, deadline: float) -> str:
+def _changed_file(command: str, folder: str, deadline: MatchingDeadline) -> str:
     """Return the protected file that a command may change, as far as the files there show it; empty
-    if there is none. Raises `PermissionError` if they are too many, or at the deadline, by
-    `time.monotonic`.
+    if there is none. Raises `PermissionError` if they are too many, or at the deadline.
 
     Args:
         folder: As for `paths_changed_by_command`.
     """
-    for path in _files_of(read_words(command, folder), deadline):
+    for path in find_files(read_words(command, folder), deadline):
         if leads_to_protected(path) or is_hard_link(path):
             return path
-    for path in _files_of(read_target_words(command, folder), deadline):
+    for path in find_files(read_target_words(command, folder), deadline):
         if os.path.isdir(path) and leads_to_open_folder(path):
             return path
-    for path in _files_of(read_folder_words(command, folder), deadline):
-        if not os.path.isdir(path):
-            continue
-        if time.monotonic() > deadline:
-            raise PermissionError(_TOO_MANY_FILES)
-        try:
-            inner_path = protected_path_in(path)
-        except TooManyEntriesError:
-            raise PermissionError(_TOO_MANY_FILES) from None
-        if inner_path:
-            return inner_path
+    for path in find_files(read_folder_words(command, folder), deadline):
+        if os.path.isdir(path):
+            deadline.check()
+            if inner_path := _find_protected_in(path):
+                return inner_path
     return ""
+
+
+def _find_protected_in(folder: str) -> str:
+    """Return a protected file or folder in a folder; empty if there is none. Raises `PermissionError`
+    if neither is known."""
+    try:
+        return protected_path_in(folder)
+    except TooManyEntriesError:
+        raise too_many_files() from None
 
 
 def _changed_variable(environment: Mapping[str, str], names: Set[str]) -> str:

@@ -40,23 +40,13 @@ _GIT_CONTENTS = ("HEAD", "objects", "refs", "commondir", "gitdir")
 _MAX_PATH_PARTS = 100
 """Parts of a path that are looked at."""
 _PROTECTED_FILES = frozenset(
-    (
-        *("agents.md", "claude.md", "skill.md", ".mcp.json", ".env", ".envrc", ".gitconfig"),
-        *(".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".profile", ".inputrc"),
-        # Files in which `less` finds programs to start, besides `.config/less`
-        *(".less", ".lesskey", "lesskey"),
-        *(".zshrc", ".zshenv", ".zprofile", ".zlogin", ".zlogout", ".kshrc", ".cshrc", ".tcshrc"),
-        *(
-            ".bash_aliases",
-            ".xsession",
-            ".login",
-            ".xprofile",
-            ".xinitrc",
-            ".xsessionrc",
-            ".pam_environment",
-            ".pdbrc",
-        ),
-    )
+    "agents.md claude.md skill.md .mcp.json .env .envrc .gitconfig"
+    # Start files of shells and of sessions.
+    " .bashrc .bash_profile .bash_login .bash_logout .bash_aliases .profile .inputrc .login"
+    " .zshrc .zshenv .zprofile .zlogin .zlogout .kshrc .cshrc .tcshrc"
+    " .xsession .xsessionrc .xprofile .xinitrc .pam_environment .pdbrc"
+    # Files in which `less` finds programs to start, besides `.config/less`.
+    " .less .lesskey lesskey".split()
 )
 """Names in lower case, because some file systems ignore case."""
 
@@ -152,19 +142,24 @@ def _named_repositories(folder: str, root: str) -> Iterator[str]:
         root: As for `is_git_setting`.
     """
     for _ in range(_MAX_PATH_PARTS):
-        with suppress(OSError):
-            file = f"{root}{folder}/.git"
-            if stat.S_ISREG(os.stat(file).st_mode):
-                with open(file, encoding="utf-8", errors="surrogateescape") as lines:
-                    target = lines.read(MAX_PATH_CHARS).partition("gitdir:")[2].strip()
-                if target:
-                    yield os.path.normpath(os.path.join(folder, target))
+        if target := _read_git_file(f"{root}{folder}/.git"):
+            yield os.path.normpath(os.path.join(folder, target))
         if folder in ("", "/"):
             return
         folder = os.path.dirname(folder)
 
 
+def _read_git_file(path: str) -> str:
+    """Return the folder that a file `.git` names; empty if there is no such file."""
+    with suppress(OSError):
+        if stat.S_ISREG(os.stat(path).st_mode):
+            with open(path, encoding="utf-8", errors="surrogateescape") as file:
+                return file.read(MAX_PATH_CHARS).partition("gitdir:")[2].strip()
+    return ""
+
+
 def resolve_paths(texts: Iterable[str]) -> list[ResolvedPath | None]:
+    """Return the path that each text means, as `resolve_path` does."""
     return [resolve_path(text) for text in texts]
 
 
@@ -172,12 +167,13 @@ def is_protected(path: str) -> bool:
     """Return whether a path, as written or resolved, is that of a protected file or folder, or is
     inside such a folder."""
     parts = lower_parts(path)
-    return (
-        not _PROTECTED_FOLDERS.isdisjoint(parts)
-        or not _PROTECTED_SUBFOLDERS.isdisjoint(zip(parts, parts[1:]))
-        or (bool(parts) and parts[-1] in _PROTECTED_FILES)
-        or _is_of_nested_repository(parts)
-    )
+    if not _PROTECTED_FOLDERS.isdisjoint(parts):
+        return True
+    if not _PROTECTED_SUBFOLDERS.isdisjoint(zip(parts, parts[1:])):
+        return True
+    if parts and parts[-1] in _PROTECTED_FILES:
+        return True
+    return _is_of_nested_repository(parts)
 
 
 def lower_parts(path: str) -> list[str]:
@@ -230,15 +226,18 @@ def well_known_links(status: os.stat_result, folder: str) -> Iterator[str]:
         folder = os.path.dirname(folder)
         folders.append(folder)
     for folder in folders:
-        for place in (folder, f"{folder}/.git", f"{folder}/.git/hooks", f"{folder}/.mahtab"):
-            with suppress(OSError), os.scandir(place) as entries:
-                for entry in entries:
-                    if (
-                        is_protected(entry.path)
-                        and entry.inode() == status.st_ino
-                        and os.path.samestat(entry.stat(), status)
-                    ):
-                        yield entry.path
+        for inner_folder in ("", "/.git", "/.git/hooks", "/.mahtab"):
+            yield from _protected_names_of(status, f"{folder}{inner_folder}")
+
+
+def _protected_names_of(status: os.stat_result, folder: str) -> Iterator[str]:
+    """Yield the protected files in a folder that are a given file."""
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            if not is_protected(entry.path) or entry.inode() != status.st_ino:
+                continue
+            if os.path.samestat(entry.stat(), status):
+                yield entry.path
 
 
 def protected_path_in(folder: str) -> str:
