@@ -19,8 +19,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from mahtab_tui.worker.describing import column_reader
-from mahtab_tui.worker.describing.column_facts import facts_text, moment_text, number_text
+from mahtab_tui.worker.describing.column_facts import facts_text
 from mahtab_tui.worker.describing.description import Describer, describe_value
+from mahtab_tui.worker.describing.number_texts import moment_text, number_text
 from mahtab_tui.worker.describing.pandas_readers import pandas_reader
 
 LIMIT = 2_250

@@ -7,8 +7,8 @@ from typing import Any
 
 from ..values.secret_names import HIDDEN_VALUE, looks_secret
 from ..values.summaries import one_line
-from .column_facts import number_text
 from .described_columns import label_literal
+from .number_texts import number_text
 from .table_lines import FIRST_ITEMS, MAX_ROW_CHARS, first_values_lines
 
 _MAX_RANGED_ITEMS = 10_000_000

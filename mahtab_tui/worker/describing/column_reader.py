@@ -13,7 +13,8 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from .column_facts import ColumnFacts, number_text, text_facts, with_counts
+from .column_facts import ColumnFacts, text_facts, with_counts
+from .number_texts import number_text
 
 TABLE_TIMEOUT_S = 0.05
 """Processor time for the columns of a table together."""

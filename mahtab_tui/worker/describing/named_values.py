@@ -58,7 +58,7 @@ def named_values(
         Statements by the name of a table. Tables are left out if the question names none of their
         values, or if they cannot be read in time.
     """
-    words = _WORD.findall(question[:_MAX_QUESTION_CHARS])
+    asked = _Question(question)
     tables = {
         name: namespace[name]
         for name in names
@@ -66,7 +66,7 @@ def named_values(
     }
     statements: dict[str, str] = {}
     for name, table in tables.items():
-        work = partial(_table_statements, name, table, words)
+        work = partial(_table_statements, name, table, asked)
         try:
             table_statements = run_with_timeout(_TIMEOUT_S / len(tables), work)
         except Exception:  # a library's object in an unforeseen state, or too slow
@@ -76,25 +76,56 @@ def named_values(
     return statements
 
 
-def _table_statements(name: str, table: object, words: Sequence[str]) -> list[str]:
-    """Describe the values of one table.
-
-    Args:
-        words: Those of the question, in order.
-    """
+def _table_statements(name: str, table: object, question: _Question) -> list[str]:
+    """Describe the values of one table that a question names."""
     statements: list[str] = []
-    positions = _word_positions(words)
     for label, texts in text_columns(table).items():
         column = f"{name}[{label!r}]"
-        values = _matching_values(texts, words, positions)
+        values = [text for text in _names(texts) if question.mentions(text)]
         if not values:
-            spellings = _other_spellings(texts, words)
+            spellings = _other_spellings(texts, question.names)
             statements += [
                 f"in {column} {word} is written {text!r}" for word, text in spellings.items()
             ]
         elif len(values) <= _MAX_VALUES:
             statements += [f"{column} has the value {value!r}" for value in values]
     return statements[:_MAX_STATEMENTS]
+
+
+class _Question:
+    """The words of a question, and where each form of them stands."""
+
+    def __init__(self, text: str) -> None:
+        self._words = _WORD.findall(text[:_MAX_QUESTION_CHARS])
+        self._positions = _word_positions(self._words)
+        """Indexes in `_words` by the forms of a word (see `_word_positions`)."""
+        # The first word of a question has a capital letter even if it is not a name.
+        self.names = {
+            word.casefold(): word
+            for word in self._words[1:]
+            if word[0].isupper() and len(word) >= _MIN_SPELLED_CHARS
+        }
+        """The words that may be names, by themselves in small letters."""
+
+    def mentions(self, text: str) -> bool:
+        """Return whether the words of a text stand in the question, one after the other."""
+        parts = _WORD.findall(text.casefold())
+        if not parts:
+            return False
+        starts = self._positions.get(parts[0], ())
+        if len(parts) > 1:
+            return any(self._goes_on(start, parts[1:]) for start in starts)
+        if parts[0] in _COMMON_WORDS:
+            return False
+        is_code = len(text) <= _MAX_CODE_CHARS or text.isupper()
+        return any(not is_code or self._words[start] == text for start in starts)
+
+    def _goes_on(self, start: int, parts: Sequence[str]) -> bool:
+        """Return whether the words after a position are these, in small letters."""
+        return all(
+            position in self._positions.get(part, ())
+            for position, part in enumerate(parts, start + 1)
+        )
 
 
 def _word_positions(words: Sequence[str]) -> dict[str, list[int]]:
@@ -122,66 +153,25 @@ def _singulars(word: str) -> Iterator[str]:
                 yield word[: -len(ending)] + singular
 
 
-def _matching_values(
-    texts: Collection[str], words: Sequence[str], positions: Mapping[str, Sequence[int]]
-) -> list[str]:
-    """Return the texts whose words stand one after the other in the question."""
-    values: list[str] = []
-    for text in _names(texts):
-        parts = _WORD.findall(text.casefold())
-        if not parts:
-            continue
-        first_positions = positions.get(parts[0], ())
-        if any(_stands_at(start, text, parts, words, positions) for start in first_positions):
-            values.append(text)
-    return values
-
-
-def _stands_at(
-    start: int,
-    text: str,
-    parts: Sequence[str],
-    words: Sequence[str],
-    positions: Mapping[str, Sequence[int]],
-) -> bool:
-    """Return whether a question names a text at a position, where the text's first word stands.
+def _other_spellings(texts: Collection[str], names: Mapping[str, str]) -> dict[str, str]:
+    """Return the names in a question that a column spells in another way, each with its only
+    spelling there.
 
     Args:
-        start: The position, as an index of `words`.
-        text: A value of a table.
-        parts: The words of the text in small letters, at least one.
-        words: The words of the question.
-        positions: Where each form of a word stands (see `_word_positions`).
+        texts: The texts of the column.
+        names: The names in the question, by themselves in small letters.
     """
-    if len(parts) == 1:
-        is_code = len(text) <= _MAX_CODE_CHARS or text.isupper()
-        return parts[0] not in _COMMON_WORDS and (not is_code or words[start] == text)
-    return all(
-        start + offset in positions.get(part, ()) for offset, part in enumerate(parts[1:], 1)
-    )
-
-
-def _other_spellings(texts: Collection[str], words: Sequence[str]) -> dict[str, str]:
-    """Return the names in a question that a column spells in another way, each with its only
-    spelling there."""
-    # The first word of a question has a capital letter even if it is not a name.
-    names = {
-        word.casefold(): word
-        for word in words[1:]
-        if word[0].isupper() and len(word) >= _MIN_SPELLED_CHARS
-    }
     spellings: dict[str, set[str]] = {}
     for text in _names(texts):
         for word in _WORD.findall(text):
             folded = word.casefold()
             if folded in names and folded not in _COMMON_WORDS:
                 spellings.setdefault(names[folded], set()).add(word)
+
     other_spellings: dict[str, str] = {}
     for name, column_spellings in spellings.items():
-        if len(column_spellings) == 1:
-            (spelling,) = column_spellings
-            if spelling != name:
-                other_spellings[name] = spelling
+        if len(column_spellings) == 1 and name not in column_spellings:
+            (other_spellings[name],) = column_spellings
     return other_spellings
 
 

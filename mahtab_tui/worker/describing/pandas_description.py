@@ -9,14 +9,10 @@ from typing import Any
 
 from ..inspection.library_columns import column_of, dtype_text, has_foreign_zone
 from ..values.objects import (
-    address_of,
     is_from,
     is_one_of,
     is_own_column,
-    is_own_index,
-    is_own_type,
 )
-from ..values.secret_names import HIDDEN_VALUE, looks_secret
 from ..values.summaries import one_line, type_name
 from .arrow_types import arrow_type_text
 from .column_facts import ColumnFacts
@@ -28,11 +24,11 @@ from .described_columns import (
     MAX_WHOLE_COLUMNS,
     MAX_WHOLE_ROWS,
     DescribedColumn,
-    cell_texts,
     describe_column,
     label_literal,
-    label_text,
 )
+from .pandas_exactness import shows_exact_values
+from .pandas_labels import describe_index, is_readable, row_labels
 from .pandas_readers import pandas_reader
 from .table_lines import (
     DETAILS,
@@ -49,13 +45,6 @@ _KEY_NAME = re.compile(r"(?:^|[_\W])(?i:id|key|code|number|no|nr)$|[a-z]I[Dd]$")
 """The end of a column's name that says that its values are keys."""
 
 
-_MISSING_TEXTS = frozenset(("NaN", "NaT", "None", "<NA>"))
-"""Texts that stand for a missing value."""
-
-_LEVEL_SEPARATOR = ", "
-"""What separates the levels of a row's label."""
-
-
 def frame_lines(name: str, kind: str, frame: Any, limit: int) -> list[str]:
     """Describe a DataFrame whose indexes are pandas' own.
 
@@ -68,7 +57,7 @@ def frame_lines(name: str, kind: str, frame: Any, limit: int) -> list[str]:
     row_count, column_count = frame.shape
     size = f"{size_text(row_count, 'rows')} x {size_text(column_count, 'columns')}"
     labels = _column_labels(frame)
-    index_words = _describe_index(frame.index) + _describe_column_labels(frame, labels)
+    index_words = describe_index(frame.index) + _describe_column_labels(frame, labels)
     is_small = row_count <= MAX_WHOLE_ROWS and len(labels) == column_count <= MAX_WHOLE_COLUMNS
     head_rows = row_count if is_small else MAX_HEAD_ROWS
     columns = _frame_columns(frame, labels, limit, head_rows)
@@ -77,8 +66,8 @@ def frame_lines(name: str, kind: str, frame: Any, limit: int) -> list[str]:
         f"{name}: {kind}, {size}{index_words}",
         columns,
         column_count,
-        _row_labels(frame.index[:head_rows]),
-        is_whole=is_small and _shows_exact_values(frame, columns),
+        row_labels(frame.index[:head_rows]),
+        is_whole=is_small and shows_exact_values(frame, columns),
     )
     return table_lines(table, limit)
 
@@ -91,7 +80,7 @@ def series_lines(name: str, kind: str, series: Any, limit: int) -> list[str]:
         label = ""
     else:
         label = f", name {label_literal(series.name)}"
-    words = f"{column.type}{label}{_describe_index(series.index)}"
+    words = f"{column.type}{label}{describe_index(series.index)}"
     title = f"{name}: {kind}, {size_text(len(series), 'rows')}, {words}"
     if not len(series) or limit < MIN_LINES_LIMIT:
         return [title]
@@ -100,14 +89,14 @@ def series_lines(name: str, kind: str, series: Any, limit: int) -> list[str]:
     detail = DETAILS[0]
     if text := detail.facts_text(column):
         lines.append(text)
-    row_labels = _row_labels(series.index[:MAX_HEAD_ROWS])
-    return [*lines, *head_lines(DescribedTable(name, title, [column], 1, row_labels), detail)]
+    first_labels = row_labels(series.index[:MAX_HEAD_ROWS])
+    return [*lines, *head_lines(DescribedTable(name, title, [column], 1, first_labels), detail)]
 
 
 def index_lines(name: str, kind: str, index: Any) -> list[str]:
     """Describe an index that is a variable itself. The parameters are those of `frame_lines`."""
-    title = f"{name}: {kind}, {size_text(len(index), 'items')}{_describe_index(index)}"
-    return [title, *first_values_lines(_row_labels(index[:FIRST_ITEMS]), len(index))]
+    title = f"{name}: {kind}, {size_text(len(index), 'items')}{describe_index(index)}"
+    return [title, *first_values_lines(row_labels(index[:FIRST_ITEMS]), len(index))]
 
 
 def frame_readers(frame: Any) -> tuple[list[Any], list[ColumnReader | None]]:
@@ -131,63 +120,6 @@ def _column_labels(frame: Any) -> list[Any]:
         return []
     labels: list[Any] = frame.columns[:MAX_COLUMNS].tolist()
     return labels
-
-
-def _shows_exact_values(frame: Any, columns: Sequence[DescribedColumn]) -> bool:
-    """Return whether all columns of a small table could be read, no number or time in it or its labels
-    was rounded, and no text in it looks like a missing value."""
-    for position, column in enumerate(columns):
-        if column.facts is None:
-            return False
-        series = frame.iloc[:, position]
-        # Its values would run the zone's code.
-        if has_foreign_zone(series.dtype) or not _are_exact(column.cells, series.tolist()):
-            return False
-    is_nested = is_one_of(frame.columns, "pandas", "MultiIndex")
-    labels = [column.label for column in columns]
-    if not is_nested and not _are_exact(labels, frame.columns.tolist()):
-        return False
-    return _shows_exact_labels(frame.index)
-
-
-def _shows_exact_labels(index: Any) -> bool:
-    """Return whether the labels of rows are shown as they are, and those of each level are told
-    apart."""
-    if is_one_of(index, "pandas", "MultiIndex"):
-        levels = [index.get_level_values(number) for number in range(index.nlevels)]
-        has_separator = any(
-            _LEVEL_SEPARATOR in text for level in levels for text in _row_labels(level)
-        )
-        return not has_separator and all(map(_shows_exact_labels, levels))
-    if not _is_readable(index) or has_foreign_zone(index.dtype):
-        return False
-    texts = _row_labels(index)
-    labels = index.tolist()
-    visible_types = {
-        address_of(type(label)) for text, label in zip(texts, labels) if text not in _MISSING_TEXTS
-    }
-    return len(visible_types) <= 1 and _are_exact(texts, labels)
-
-
-def _are_exact(texts: Sequence[str], values: Sequence[Any]) -> bool:
-    return all(map(_is_exact, texts, values))
-
-
-def _is_exact(text: str, value: Any) -> bool:
-    """Return whether the text of a value that may be missing was not rounded, and does not look like
-    another value."""
-    if type(value) is str:
-        return text not in _MISSING_TEXTS
-    if text in _MISSING_TEXTS:
-        return True
-    if is_one_of(value, "pandas", "Timedelta"):
-        return not value.nanoseconds or text == str(value)
-    if type(value) is not float:
-        return True
-    try:
-        return float(text) == value
-    except ValueError:
-        return False
 
 
 def _frame_columns(
@@ -231,7 +163,7 @@ def _describe_series(
     label: Any, series: Any, facts: ColumnFacts | None, head_rows: int = MAX_HEAD_ROWS
 ) -> DescribedColumn:
     dtype = _type_text(series)
-    if not _is_readable(series):
+    if not is_readable(series):
         return describe_column(label, dtype, len(series))
     missing_text = "NaN"
     if dtype.startswith(("datetime64", "timedelta64", "period")):
@@ -272,7 +204,7 @@ def _readers(columns: Sequence[Any]) -> list[ColumnReader | None]:
     """Return readers of Series; None for what is not one, and what cannot be read."""
     return [
         pandas_reader(series, is_key=_is_key_name(series.name))
-        if series is not None and _is_readable(series)
+        if series is not None and is_readable(series)
         else None
         for series in columns
     ]
@@ -284,38 +216,6 @@ def _is_key_name(label: object) -> bool:
     return _KEY_NAME.search(label[-MAX_CELL_CHARS:]) is not None
 
 
-def _is_readable(series: Any) -> bool:
-    """Return whether reading the values of a Series or an index runs no user code."""
-    if not is_own_column(series):
-        return False
-    dtype = series.dtype
-    if is_one_of(dtype, "pandas", "ArrowDtype"):
-        return bool(arrow_type_text(dtype.pyarrow_dtype))
-    if is_one_of(dtype, "pandas", "CategoricalDtype"):
-        index = dtype.categories
-        return is_own_index(index) and _is_readable(index) and not has_foreign_zone(index.dtype)
-    if is_one_of(dtype, "pandas", "IntervalDtype"):
-        return is_own_type(dtype.subtype) and not has_foreign_zone(dtype.subtype)
-    return not is_one_of(dtype, "pandas", "SparseDtype")
-
-
-# Indexes
-
-
-def _describe_index(index: Any) -> str:
-    """Return the names and types of an index, with a comma before them; nothing if it only numbers the
-    rows."""
-    if is_one_of(index, "pandas", "MultiIndex"):
-        words = ("None" if name is None else label_literal(name) for name in index.names)
-        return f", MultiIndex ({', '.join(words)})"
-    names = [label_text(name) for name in index.names if name is not None]
-    if is_one_of(index, "pandas", "RangeIndex") and not names:
-        return ""
-    if not names:
-        return f", row labels: {dtype_text(index.dtype)}"
-    return f", index: {' '.join([*names, dtype_text(index.dtype)])}"
-
-
 def _describe_column_labels(frame: Any, labels: Sequence[object]) -> str:
     """Return what is special about the labels of columns, with a comma before it; nothing if they are
     texts."""
@@ -324,14 +224,3 @@ def _describe_column_labels(frame: Any, labels: Sequence[object]) -> str:
     if labels and type(labels[0]) is not str:
         return f", column labels: {type_name(labels[0])}"
     return ""
-
-
-def _row_labels(index: Any) -> list[str]:
-    if is_one_of(index, "pandas", "MultiIndex"):
-        levels = [_row_labels(index.get_level_values(number)) for number in range(index.nlevels)]
-        return [_LEVEL_SEPARATOR.join(texts) for texts in zip(*levels)]
-    if not _is_readable(index):
-        return ["…"] * len(index)
-    if type(index.name) is str and looks_secret(index.name):
-        return [HIDDEN_VALUE] * len(index)
-    return cell_texts(column_of(index), len(index), "NaN")

@@ -13,8 +13,9 @@ from typing import Any
 from ..inspection.cell_texts import is_safe_zone
 from ..values.objects import address_of, get_if_loaded
 from ..values.summaries import type_name
-from .column_facts import ColumnFacts, moment_text, with_counts
+from .column_facts import ColumnFacts, with_counts
 from .column_reader import ColumnReader
+from .number_texts import moment_text
 from .typed_readers import arrow_reader
 
 _MAX_COMPARED_NUMBERS = 100_000

@@ -180,20 +180,35 @@ def head_lines(table: DescribedTable, detail: TableDetail) -> list[str]:
     row_count = min(detail.rows, len(columns[0].cells))
     blocks = [column.cells[:row_count] for column in columns]
     row_labels = table.row_labels[:row_count]
-    available_width = detail.row_width - max(map(len, row_labels), default=0)
-    ends = accumulate(max(map(len, cells)) + len(_SEPARATOR) for cells in blocks)
-    visible_columns = max(1, sum(end <= available_width for end in ends))
+    visible_columns = _count_fitting(blocks, detail.row_width - _width(row_labels))
+    omitted_columns = table.column_count - visible_columns
     # The last column takes hardly more than what would stand for it.
-    is_last_short = max(map(len, blocks[-1])) <= _MAX_LAST_CHARS
-    if visible_columns == table.column_count - 1 == len(columns) - 1 and is_last_short:
-        visible_columns += 1
-    blocks = blocks[:visible_columns]
-    if visible_columns < table.column_count:
-        blocks.append(["..."] * row_count)
+    is_last_known = table.column_count == len(columns)
+    if omitted_columns == 1 and is_last_known and _width(blocks[-1]) <= _MAX_LAST_CHARS:
+        omitted_columns = 0
+    shown_blocks = blocks[: table.column_count - omitted_columns]
+    if omitted_columns:
+        shown_blocks.append(["..."] * row_count)
     if row_labels:
-        blocks.insert(0, row_labels)
-    rows = [_SEPARATOR.join(cells) for cells in zip(*blocks)]
+        shown_blocks.insert(0, row_labels)
+    rows = [_SEPARATOR.join(cells) for cells in zip(*shown_blocks)]
     return [f"{table.name}.head({row_count}):", *rows]
+
+
+def _count_fitting(blocks: Sequence[Sequence[str]], available_width: int) -> int:
+    """Return how many columns of some rows fit next to each other; at least one.
+
+    Args:
+        blocks: The cells of each column.
+        available_width: In characters.
+    """
+    ends = accumulate(_width(cells) + len(_SEPARATOR) for cells in blocks)
+    return max(1, sum(end <= available_width for end in ends))
+
+
+def _width(texts: Sequence[str]) -> int:
+    """Return how many characters the longest text has; 0 if there is none."""
+    return max(map(len, texts), default=0)
 
 
 def first_values_lines(texts: Sequence[str], size: int) -> list[str]:

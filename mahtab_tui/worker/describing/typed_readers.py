@@ -7,8 +7,9 @@ import sys
 from abc import abstractmethod
 from typing import Any, NamedTuple
 
-from .column_facts import ColumnFacts, moment_text, number_text
+from .column_facts import ColumnFacts
 from .column_reader import ColumnReader
+from .number_texts import moment_text, number_text
 
 _KINDS_BY_ARROW_TEST = {
     "is_floating": "number",

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from ..cells.suggestions import did_you_mean, nearest
@@ -72,25 +73,38 @@ def unmatched_texts(tables: Mapping[str, object], nodes: Sequence[ast.AST]) -> t
     if not comparisons:
         return ()
 
-    def write_sentences() -> list[str]:
-        texts_by_column: dict[str, Mapping[str, Collection[str]]] = {}
-        sentences: list[str] = []
-        for comparison in comparisons:
-            name = comparison.table
-            if name not in texts_by_column:
-                is_data = variable_kind(tables[name]) == "data"
-                texts_by_column[name] = (
-                    text_columns(tables[name], whole_only=True) if is_data else {}
-                )
-            if texts := texts_by_column[name].get(comparison.column):
-                sentences.append(_describe(comparison, texts))
-        return [sentence for sentence in sentences if sentence]
-
+    work = partial(_write_sentences, tables, comparisons)
     try:
-        sentences = run_with_timeout(_TIMEOUT_S, write_sentences)
+        sentences = run_with_timeout(_TIMEOUT_S, work)
     except Exception:  # a library's object in an unforeseen state, or too slow
         return ()
     return tuple(sentences[:_MAX_SENTENCES])
+
+
+def _write_sentences(
+    tables: Mapping[str, object], comparisons: Sequence[_TextComparison]
+) -> list[str]:
+    """Return a sentence for each comparison that is probably wrong. May raise what a library's object
+    raises in an inconsistent state."""
+    texts_by_table: dict[str, Mapping[str, Collection[str]]] = {}
+    """The texts of each table that was read, by column."""
+    sentences: list[str] = []
+    for comparison in comparisons:
+        name = comparison.table
+        if name not in texts_by_table:
+            texts_by_table[name] = _read_texts(tables[name])
+        texts = texts_by_table[name].get(comparison.column)
+        sentence = _describe(comparison, texts) if texts else ""
+        if sentence:
+            sentences.append(sentence)
+    return sentences
+
+
+def _read_texts(table: object) -> Mapping[str, Collection[str]]:
+    """Return the different texts of each column of a table that has been read whole."""
+    if variable_kind(table) != "data":
+        return {}
+    return text_columns(table, whole_only=True)
 
 
 def _changed_names(nodes: Sequence[ast.AST]) -> set[str]:
@@ -122,21 +136,41 @@ def _comparisons(nodes: Sequence[ast.AST]) -> Iterator[_TextComparison]:
     """Yield the comparisons of columns with texts among the nodes of code."""
     for node in nodes:
         if isinstance(node, ast.Compare) and len(node.ops) == 1:
-            order_sign = _ORDER_SIGNS.get(type(node.ops[0]), "")
-            if order_sign or isinstance(node.ops[0], (ast.Eq, ast.NotEq)):
-                right = node.comparators[0]
-                for comparison in (*_compared(node.left, [right]), *_compared(right, [node.left])):
-                    yield comparison._replace(order_sign=order_sign)
+            yield from _operator_comparisons(node)
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args:
-            values = node.func.value
-            argument = node.args[0]
-            method = node.func.attr
-            if method == "isin" and isinstance(argument, (ast.List, ast.Tuple, ast.Set)):
-                yield from _compared(values, argument.elts)
-            elif method not in _PART_METHODS or node.keywords or len(node.args) > 1:
-                continue
-            elif method != "contains" or not _is_pattern(argument):
-                yield from _compared(values, [argument], is_whole=False)
+            yield from _method_comparisons(node.func, node)
+
+
+def _operator_comparisons(node: ast.Compare) -> Iterator[_TextComparison]:
+    """Yield the comparisons by an operator, as in `cars["Name"] == "ford"`; the text may be on either
+    side."""
+    (operator,) = node.ops
+    order_sign = _ORDER_SIGNS.get(type(operator), "")
+    if not order_sign and not isinstance(operator, (ast.Eq, ast.NotEq)):
+        return
+    left = node.left
+    right = node.comparators[0]
+    for comparison in (*_compared(left, [right]), *_compared(right, [left])):
+        yield comparison._replace(order_sign=order_sign)
+
+
+def _method_comparisons(method: ast.Attribute, call: ast.Call) -> Iterator[_TextComparison]:
+    """Yield the comparisons by a method of a column, as in `cars["Name"].str.startswith("ford")`.
+
+    Args:
+        method: The method with its column.
+        call: The call of it, which has an argument.
+    """
+    argument = call.args[0]
+    if method.attr == "isin" and isinstance(argument, (ast.List, ast.Tuple, ast.Set)):
+        yield from _compared(method.value, argument.elts)
+        return
+    # With other arguments, the methods may compare in another way.
+    has_more_arguments = bool(call.keywords) or len(call.args) > 1
+    if method.attr not in _PART_METHODS or has_more_arguments:
+        return
+    if method.attr != "contains" or not _is_pattern(argument):
+        yield from _compared(method.value, [argument], is_whole=False)
 
 
 def _is_pattern(node: ast.expr) -> bool:
@@ -156,11 +190,24 @@ def _compared(
         texts: Expressions.
         is_whole: Whether they are compared with whole values.
     """
-    node = values
-    column = column_of(node)
-    while column is None:
-        # What is taken out of a value by these need not be the whole value.
+    column = column_of(values)
+    if column is None:
+        # What is taken out of a value need not be the whole value.
         is_whole = False
+        column = _column_of_part(values)
+    if column is None:
+        return
+    table_name, column_name = column
+    for text in texts:
+        if isinstance(text, ast.Constant) and type(text.value) is str and text.value:
+            yield _TextComparison(table_name, column_name, text.value, is_whole)
+
+
+def _column_of_part(node: ast.expr) -> tuple[str, str] | None:
+    """Return the names of the table and of the column of whose values an expression takes a part, as
+    `cars["Name"].str.split(" ").str[0]` does; None for other expressions."""
+    column: tuple[str, str] | None = None
+    while column is None:
         if isinstance(node, ast.Call):
             node = node.func
         elif isinstance(node, ast.Subscript) or (
@@ -168,11 +215,9 @@ def _compared(
         ):
             node = node.value
         else:
-            return
+            return None
         column = column_of(node)
-    for text in texts:
-        if isinstance(text, ast.Constant) and type(text.value) is str and text.value:
-            yield _TextComparison(*column, text.value, is_whole)
+    return column
 
 
 def column_of(node: ast.expr) -> tuple[str, str] | None:
@@ -194,21 +239,30 @@ def _describe(comparison: _TextComparison, values: Collection[str]) -> str:
         comparison: The text.
         values: The different texts of the column.
     """
-    text = comparison.text
     column = f"{comparison.table}[{one_line(comparison.column, _MAX_SHOWN_CHARS)!r}]"
-    if comparison.order_sign:
-        if not comparison.is_whole or not may_misorder_dates(values, text):
-            return ""
-        return (
-            f"{column} has dates as text, such as {_quote(next(iter(values)))}:"
-            f" {comparison.order_sign} compares their letters, which need not be the order of time."
-            " Convert them to dates first."
-        )
+    if not comparison.order_sign:
+        return _describe_unmatched(comparison, column, values)
+    if not comparison.is_whole or not may_misorder_dates(values, comparison.text):
+        return ""
+    return (
+        f"{column} has dates as text, such as {_quote(next(iter(values)))}:"
+        f" {comparison.order_sign} compares their letters, which need not be the order of time."
+        " Convert them to dates first."
+    )
 
+
+def _describe_unmatched(comparison: _TextComparison, column: str, values: Collection[str]) -> str:
+    """Return a sentence if no value of a column matches a text; empty otherwise.
+
+    Args:
+        comparison: The text.
+        column: Code for the column.
+        values: Its different texts.
+    """
+    text = comparison.text
     containing = [value for value in values if text in value]
     if text in values or (containing and not comparison.is_whole):
         return ""
-
     verb = "is" if comparison.is_whole else "contains"
     sentence = f"no value of {column} {verb} {_quote(text)}"
 
