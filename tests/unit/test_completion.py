@@ -26,7 +26,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mahtab_tui.worker.completion.annotation_texts import format_annotation
-from mahtab_tui.worker.completion.complete import MAX_COMPLETIONS, complete
+from mahtab_tui.worker.completion.complete import complete
+from mahtab_tui.worker.completion.ranking import MAX_COMPLETIONS
 from mahtab_tui.worker.completion.signatures import format_signature
 from mahtab_tui.worker.completion.source_code import find_source
 from tests.tables import rows

@@ -1,37 +1,28 @@
-"""Answers the screens' requests about objects, a page at a time."""
+"""Answers the requests of inspectors about objects, a page at a time.
+
+A request names an object by its path (`object_paths`), and what to do with it: `Inspection` has a method
+for each.
+"""
 
 from __future__ import annotations
 
 import base64
 import itertools
-import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 from ..completion.explanations import explain_with_source
-from ..stdlib import late_import
-from ..values.objects import (
-    SCALARS,
-    as_library_type,
-    class_dict,
-    class_module,
-    get_if_loaded,
-    limited_repr,
-    mro_of,
-)
-from ..values.summaries import summary, type_name, variable_kind
+from ..values.objects import limited_repr
 from . import arrays, pictures, plots, texts
 from .children import Child, count_children, describe_child, list_children
-from .columns import Column
 from .limits import AbandonedError, Deadline, InspectionError, error_text, run_limited
 from .object_paths import ComputedValue, ResolvedObject, resolve_path
+from .package_inspectors import find_inspector
 from .table_pages import arrange, headings, page
-from .tables import RecordTable, Table, as_table
+from .tables import Table, as_table
+from .views import describe_object, plottable_column
 
-ENTRY_POINT_GROUP = "mahtab_tui.inspectors"
-"""The group of the entry points by which packages register inspectors."""
 MAX_VIEWS = 7
 """Views of a package's own inspector."""
 PICTURE_TIMEOUT_S = 10.0
@@ -39,17 +30,11 @@ PICTURE_TIMEOUT_S = 10.0
 WORK_TIMEOUT_S = 10.0
 """Seconds for sorting, filtering and statistics."""
 MAX_REPR_CHARS = 200_000
+"""Characters of a repr that are sent."""
 MAX_REPR_BYTES = 50_000
 """Bytes of a bytes object that are written."""
 MAX_PAGE_ROWS = 500
 """A request gets at most this many rows."""
-
-_VIEWS_BY_KIND = {
-    "function": ["source"],
-    "class": ["source", "tree"],
-    "module": ["tree", "source"],
-}
-"""The views of what is not data."""
 
 Fields = dict[str, Any]
 """The fields of a request or of its answer, by name."""
@@ -62,47 +47,6 @@ class _Arrangement(NamedTuple):
     order: tuple[object, ...]
     """The size of the table, and how it is sorted and filtered."""
     rows: Sequence[int]
-
-
-def find_inspector(value: object) -> Callable[[Any], Mapping[str, Any]] | None:
-    """Return the inspector that a package registers for a class (``shapes.Polygon``) as an entry
-    point: a function that returns a mapping of titles to objects."""
-    names = [name for name in map(_full_name, mro_of(type(value))) if name]
-    if not names:
-        return None
-    points = _entry_points(tuple(entry for entry in sys.path if type(entry) is str))
-    for name in names:
-        if name in points:
-            inspector: Callable[[Any], Mapping[str, Any]] = points[name].load()
-            return inspector
-    return None
-
-
-@lru_cache(1)
-def _entry_points(path: tuple[str, ...]) -> dict[str, Any]:
-    """Return the entry points of inspectors by name.
-
-    Args:
-        path: `sys.path`, on which they depend.
-    """
-    all_points = late_import("importlib.metadata").entry_points()
-    # A dict before Python 3.10.
-    if hasattr(all_points, "select"):
-        points = all_points.select(group=ENTRY_POINT_GROUP)
-    else:
-        points = all_points.get(ENTRY_POINT_GROUP, ())
-    return {point.name: point for point in points}
-
-
-def _full_name(cls: type) -> str:
-    """Return the module and the name by which a class can be imported; empty if it cannot be."""
-    module = class_dict(cls).get("__module__")
-    name = type.__dict__["__qualname__"].__get__(cls)
-    if type(module) is not str or module in ("builtins", "__main__"):
-        return ""
-    if get_if_loaded(module, name) is cls:
-        return f"{module}.{name}"
-    return ""
 
 
 class Inspection:
@@ -254,7 +198,7 @@ class Inspection:
         if arrays.is_array(at.library_value):
             values = arrays.as_numpy(at.library_value)
         else:
-            column = _plottable_column(_table_at(at))
+            column = plottable_column(_table_at(at))
             values = None if column is None else column.numbers()
         if values is None or values.dtype.kind not in arrays.DRAWN_KINDS:
             raise InspectionError("There are no numbers to plot.")
@@ -335,73 +279,3 @@ def _page_bounds(request: Fields) -> tuple[int, int]:
     """Return the first position of a page, and the position after its last one."""
     start = max(0, request["start"])
     return start, min(request["stop"], start + MAX_PAGE_ROWS)
-
-
-def describe_object(value: object, expression: str) -> Fields:
-    """Describe an object for the head of an inspector.
-
-    Args:
-        expression: Code for it, or empty.
-    """
-    plain_value = as_library_type(value)
-    table = as_table(plain_value)
-    package = class_module(type(plain_value)).partition(".")[0]
-    return {
-        "type": type_name(value),
-        "library_type": f"{package}.{type_name(plain_value)}",
-        "summary": summary(plain_value),
-        "kind": variable_kind(value),
-        "views": _list_views(plain_value, table),
-        "expression": expression,
-        "rows": table.rows if table else 0,
-        "columns": table.columns if table else 0,
-        "size": 0 if texts.text_class(value) is None else texts.text_length(value),
-    }
-
-
-def _list_views(value: object, table: Table | None) -> list[str]:
-    """Return the names of the views of an object, the best first."""
-    views = _own_views(value, table)
-    picture = pictures.picture_of(value)
-    if picture and picture.on_request:
-        views = [*views, "picture"]
-    elif picture:
-        views = ["picture", *views]
-    return list(dict.fromkeys([*views, "repr"]))
-
-
-def _own_views(value: Any, table: Table | None) -> list[str]:
-    """Return the names of the views besides picture and repr.
-
-    Args:
-        table: The value as a table.
-    """
-    if arrays.is_array(value):
-        if not value.shape:
-            return ["repr"]
-        return ["array", "plot"] if arrays.can_be_drawn(value) else ["array"]
-    if isinstance(table, RecordTable):
-        return ["table", "tree"]
-    if table is not None:
-        return ["table"] if _plottable_column(table) is None else ["table", "plot"]
-    text_class = texts.text_class(value)
-    if text_class is not None:
-        return ["text"] if text_class is str else ["repr"]
-
-    kind = variable_kind(value)
-    if kind in _VIEWS_BY_KIND:
-        return _VIEWS_BY_KIND[kind]
-    return ["repr"] if type(value) in SCALARS else ["tree"]
-
-
-def _plottable_column(table: Table) -> Column | None:
-    """Return the only column of a table, if it has numbers in numpy's memory."""
-    if table.columns != 1 or "numpy" not in sys.modules:
-        return None
-    try:
-        column = table.column(0)
-    except InspectionError:
-        return None
-    if type(column) is not Column and column.is_right_aligned:
-        return column
-    return None
