@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import Any, NoReturn
 
 from ..tools.text_tools import LONG_LINE_CHARS, partition_spans
@@ -24,7 +25,7 @@ ALIASES = ("llm_query", "llm_query_batched", "rlm_query", "FINAL_VAR", "SUBMIT",
 _MAX_PROMPT_CHARS = 20_000
 """A longer prompt contains a text, so that its beginning and its end become the query."""
 _QUOTED_PROMPT_CHARS = 2_000
-"""Characters of the beginning, and as many of the end."""
+"""Characters of the beginning of such a prompt that become the query, and as many of its end."""
 _MAX_SEARCHED_CHARS = 4_000_000_000
 """Maximum characters to read to find where the texts of sub-calls come from; that takes a few
 seconds."""
@@ -48,12 +49,12 @@ class SandboxFunctions:
         """
         self._text = text
         self._host = host
-        self._numbered = numbered
+        self._has_line_numbers = numbered
         self._max_answer_chars = max_answer_chars
         self._evidence = EvidenceFinder(text)
-        self._refused_empty = False
+        self._has_refused_empty = False
         """Whether an empty answer was refused, which happens once."""
-        self._lookups = _MAX_SEARCHED_CHARS // (len(text) + 1)
+        self._remaining_lookups = _MAX_SEARCHED_CHARS // (len(text) + 1)
         """How many more strings may be looked for in the text."""
 
     def documents(self, kind: str, parts: Sequence[tuple[str, int, int]]) -> Any:
@@ -107,22 +108,16 @@ class SandboxFunctions:
             raise TypeError("grep: write flags at the pattern's start, as in (?i)")
         source = self._source("grep", text)
         _check_int("grep", "context_lines", context_lines)
-        max_lines = len(source) + 1
+        max_lines = len(source) + 1  # no text has more lines
         if max_matches is not None:
-            max_lines = max_matches
-        _check_int("grep", "max_matches", max_lines)
-        spans: list[tuple[int, int]] = []
-        for count, (start, end) in enumerate(find_matches(source, compile_pattern(pattern)), 1):
-            if count > max_lines:
-                print(
-                    f"[grep: stopped at max_matches={max_matches:,}; more lines match. max_matches=None returns all]"
-                )
-                break
-            if context_lines > 0 and end - start <= LONG_LINE_CHARS:
-                start, end = extend_lines(source, start, end, context_lines)
-                if spans and start <= spans[-1][1] + 1:
-                    start = spans.pop()[0]
-            spans.append((start, end))
+            _check_int("grep", "max_matches", max_matches)
+            max_lines = min(max(0, max_matches), max_lines)
+        matches = find_matches(source, compile_pattern(pattern))
+        spans = _with_context(source, islice(matches, max_lines), context_lines)
+        if next(matches, None) is not None:
+            print(
+                f"[grep: stopped at max_matches={max_matches:,}; more lines match. max_matches=None returns all]"
+            )
         line_parts = self._parts(source, spans)
         self._evidence.remember(line_parts)
         return line_parts
@@ -170,16 +165,11 @@ class SandboxFunctions:
 
         Example: labels = llm_map("Label each line: <its number> <spam or ham>", partition(20)).
         """
-        queries = [query]
         if texts is None:
-            pairs = _as_texts("llm_map", "the argument", query)
-            if not all(isinstance(pair, (tuple, list)) and len(pair) == 2 for pair in pairs):
-                raise TypeError(
-                    "llm_map takes a query and texts, llm_map(query, [a, b]), or pairs of them: llm_map([(query, a), (other, b)])"
-                )
-            queries = [pair[0] for pair in pairs]
+            queries, texts = _split_pairs(query)
             query = queries
-            texts = [pair[1] for pair in pairs]
+        else:
+            queries = [query]
         for question in queries:
             _check_query("llm_map", question)
         parts = [self._part("llm_map", text) for text in _as_texts("llm_map", "texts", texts)]
@@ -192,8 +182,8 @@ class SandboxFunctions:
         """
         answer = materialize(answer, self._max_answer_chars)
         is_empty = isinstance(answer, (str, list, tuple, dict, set)) and not answer
-        if (is_empty or answer is None) and not self._refused_empty:
-            self._refused_empty = True
+        if (is_empty or answer is None) and not self._has_refused_empty:
+            self._has_refused_empty = True
             raise ValueError(
                 f"FINAL got {answer!r}, which is no answer. Search with other words; if nothing is to be found, call FINAL again, or say so in words"
             )
@@ -203,7 +193,7 @@ class SandboxFunctions:
                 f"FINAL: the answer has {len(text):,} characters, and {self._max_answer_chars:,} is the most. Give the result instead of the material:"
                 " count, filter, shorten, or have llm() condense it; then call FINAL again."
             )
-        spans = self._evidence.find(answer, text, self._numbered)
+        spans = self._evidence.find(answer, text, self._has_line_numbers)
         self._host.send("final", {"text": text, "spans": spans[:MAX_ANSWER_SPANS]})
         raise Final
 
@@ -284,9 +274,9 @@ class SandboxFunctions:
         text = _subset_text(name, subset)
         # A piece knows where it is; anything else must be looked for.
         if not isinstance(text, Piece):
-            self._lookups -= 1
+            self._remaining_lookups -= 1
         span = None
-        if text and self._lookups >= 0:
+        if text and self._remaining_lookups >= 0:
             span = find_span(text, self._text)
         if span:
             return {"span": list(span)}
@@ -305,12 +295,11 @@ class SandboxFunctions:
         kind: type[Part] | type[Hit] = Part
         whole_text = self._text
         offset = 0
-        if source is not self._text:
-            if isinstance(source, Piece):
-                offset = source.start
-            else:
-                kind = Hit
-                whole_text = source
+        if isinstance(source, Piece) and source is not self._text:
+            offset = source.start
+        elif source is not self._text:
+            kind = Hit
+            whole_text = source
 
         parts: list[Any] = []
         line = 1
@@ -337,6 +326,40 @@ def _query_and_text(prompt: Any) -> tuple[str, str]:
     end = prompt[-_QUOTED_PROMPT_CHARS:]
     query = f"Do what the text asks, which is a prompt. It begins: {start}\n…\nIt ends: {end}"
     return query, prompt
+
+
+def _split_pairs(argument: Any) -> tuple[list[Any], list[Any]]:
+    """Return the queries and the texts of pairs, as `llm_map` takes them. Raises `TypeError`."""
+    pairs = _as_texts("llm_map", "the argument", argument)
+    if not all(isinstance(pair, (tuple, list)) and len(pair) == 2 for pair in pairs):
+        raise TypeError(
+            "llm_map takes a query and texts, llm_map(query, [a, b]), or pairs of them: llm_map([(query, a), (other, b)])"
+        )
+    return [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+
+
+def _with_context(
+    source: str, matches: Iterable[tuple[int, int]], context_lines: int
+) -> list[tuple[int, int]]:
+    """Return the start and end of matching lines, with lines around them. Those that touch are one.
+
+    Args:
+        source: The text.
+        matches: The start and end of each matching line, or of a part of a long one.
+        context_lines: Lines before and after each; 0 or less for none.
+    """
+    if context_lines <= 0:
+        return list(matches)
+    spans: list[tuple[int, int]] = []
+    for start, end in matches:
+        if end - start > LONG_LINE_CHARS:
+            spans.append((start, end))
+            continue
+        first, last = extend_lines(source, start, end, context_lines)
+        if spans and first <= spans[-1][1] + 1:
+            first = spans.pop()[0]
+        spans.append((first, last))
+    return spans
 
 
 def _check_int(name: str, argument: str, value: object) -> None:

@@ -1,4 +1,8 @@
-"""Runs the code of turns in the sandbox's namespace."""
+"""Runs the code of turns in the sandbox's namespace, and keeps both ends of what it prints.
+
+`process` runs it in a sandbox of its own. `Turns` never raises: all that code does ends in the outcome
+of its turn.
+"""
 
 from __future__ import annotations
 
@@ -29,9 +33,9 @@ from .engine import CallError
 MAX_MESSAGE_BYTES = 64 * 2**20
 """Maximum bytes of a message to the engine."""
 
-HEAD = 5_000
+HEAD_CHARS = 5_000
 """Characters to keep of the beginning of what a turn prints."""
-TAIL = 3_000
+TAIL_CHARS = 3_000
 """Characters to keep of its end."""
 _MAX_PENDING_CHARS = 1_000_000
 """Characters that are collected before the end is cut again."""
@@ -87,7 +91,7 @@ class TurnOutput(io.TextIOBase):
 
     def write(self, text: str) -> int:
         self.chars += len(text)
-        free_chars = HEAD - len(self._head)
+        free_chars = HEAD_CHARS - len(self._head)
         if free_chars > 0:
             self._head += text[:free_chars]
         if len(text) > free_chars:
@@ -109,7 +113,7 @@ class TurnOutput(io.TextIOBase):
 
     def _cut(self) -> None:
         """Drop all but the end of what was written after the beginning."""
-        tail = "".join(self._tail)[-TAIL:]
+        tail = "".join(self._tail)[-TAIL_CHARS:]
         self._tail = [tail]
         self._tail_chars = len(tail)
 
