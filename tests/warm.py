@@ -34,6 +34,9 @@ sys.exit(status) if status >= 0 else os.kill(os.getpid(), -status)
 """
 """Starts a program with the files of this process, and ends as it does."""
 
+AGENT = "outside-agent"
+"""The first argument for `tests.servers.outside_agent` in place of the program."""
+
 FOLDER = "TESTS_WARM"
 """The environment variable with the folder of the server, which all processes of a run share."""
 
@@ -81,6 +84,11 @@ def _server(*tests: str) -> str:
 def command() -> list[str]:
     """Return a command that runs the program quickly, but gets a terminal's signals itself."""
     return _client(_server())
+
+
+def agent_command(*abilities: str) -> list[str]:
+    """Return a command that runs the agent of `tests.servers.outside_agent` quickly."""
+    return [*command(), AGENT, *abilities]
 
 
 def worker_command(tests: Sequence[str]) -> list[str]:

@@ -18,9 +18,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NoReturn
 
+import acp  # noqa: F401
 import jupytext  # noqa: F401
 import langgraph.graph  # noqa: F401
 import markdown_it  # noqa: F401
+import mcp.client.stdio
 import mcp.server.stdio  # noqa: F401
 import nbformat  # noqa: F401
 import pygments.lexers.python  # noqa: F401
@@ -46,6 +48,8 @@ import mahtab_tui.tui.open
 import mahtab_tui.tui.transcript.layout
 import mahtab_tui.tui.widgets.approval_row  # noqa: F401
 from mahtab_tui.__main__ import main
+from tests import warm
+from tests.servers import outside_agent
 
 
 def serve(address: str) -> socket.socket:
@@ -138,4 +142,7 @@ if __name__ == "__main__":
     if sys.argv[1:2] == ["-u"]:  # execnet starts a Python so, and sends its program over stdin
         exec(eval(sys.stdin.readline()))
         sys.exit()
+    if sys.argv[1:2] == [warm.AGENT]:
+        del sys.argv[1]
+        run_and_end(outside_agent.main)
     run_and_end(main)

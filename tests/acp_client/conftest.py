@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -14,7 +13,7 @@ from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.session import Session
 from mahtab_tui.session.open_session import open_door
 from mahtab_tui.settings.model import load_settings
-from tests import tags
+from tests import tags, warm
 from tests.integration.sessions import Opened, Watched
 from tests.waiting import wait_for
 
@@ -105,8 +104,8 @@ def answering(project: Path) -> Iterator[OpenAnswering]:
         approval: str = "ask",
         **values: Any,
     ) -> Answering:
-        program = [sys.executable, str(ROOT / "tests/servers/outside_agent.py"), *abilities]
-        it = Answering.begin(command or program, past, agent or {}, approval=approval, **values)
+        program = command or warm.agent_command(*abilities)
+        it = Answering.begin(program, past, agent or {}, approval=approval, **values)
         opened.append(it)
         return it
 

@@ -13,6 +13,8 @@ from typing import Any
 
 from acp import RequestError, run_agent, schema
 
+from tests import warm
+
 SESSIONS = Path(".outside-sessions.json")
 """What its sessions remember, if it can resume them."""
 MODES = ("default", "bold")
@@ -230,8 +232,11 @@ class OutsideAgent:
             from mcp.client.stdio import stdio_client
 
             server = self._servers[0]
+            # The program itself, but forked: all that comes before its own arguments starts it.
+            arguments = server.args[server.args.index("mahtab_tui") + 1 :]
+            command, *starting = warm.command()
             parameters = StdioServerParameters(
-                command=server.command, args=server.args, env=dict(os.environ)
+                command=command, args=[*starting, *arguments], env=dict(os.environ)
             )
             streams = await self._stack.enter_async_context(stdio_client(parameters))
             self._session = await self._stack.enter_async_context(ClientSession(*streams[:2]))
@@ -320,5 +325,11 @@ class OutsideAgent:
         os._exit(3)
 
 
-agent: Any = OutsideAgent(*sys.argv[1:])
-asyncio.run(run_agent(agent, use_unstable_protocol=True))
+def main() -> None:
+    """Serve the client at stdin and stdout."""
+    agent: Any = OutsideAgent(*sys.argv[1:])
+    asyncio.run(run_agent(agent, use_unstable_protocol=True))
+
+
+if __name__ == "__main__":
+    main()
