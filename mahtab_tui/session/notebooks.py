@@ -1,30 +1,28 @@
-"""The notebook opened by a session: its cells are logged, run from the screen, and written back
-with their results (`notebook_file.py`)."""
+"""The notebook opened by a session: its cells are logged, and run from the screen (`notebook_runs.py`).
+
+`notebook_file.py` writes their results back, and `notebook_autosave.py` decides when.
+"""
 
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mahtab_tui.bus import StoreError, records
 from mahtab_tui.bus.masking import MASK
 from mahtab_tui.bus.records import Record, emit, get_record, warn
-from mahtab_tui.bus.values import Status
 from mahtab_tui.export.reading import LoadedNotebook, cell_outputs, cell_source
+from mahtab_tui.session.notebook_autosave import NotebookAutosave
 from mahtab_tui.session.notebook_file import CellNotFound, NotebookFile
+from mahtab_tui.session.notebook_runs import NotebookRun
 from mahtab_tui.system import start_thread
 
 if TYPE_CHECKING:
     from mahtab_tui.session.cells import Cells
     from mahtab_tui.session.inbox import Inbox
     from mahtab_tui.session.runtime import Runtime
-
-WRITE_DELAY_S = 2.0
-"""Seconds between a change and updating the file."""
 
 
 class Notebook(logging.Handler):
@@ -59,13 +57,9 @@ class Notebook(logging.Handler):
         self._cells = cells
         self._secrets = runtime.secrets
         self._file = NotebookFile(file, past, runtime.log, runtime.secrets)
+        self._autosave = NotebookAutosave(self._file, runtime.log)
         self._edited_sources: dict[int, str] = {}
         """Sources that the user has edited before running the cells, by position."""
-        self._timer: threading.Timer | None = None
-        """Runs until the file is written."""
-        self.problem = ""
-        """Why the file could not be written, as a sentence."""
-        self._ended = False
         self.confirmed = not file.language
         """Whether the user has agreed to run cells of another language."""
 
@@ -86,19 +80,23 @@ class Notebook(logging.Handler):
     @property
     def unsaved(self) -> bool:
         """Whether there are changes that will not be written automatically."""
-        is_written_automatically = self._file.loaded.rewritable and not self.problem
-        return self._file.has_changes and not is_written_automatically
+        return self._file.has_changes and not self._autosave.is_working
+
+    @property
+    def problem(self) -> str:
+        """Why the file could not be written automatically, as a sentence; empty if it could."""
+        return self._autosave.problem
 
     def emit(self, record: logging.LogRecord) -> None:
         if self._file.add(get_record(record)):
-            self._write_soon()
+            self._autosave.schedule()
 
     def start(self) -> None:
         """Log the notebook's cells, and write changes from before an earlier screen was closed."""
         if not self._file.is_logged:
             start_thread("notebook", self._log_cells)
         if self._file.has_changes:
-            self._write_soon()
+            self._autosave.schedule()
 
     def _log_cells(self) -> None:
         """Log the file, its cells and their stored output."""
@@ -205,33 +203,8 @@ class Notebook(logging.Handler):
 
     def _run_in_order(self, positions: Sequence[int]) -> None:
         """Queue cells. Those after a cell that fails are removed from the queue."""
-        queued_ids: dict[int, int] = {}
-        """Ids of the queued inputs, by position."""
-
-        def run_one(position: int, source: str) -> None:
-            del queued_ids[position]
-            result = self._cells.run(source, position=position)
-            if result.status is Status.OK:
-                return
-
-            cancelled_count = 0
-            for item_id in list(queued_ids.values()):
-                if self._inbox.cancel(item_id) is not None:
-                    cancelled_count += 1
-            if cancelled_count:
-                verb = "failed" if result.status is Status.ERROR else f"was {result.status}"
-                subject = f"{cancelled_count:,} cells" if cancelled_count > 1 else "the cell"
-                text = f"Notebook cell {position} {verb}, so {subject} after it did not run."
-                warn(self._log, text)
-
-        def remember_ids(item_ids: list[int]) -> None:
-            queued_ids.update(zip(positions, item_ids, strict=True))
-
-        cells: list[tuple[str, Callable[[], None]]] = []
-        for position in positions:
-            source = self._source(position)
-            cells.append((source, partial(run_one, position, source)))
-        self._inbox.put_cells(cells, remember_ids)
+        sources = {position: self._source(position) for position in positions}
+        NotebookRun(self._inbox, self._cells, self._log).start(sources)
 
     # Saving
 
@@ -239,37 +212,10 @@ class Notebook(logging.Handler):
         """Write the file, if it is not up to date. See `NotebookFile.save`."""
         return self._file.save()
 
-    def _write_soon(self) -> None:
-        """Write the file after a moment, so that many changes are written at once."""
-        if self._file.loaded.rewritable and self._timer is None and not self._ended:
-            self._timer = threading.Timer(WRITE_DELAY_S, self._autosave)
-            self._timer.daemon = True
-            self._timer.start()
-
-    def _autosave(self) -> None:
-        """Write the file; a warning says if that failed, or if the file is another one now."""
-        self._timer = None
-        path = self.path
-        problem = ""
-        try:
-            sentence = self.save()
-            if self.path != path:
-                warn(self._log, sentence)
-        except OSError as error:
-            problem = f"{self.label} cannot be written: {error.strerror}."
-            self._write_soon()
-        if problem and problem != self.problem:
-            warn(self._log, problem)
-        self.problem = problem
-
     def flush(self) -> None:
-        """Write the file now if it has changed."""
-        if self._file.loaded.rewritable and self._file.has_changes and not self._ended:
-            self._autosave()
+        """Write the file now if it has changed, and the session may write it."""
+        self._autosave.flush()
 
     def end(self) -> None:
-        """Write the file for the last time."""
-        self.flush()
-        self._ended = True
-        if self._timer is not None:
-            self._timer.cancel()
+        """Write the file for the last time, if the session may write it."""
+        self._autosave.end()

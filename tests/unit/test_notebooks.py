@@ -291,7 +291,7 @@ def test_existing_cell_ids_are_not_reused(tmp_path: Path, open_notebook: OpenNot
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mahtab_tui.session.notebooks.WRITE_DELAY_S", 0.01)
+    monkeypatch.setattr("mahtab_tui.session.notebook_autosave.WRITE_DELAY_S", 0.01)
 
 
 @pytest.mark.usefixtures("quick")
