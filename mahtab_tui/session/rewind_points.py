@@ -1,9 +1,14 @@
-"""The points of a session to which it can be rewound."""
+"""The points of a session to which it can be rewound (`rewinding.py`): its questions and its cells.
+
+They are found in the session's records, each with what its cells have changed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from mahtab_tui.bus.entry_names import answer_entry, question_entry
 from mahtab_tui.bus.records import (
@@ -63,6 +68,16 @@ class RewindPoint:
         """``cell 4`` or ``question 2``, as a program names it."""
         return f"question {self.turn}" if self.mode == "ask" else f"cell {self.cells[0]}"
 
+    def add_cell(self, cell: int, entry: str) -> None:
+        """Note that a cell belongs to the point.
+
+        Args:
+            cell: Its number.
+            entry: The name of its entry.
+        """
+        self.cells.append(cell)
+        self.entries[entry] = None
+
     def copy(self) -> RewindPoint:
         """Return a point that stays as this one is now, for other threads."""
         return replace(
@@ -74,8 +89,20 @@ class RewindPoint:
         )
 
 
+class _PointsOfCell(NamedTuple):
+    """The points to which a cell belongs."""
+
+    own: RewindPoint
+    """The point before the cell, or before the step of which it is a part."""
+    question: RewindPoint | None
+    """The question in whose answer the cell ran; None if it ran in none."""
+
+
 class RewindPoints(RecordHandler):
-    """Follows the questions and cells of a session, and what each has changed."""
+    """Follows the questions and cells of a session, and what each has changed.
+
+    Any thread may call it. The records of a resumed session are followed when they are first needed.
+    """
 
     kinds = (UserChat, AssistantChat, AssistantTool, ReplIn, Namespace, FileChanges)
 
@@ -85,76 +112,73 @@ class RewindPoints(RecordHandler):
             past: The records of a resumed session.
         """
         super().__init__()
-        self._past = past
-        """Records that are not followed yet."""
+        self._unfollowed_past = past
+        """Records of the resumed session that are not followed yet."""
         self._points: dict[str, RewindPoint] = {}
         """The points by their entries, the oldest first."""
-        self._points_by_cell: dict[int, tuple[RewindPoint, ...]] = {}
-        """The point of a cell, and that of the question for which it ran."""
-        self._answers: set[str] = set()
-        """Entries of answers."""
+        self._points_by_cell: dict[int, _PointsOfCell] = {}
+        self._answer_entries: set[str] = set()
         self._last_cell = 0
 
     def all(self) -> list[RewindPoint]:
-        """Return all points as they are now, the oldest first. Any thread may call it."""
-        self.acquire()
-        try:
-            self._catch_up()
+        """Return all points as they are now, the oldest first."""
+        with self._caught_up():
             return [point.copy() for point in self._points.values()]
-        finally:
-            self.release()
 
     def author_of(self, cell: int) -> str:
-        """Return who has run a cell; empty if that is unknown. Any thread may call it."""
-        point = self._point_of(cell)
-        return point.author if point else ""
+        """Return who has run a cell; empty if that is unknown."""
+        point = self._own_point_of(cell)
+        return "" if point is None else point.author
 
     def has_changes(self, cell: int) -> bool:
-        """Return whether a cell, or another of its step, has changed variables or files.
+        """Return whether a cell, or another of its step, has changed variables or files."""
+        point = self._own_point_of(cell)
+        return point is not None and bool(point.variables or point.files)
 
-        Any thread may call it.
-        """
-        point = self._point_of(cell)
-        return bool(point and (point.variables or point.files))
+    def fold(self, record: Record) -> None:
+        with self._caught_up():
+            self._follow(record)
 
-    def _point_of(self, cell: int) -> RewindPoint | None:
-        """Return the point of a cell, also of one whose records are not followed yet."""
+    @contextmanager
+    def _caught_up(self) -> Iterator[None]:
+        """Hold the handler's lock, once the records of the resumed session are followed."""
         self.acquire()
         try:
-            self._catch_up()
-            points = self._points_by_cell.get(cell)
-            return points[0] if points else None
+            past = self._unfollowed_past
+            self._unfollowed_past = ()
+            for record in past:
+                self._follow(record)
+            yield
         finally:
             self.release()
 
-    def _catch_up(self) -> None:
-        past = self._past
-        self._past = ()
-        for record in past:
-            self._follow(record)
-
-    def fold(self, record: Record) -> None:
-        self._catch_up()
-        self._follow(record)
+    def _own_point_of(self, cell: int) -> RewindPoint | None:
+        """Return the point before a cell or its step; None if there is no such cell."""
+        with self._caught_up():
+            points = self._points_by_cell.get(cell)
+        return None if points is None else points.own
 
     def _follow(self, record: Record) -> None:
         match record:
             case UserChat():
                 self._start_question(record)
             case AssistantChat() | AssistantTool():
-                self._answers.add(record.entry_name)
-                question = self._points.get(question_entry(record.turn))
-                if question is not None:
-                    question.entries[record.entry_name] = None
+                self._note_answer(record)
             case ReplIn(cell=int(cell)):
                 self._start_cell(record, cell)
             case Namespace(cell=int(cell), restored=False):
                 signs = {change.name: change.sign for change in record.changes}
-                for point in self._points_by_cell.get(cell, ()):
+                for point in self._points_of(cell):
                     point.variables |= signs
             case FileChanges(cell=int(cell)):
-                for point in self._points_by_cell.get(cell, ()):
-                    point.files |= {change.path: change for change in record.changes}
+                changes_by_path = {change.path: change for change in record.changes}
+                for point in self._points_of(cell):
+                    point.files |= changes_by_path
+
+    def _points_of(self, cell: int) -> list[RewindPoint]:
+        """Return the one or two points to which a cell belongs; none if there is no such cell."""
+        points = self._points_by_cell.get(cell, ())
+        return [point for point in points if point is not None]
 
     def _start_question(self, record: UserChat) -> None:
         entry = record.entry_name
@@ -162,34 +186,56 @@ class RewindPoints(RecordHandler):
         if not entry or entry in self._points:
             return
         self._points[entry] = RewindPoint(
-            entry, "ask", YOU, record.text, self._last_cell + 1, record.turn, entries={entry: None}
+            entry=entry,
+            mode="ask",
+            author=YOU,
+            text=record.text,
+            first_cell=self._last_cell + 1,
+            turn=record.turn,
+            entries={entry: None},
         )
 
+    def _note_answer(self, record: AssistantChat | AssistantTool) -> None:
+        """Note that an answer, or a tool call in one, belongs to its question."""
+        self._answer_entries.add(record.entry_name)
+        question = self._points.get(question_entry(record.turn))
+        if question is not None:
+            question.entries[record.entry_name] = None
+
     def _start_cell(self, record: ReplIn, cell: int) -> None:
+        """Note a cell: it begins a point of its own, or belongs to that of an earlier cell of its
+        step."""
         self._last_cell = max(self._last_cell, cell)
-        is_step = not isinstance(record, UserReplIn) and record.guest is None
-        entry = record.entry_name
-        if is_step and answer_entry(record.turn, record.step) in self._answers:
-            entry = answer_entry(record.turn, record.step)
-        point = self._points.get(entry)
+        # The cells of the user and of joined agents belong to no question.
+        is_in_answer = not isinstance(record, UserReplIn) and record.guest is None
+        question: RewindPoint | None = None
+        point_entry = record.entry_name
+        if is_in_answer:
+            question = self._points.get(question_entry(record.turn))
+            # The words of a step come before its cells, and go together with them.
+            step_entry = answer_entry(record.turn, record.step)
+            if step_entry in self._answer_entries:
+                point_entry = step_entry
+
+        point = self._points.get(point_entry)
         if point is None:
-            author = record.party or YOU
-            point = RewindPoint(
-                entry,
-                "python",
-                author,
-                record.text,
-                cell,
-                record.turn,
-                position=record.position,
-                entries={entry: None},
-            )
-            self._points[entry] = point
+            point = self._make_cell_point(point_entry, record, cell)
+            self._points[point_entry] = point
         else:
             point.text = f"{point.text.rstrip()}\n\n{record.text}"
-        question = self._points.get(question_entry(record.turn)) if is_step else None
-        points = (point,) if question is None else (point, question)
-        for changed_point in points:
-            changed_point.cells.append(cell)
-            changed_point.entries[record.entry_name] = None
-        self._points_by_cell[cell] = points
+        self._points_by_cell[cell] = _PointsOfCell(point, question)
+        for owner in self._points_of(cell):
+            owner.add_cell(cell, record.entry_name)
+
+    def _make_cell_point(self, entry: str, record: ReplIn, cell: int) -> RewindPoint:
+        """Return the point before a cell, to which the cell itself is not added yet."""
+        return RewindPoint(
+            entry=entry,
+            mode="python",
+            author=record.party or YOU,
+            text=record.text,
+            first_cell=cell,
+            turn=record.turn,
+            position=record.position,
+            entries={entry: None},
+        )
