@@ -1,28 +1,26 @@
-"""Searches that cells start."""
+"""Runs the searches that cells start with `rlm`, and stops them."""
 
 from __future__ import annotations
 
 import base64
 import contextlib
-import re
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 from mahtab_tui.bus.records import Record, SearchBegin, SearchFinal, Usage, emit, warn
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.llm.base import ModelError
-from mahtab_tui.llm.providers import pop_access
-from mahtab_tui.llm.sampling import SAMPLING_OPTIONS, Sampling, validate_sampling
 from mahtab_tui.llm.session_ledger import SessionLedger
+from mahtab_tui.session.cell_searches import CellSearch, HandedText
 from mahtab_tui.session.inbox import Inbox
-from mahtab_tui.session.kernel_tools import KernelTools, parse_tools
+from mahtab_tui.session.kernel_tools import KernelTools
 from mahtab_tui.session.received_texts import ReceivedTexts
 from mahtab_tui.session.runtime import Runtime
 from mahtab_tui.system import IMPORTS, start_thread
-from mahtab_tui.worker.rlm.contexts import ContextText, NamedContext
+from mahtab_tui.worker.rlm.contexts import ContextText
 from mahtab_tui.worker.sandbox.caller_tools import DescribedTool
 
 if TYPE_CHECKING:
@@ -33,75 +31,8 @@ if TYPE_CHECKING:
 
 MAX_TOOL_TREES = 32
 """Searches whose tools are remembered, because the kernel may ask for them before they begin."""
-
 MAX_STOPPED_TREES = 1_000
 """Stopped searches that are remembered, because their calls may come later."""
-
-_SEARCH_ID = re.compile("[0-9a-f]{8}")
-
-
-class CellSearch(NamedTuple):
-    """What a cell asks `rlm` for."""
-
-    tree: str
-    """Id of the search."""
-    query: str
-    is_repeated: bool
-    """Whether it asks again over the text of an earlier search."""
-    model: str | None
-    sub_model: str | None
-    instructions: str
-    sampling: Sampling
-    access: Mapping[str, str]
-    """Address and key of the model's service, if the cell gives them."""
-    limits: Mapping[str, Any]
-    """The limits that `merge_limits` checks."""
-    tools: Sequence[DescribedTool]
-    allows_fan_outs: bool
-    """Whether it may make any number of sub-calls without asking."""
-    by_code: bool
-    """Whether even a short text is searched by code."""
-
-    @classmethod
-    def parse(cls, args: Mapping[str, Any]) -> CellSearch:
-        """Read the arguments of a call, which come from the kernel, so nothing in them is trusted.
-
-        Raises:
-            ValueError: An argument is invalid.
-        """
-        # What remains of the options after these are limits.
-        options = dict(args["options"])
-        model = options.pop("model", None)
-        sub_model = options.pop("sub_model", None)
-        instructions = str(options.pop("instructions", ""))
-        sampling = {name: options.pop(name, None) for name in SAMPLING_OPTIONS}
-        access = pop_access(options)
-        tree = str(args["tree"])
-        if not _SEARCH_ID.fullmatch(tree):
-            raise ValueError("The id of a search has eight hexadecimal digits.")
-        return cls(
-            tree=tree,
-            query=str(args["query"]),
-            is_repeated=not args["file"],
-            model=model,
-            sub_model=sub_model,
-            instructions=instructions,
-            sampling=validate_sampling(**sampling),
-            access=access,
-            limits=options,
-            tools=parse_tools(args["tools"] or ()),
-            allows_fan_outs=bool(args["yes"]),
-            by_code=args.get("by_code") is True,
-        )
-
-
-@contextlib.contextmanager
-def _reading_arguments() -> Iterator[None]:
-    """Turn the errors of missing and malformed arguments into a `ValueError`."""
-    try:
-        yield
-    except (KeyError, TypeError, AttributeError):
-        raise ValueError("The arguments of rlm() cannot be read.") from None
 
 
 class Searches:
@@ -157,26 +88,25 @@ class Searches:
 
         origin = {"cell": cell, "source": "cell"}
         try:
-            with _reading_arguments():
-                request = CellSearch.parse(args)
+            request = CellSearch.parse(args)
             self._check_stopped(request.tree)
             # Another machine must not reach services that only this one can reach.
             if request.access and self._runtime.kernel.info().host:
                 raise ValueError(
                     "A kernel on another machine may not give base_url and api_key. Set base_url in the settings."
                 )
-            if request.is_repeated:
+            if request.text is None:
                 answer = self._engine().run_again(request.tree, request.query, origin)
             else:
-                answer = self._run(request, args, origin, session_model)
+                answer = self._run(request, request.text, origin, session_model)
         except (ValueError, OSError, ModelError, SandboxError) as error:
             raise RuntimeError(str(error)) from None
-        return self._pack_answer(answer, args)
+        return self._pack_answer(answer, wants_raw=request.wants_raw)
 
     def _run(
         self,
         request: CellSearch,
-        args: Mapping[str, Any],
+        handed_text: HandedText,
         origin: Mapping[str, Any],
         session_model: str | BaseChatModel,
     ) -> SearchAnswer:
@@ -187,8 +117,7 @@ class Searches:
 
         settings = self._runtime.settings
         limits = merge_limits(settings.rlm_limits(), **request.limits)
-        with _reading_arguments():
-            text = self._take_text(request.tree, args)
+        text = self._take_text(request.tree, handed_text)
         tools = self.open_tools(request.tree, request.tools) if request.tools else None
         # Loading it takes some seconds the first time.
         engine = self._engine()
@@ -218,24 +147,16 @@ class Searches:
         # Without a screen there is nobody to ask.
         return "ask" if self._can_ask else "refuse"
 
-    def _take_text(self, tree: str, args: Mapping[str, Any]) -> ContextText:
+    def _take_text(self, tree: str, handed_text: HandedText) -> ContextText:
         """Return the text that a cell searches: from the file in which the cell has written it, or
         as a kernel on another machine has sent it. Raises `ValueError` and `OSError`."""
         if self._runtime.kernel.info().host:
             content = self.received_texts.take(tree)
         else:
-            content = _read_text(Path(args["file"]))
+            content = _read_text(Path(handed_text.file))
+        return handed_text.with_content(content)
 
-        contexts = tuple(
-            NamedContext(
-                str(name), str(kind), int(start), int(end), _parse_parts(parts), str(about)
-            )
-            for name, kind, start, end, parts, about in args["contexts"]
-        )
-        parts = _parse_parts(args["parts"])
-        return ContextText(content, args["kind"], parts, args["about"], contexts=contexts)
-
-    def _pack_answer(self, answer: SearchAnswer, args: Mapping[str, Any]) -> dict[str, Any]:
+    def _pack_answer(self, answer: SearchAnswer, *, wants_raw: bool) -> dict[str, Any]:
         """Convert an answer for the kernel."""
         packed = base64.b64encode(answer.packed()).decode()
         if answer.state in ("error", "stopped"):
@@ -243,7 +164,7 @@ class Searches:
         if answer.state == "partial":
             reason = answer.why.rstrip(".") or "The search ended early"
             warn(self._runtime.log, f"{reason}; this answer is partial.")
-        result = answer.as_result(raw=bool(args.get("raw")))
+        result = answer.as_result(raw=wants_raw)
         return {**result._asdict(), "packed": packed}
 
     def open_tools(
@@ -259,6 +180,7 @@ class Searches:
         return tools
 
     def end_tools(self) -> None:
+        """End the tools of all searches."""
         for tools in list(self._tools.values()):
             tools.end()
 
@@ -279,6 +201,7 @@ class Searches:
             self.stop(tree, root)
 
     def _check_stopped(self, tree: str) -> None:
+        """Raise `RuntimeError` if a search was stopped before it began."""
         if tree in self._stopped:
             raise RuntimeError("The search was stopped.")
 
@@ -326,6 +249,7 @@ class Searches:
             search.answer(request, run)
 
     def _engine(self) -> Search:
+        """Return the engine, which is loaded with the first search."""
         with IMPORTS.turn():
             from mahtab_tui.search.search import Search
 
@@ -340,19 +264,25 @@ class Searches:
             return self._search
 
     def _on_record(self, record: Record) -> None:
+        """Follow which searches run, count what they use, and log it. Called on their thread."""
         if isinstance(record, SearchBegin):
-            from_cell = record.source == "cell" or record.tree in self._running
-            if record.parent is None and from_cell:
-                self._running[record.tree] = record.node
-                if record.tree in self._stopped:
-                    self.stop(record.tree, record.node)
-            self._spending.name_search(record)
+            self._note_begin(record)
         elif isinstance(record, SearchFinal):
             if self._running.get(record.tree) == record.node:
                 del self._running[record.tree]
         elif isinstance(record, Usage):
             self._spending.count(record)
         emit(self._runtime.log, record)
+
+    def _note_begin(self, record: SearchBegin) -> None:
+        is_root = record.parent is None
+        is_for_cell = record.source == "cell" or record.tree in self._running
+        if is_root and is_for_cell:
+            self._running[record.tree] = record.node
+            # The cell may have been interrupted before the search began.
+            if record.tree in self._stopped:
+                self.stop(record.tree, record.node)
+        self._spending.name_search(record)
 
 
 def _unused_name(name: str, used_names: Collection[str]) -> str:
@@ -363,10 +293,6 @@ def _unused_name(name: str, used_names: Collection[str]) -> str:
         number += 1
         unused_name = f"{name}_{number}"
     return unused_name
-
-
-def _parse_parts(values: Iterable[Any]) -> tuple[tuple[str, int, int], ...]:
-    return tuple((str(name), int(start), int(end)) for name, start, end in values)
 
 
 def _read_text(file: Path) -> str:
