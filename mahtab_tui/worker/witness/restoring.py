@@ -15,8 +15,9 @@ from .copies import copy_content, set_marks
 from .file_step import FileStep, NameChange, NodeChange
 from .journal import FileJournal
 from .nodes import Name, Node, Version
-from .plan import COPY_CHANGED, PLACE_IS_TAKEN, UndoPlan
+from .plan import UndoPlan
 from .states import FILE, FOLDER, LINK, MISSING_KIND, read_state
+from .undo_decision import COPY_CHANGED, PLACE_IS_TAKEN
 
 _CHANGED_MEANWHILE = "something else has changed it meanwhile"
 _OLD_NAME_IS_MISSING = "what has this name now could not get its old one back"
@@ -33,11 +34,12 @@ class Restorer:
         self._journal = journal
         self._nodes = journal.nodes
         self._plan = plan
+        self._decision = plan.decision
         self._record = record
-        self._present = dict(plan.actual)
+        self._present = dict(plan.decision.actual)
         """What the places lead to, while this changes them."""
-        self._pending = dict.fromkeys(plan.changed)
-        self._ready = deque(plan.changed)
+        self._pending = dict.fromkeys(plan.decision.changed)
+        self._ready = deque(plan.decision.changed)
         """Places to be tried next."""
         self._waiting: dict[Node, list[Name]] = {}
         """Places that wait for a file or folder to get its last place, or for a folder to be where it
@@ -51,27 +53,29 @@ class Restorer:
         self._made_folders: list[Node] = []
         self._made: set[Node] = set()
         """Files that exist again."""
-        self._awaited = Counter(plan.final[name] for name in plan.changed)
+        self._awaited = Counter(plan.decision.final[name] for name in plan.decision.changed)
         """How many places are still to lead to something."""
-        self._pending_in = Counter(name.folder for name in plan.changed)
+        self._pending_in = Counter(name.folder for name in plan.decision.changed)
         """How many places of a folder are still to change."""
         self._unkept: set[Node] = set()
         """Files of which no copy could be made, so that they must stay."""
 
     def restore(self) -> None:
         """Do it. What cannot be done is among the failures of the plan."""
-        contents = self._plan.contents()
+        contents = self._decision.contents()
         self._keep_present(contents)
         rewritten = [
-            node for node in contents if node.kind != FOLDER and not self._plan.is_made_again(node)
+            node
+            for node in contents
+            if node.kind != FOLDER and not self._decision.is_made_again(node)
         ]
         # A file with several names may lose those that are known.
-        self._restore_contents([node for node in rewritten if self._plan.is_shared(node)])
+        self._restore_contents([node for node in rewritten if self._decision.is_shared(node)])
         self._change_names()
         self._restore_contents(rewritten)
         folders = {*self._made_folders, *(node for node in contents if node.kind == FOLDER)}
         for node in sorted(folders, key=lambda folder: -folder.path.count(os.sep)):
-            version = self._plan.version(node)
+            version = self._decision.version(node)
             self._try(node.path, partial(self._restore_marks, node, version))
         for node in self._record.nodes:
             self._forget_content(node)
@@ -79,7 +83,7 @@ class Restorer:
 
     def _forget_content(self, node: Node) -> None:
         """Let a file that has no name again be what it was when it had none."""
-        version = self._plan.version(node)
+        version = self._decision.version(node)
         if node.version is version or self._nodes.names_of(node):
             return
         hold = node.hold
@@ -104,30 +108,30 @@ class Restorer:
 
     def _keep_present(self, contents: dict[Node, Version]) -> None:
         record = self._record
-        for name in self._plan.changed:
-            record.names[name] = NameChange(self._plan.actual[name])
-        nodes = [self._plan.actual[name] for name in self._plan.changed]
-        nodes += [self._plan.final[name] for name in self._plan.changed]
+        for name in self._decision.changed:
+            record.names[name] = NameChange(self._decision.actual[name])
+        nodes = [self._decision.actual[name] for name in self._decision.changed]
+        nodes += [self._decision.final[name] for name in self._decision.changed]
         nodes += contents
         for node in nodes:
             if node is not None and node not in record.nodes:
                 record.nodes[node] = NodeChange(
                     node.version,
                     node.count_names(node.seen),
-                    is_nameless=self._plan.is_made_again(node) or self._nodes.is_nameless(node),
+                    is_nameless=self._decision.is_made_again(node) or self._nodes.is_nameless(node),
                 )
         for node in nodes:
             path = "" if node is None else self._nodes.path_of(node)
             if node is None or node.kind != FILE or not path:
                 continue
             version = node.version
-            if not self._plan.has_name(node):
+            if not self._decision.has_name(node):
                 self._nodes.hold(node, path)
                 copy = version.content.copy
                 if not node.is_held and (copy is None or not copy.is_usable):
                     self._unkept.add(node)
                 continue
-            if self._plan.loses_known_names(node) and self._journal.copies.can_name(node.seen):
+            if self._decision.loses_known_names(node) and self._journal.copies.can_name(node.seen):
                 self._nodes.hold(node, path)
             if node in contents and contents[node].content is not version.content:
                 self._keep_content(node, path)
@@ -137,7 +141,7 @@ class Restorer:
         content = node.version.content
         if content.copy is not None and content.copy.is_usable:
             return
-        if not self._plan.is_shared(node):
+        if not self._decision.is_shared(node):
             with suppress(OSError):
                 content.copy = self._journal.copies.name(path, node.seen)
                 node.see(read_state(path))
@@ -180,8 +184,8 @@ class Restorer:
 
     def _fail(self, name: Name, error: OSError) -> None:
         reason = f"it could not be restored ({error.strerror})"
-        self._plan.failures[self._plan.path(name)] = reason
-        node = self._plan.final[name]
+        self._plan.failures[self._decision.path(name)] = reason
+        node = self._decision.final[name]
         if node is not None:
             self._unplaced.add(node)
         self._settle(name)
@@ -189,7 +193,7 @@ class Restorer:
     def _settle(self, name: Name) -> None:
         """Note that nothing more is to be tried for a place."""
         del self._pending[name]
-        node = self._plan.final[name]
+        node = self._decision.final[name]
         self._awaited[node] -= 1
         if node is not None and not self._awaited[node]:
             self._wake(node)
@@ -224,7 +228,7 @@ class Restorer:
     def _rename_to_draft(self, name: Name) -> Name:
         """Rename what a place leads to; return its new place."""
         # No folder that is removed can hold it meanwhile.
-        folder = next(folder for folder in name.folders() if not self._plan.removes(folder))
+        folder = next(folder for folder in name.folders() if not self._decision.removes(folder))
         path = self._journal.copies.drafts.new_path(
             Name(folder, name.text).path, moved_from=name.path
         )
@@ -246,7 +250,7 @@ class Restorer:
 
     def _is_awaited(self, node: Node, name: Name) -> bool:
         """Return whether another place is still to lead to something."""
-        is_for_name = name in self._pending and self._plan.final[name] is node
+        is_for_name = name in self._pending and self._decision.final[name] is node
         return self._awaited[node] > int(is_for_name)
 
     def _leave(self, name: Name, node: Node) -> None:
@@ -264,7 +268,7 @@ class Restorer:
     def _change_name(self, name: Name) -> bool:
         """Make a place lead to what it should; return whether that was possible yet."""
         old = self._present[name]
-        new = self._plan.final[name]
+        new = self._decision.final[name]
         if not self._nodes.is_there(name.folder):
             self._wait(name, self._missing_folders(name))
             return False
@@ -280,7 +284,7 @@ class Restorer:
                 return False
             self._check(name)
             self._check_other_name(old, name)
-            if not self._plan.has_name(old) and old in self._unkept:
+            if not self._decision.has_name(old) and old in self._unkept:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             if old.kind == FOLDER:
                 os.rmdir(name.path)
@@ -305,14 +309,14 @@ class Restorer:
 
     def _check_other_name(self, node: Node, name: Name) -> None:
         """Raise `OSError` if something would lose its last name because it could not get another one."""
-        if node not in self._unplaced or not self._plan.has_name(node):
+        if node not in self._unplaced or not self._decision.has_name(node):
             return
         if all(other == name for other in self._nodes.names_of(node)):
             raise OSError(errno.EBUSY, _OLD_NAME_IS_MISSING)
 
     def _check_content(self, node: Node, name: Name) -> None:
         """Raise `OSError` if a file that loses its last name is not what it was when it was kept."""
-        if not self._plan.has_name(node):
+        if not self._decision.has_name(node):
             state = read_state(name.path)
             if not state.looks_like(node.seen):
                 raise OSError(errno.EBUSY, _CHANGED_MEANWHILE)
@@ -321,9 +325,9 @@ class Restorer:
         path = name.path
         old = self._present[name]
         source = self._source(node)
-        is_made = self._plan.is_made_again(node) and node not in self._made
+        is_made = self._decision.is_made_again(node) and node not in self._made
         is_aside = node in self._moved_aside
-        is_left = source in self._pending and self._plan.final[source] is not node
+        is_left = source in self._pending and self._decision.final[source] is not node
         is_renamed = (is_aside or is_left) and not self._is_awaited(node, name) and not is_made
         if source is not None and is_renamed:
             os.rename(source.path, path)
@@ -332,7 +336,7 @@ class Restorer:
         elif node.kind == FOLDER:
             os.mkdir(path, 0o700)
             self._nodes.assign(node, read_state(path))
-            node.version = self._plan.version(node)
+            node.version = self._decision.version(node)
             self._made_folders.append(node)
         elif node.kind == FILE and not is_made:
             self._add_name(node, source, path)
@@ -367,7 +371,7 @@ class Restorer:
 
     def _make(self, node: Node, path: str) -> None:
         """Make a path a new file, link or pipe, in place of what it leads to."""
-        version = self._plan.version(node)
+        version = self._decision.version(node)
         with self._journal.copies.drafts.replacing(path) as draft:
             if node.kind == LINK:
                 os.symlink(version.state.target, draft)
@@ -399,7 +403,7 @@ class Restorer:
 
     def _restore_contents(self, nodes: Iterable[Node]) -> None:
         for node in nodes:
-            version = self._plan.version(node)
+            version = self._decision.version(node)
             path = self._nodes.path_of(node)
             if node.version is not version and node not in self._unkept:
                 self._unkept.add(node)  # it is tried once
@@ -411,7 +415,7 @@ class Restorer:
         content = version.content
         if content is node.version.content or content.copy is None:
             self._restore_marks(node, version)
-        elif self._plan.is_shared(node):
+        elif self._decision.is_shared(node):
             self._write(node, version, path)
         else:
             self._make(node, path)
