@@ -1,4 +1,8 @@
-"""Interrupts of running code."""
+"""Interrupts of running code: decides what becomes of a SIGINT.
+
+A signal comes from a terminal, or from the host, which first says which cell it means (`requested`). By the time
+it arrives, that cell may not have begun, may wait for the host, or may have ended.
+"""
 
 from __future__ import annotations
 
@@ -11,22 +15,26 @@ from typing import Callable
 
 
 class Interrupts:
-    """Turns SIGINT into `KeyboardInterrupt` when that is safe."""
+    """Turns SIGINT into `KeyboardInterrupt` when that is safe. Used on the main thread, where Python calls
+    signal handlers, except for `requested`."""
 
     def __init__(self) -> None:
-        self._depth = 0
-        """How many cells run whose code may be interrupted, each nested in the one before."""
-        self._shielded = False
-        self._pending = False
-        """Whether a signal came while `_shielded`; reset when the next shield begins."""
+        """Begin without a cell. The owner replaces the functions that say what goes on."""
         self.handled_at = 0.0
         """When (`time.monotonic`) a signal was handled last."""
         self.requested: int | None = None
         """The cell for which the next signal comes; None if that is not a request of the host's."""
+        self._depth = 0
+        """How many cells run whose code may be interrupted, each nested in the one before."""
         self._newest_cell = 0
         """The newest cell that has begun."""
         self._stopped_cells: set[int] = set()
         """Cells that end when they begin, because they were interrupted before."""
+        self._is_shielded = False
+        """Whether interrupts are delayed."""
+        self._has_delayed = False
+        """Whether a signal came while they were; reset when the next shield begins."""
+
         self.is_open: Callable[[int], bool] = lambda cell: True
         """Returns whether a cell has been sent and has not ended."""
         self.waits_for_host: Callable[[int], bool] = lambda cell_count: True
@@ -43,27 +51,41 @@ class Interrupts:
         return self._depth > 0
 
     def handle(self, signum: int, frame: FrameType | None) -> None:
-        """Handle SIGINT. The parameters are those of a signal handler."""
+        """Handle SIGINT. The parameters are those of a signal handler.
+
+        Raises:
+            KeyboardInterrupt: It ends the code that runs.
+        """
         cell = self.requested
         self.requested = None
         if cell is not None and not self.is_open(cell):
             return  # it has ended meanwhile
         if not self.running:
-            if cell is not None:
-                self._stopped_cells.add(cell)
-            if self.idle_task_in_the_way():
-                raise KeyboardInterrupt
+            self._handle_between_cells(cell)
             return
+
         self.handled_at = time.monotonic()
-        if cell is not None and cell > self._newest_cell and self.waits_for_host(self._depth):
-            # The signal is not for the cell that waits.
+        if cell is not None and self._is_nested_cell_to_come(cell):
             self._stopped_cells.add(cell)
-            return
-        if self._shielded:
-            self._pending = True
-            return
-        if not self.cancel_await():
+        elif self._is_shielded:
+            self._has_delayed = True
+        elif not self.cancel_await():
             raise KeyboardInterrupt
+
+    def _handle_between_cells(self, cell: int | None) -> None:
+        """Handle a signal while no cell runs.
+
+        Args:
+            cell: The cell for which it comes, which has not begun; None if the host did not send it.
+        """
+        if cell is not None:
+            self._stopped_cells.add(cell)
+        if self.idle_task_in_the_way():
+            raise KeyboardInterrupt
+
+    def _is_nested_cell_to_come(self, cell: int) -> bool:
+        """Return whether a cell will begin in the one that runs, which waits for the host."""
+        return cell > self._newest_cell and self.waits_for_host(self._depth)
 
     def forget(self, cell: int) -> None:
         """Forget a cell that has ended; another one may get its number."""
@@ -79,10 +101,11 @@ class Interrupts:
     def allowed(self, cell: int | None = None) -> Iterator[None]:
         """Let interrupts end this block.
 
-        Raises `KeyboardInterrupt` if it was interrupted before.
-
         Args:
-            cell: The cell that begins with it.
+            cell: The cell that begins with it; None if the block is not a cell.
+
+        Raises:
+            KeyboardInterrupt: The cell was interrupted before it began.
         """
         outer_depth = self._depth
         try:
@@ -99,16 +122,21 @@ class Interrupts:
 
     @contextmanager
     def shielded(self) -> Iterator[None]:
-        """Delay interrupts, so that a frame is sent completely or not at all."""
-        if self._shielded:
+        """Delay interrupts to the end of this block, so that a frame is sent completely or not at all.
+
+        Raises:
+            KeyboardInterrupt: After the block, if an interrupt came meanwhile.
+        """
+        if self._is_shielded:
             yield
             return
-        # Left by a signal just after `_shielded` was reset below, which ended the code at once.
-        self._pending = False
-        self._shielded = True
+        # It may still be set from the last time: a signal that comes just after `_is_shielded` is reset
+        # below ends the code at once.
+        self._has_delayed = False
+        self._is_shielded = True
         try:
             yield
         finally:
-            self._shielded = False
-            if self._pending:
+            self._is_shielded = False
+            if self._has_delayed:
                 raise KeyboardInterrupt
