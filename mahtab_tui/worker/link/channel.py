@@ -15,8 +15,8 @@ from .exit_codes import EXIT_CONNECTION_LOST
 from .frames import MAX_FRAME_BYTES, TOKEN_BYTES, Frame, encode, encode_body, join_frame
 
 if TYPE_CHECKING:
+    from .backlog import EventBacklog
     from .interrupts import Interrupts
-    from .spool import EventBacklog
 
 _HOST_GONE_ERRNOS = frozenset({errno.EPIPE, errno.ECONNRESET})
 """Errors of a write after the host has closed its end."""

@@ -23,10 +23,11 @@ from .holder_protocol import (
     END_KERNEL,
     KEY_SUFFIX,
     HolderSettings,
+    SharedState,
     is_same_user,
     write_last_output,
 )
-from .spool import SharedState, Spool
+from .spool import Spool
 
 VISITOR_TIMEOUT_S = 5.0
 """Seconds for a connection to send everything, and for a kernel to end."""

@@ -8,11 +8,20 @@ import socket
 import time
 from typing import TYPE_CHECKING, Any, Protocol
 
+from .backlog import EventBacklog
 from .descriptors import hide_descriptor
 from .frames import Frame
 from .holder import run_holder
-from .holder_protocol import ATTACH, HOST_AWAY, HOST_BACK, HolderSettings, StationSettings
-from .spool import SHARED_STATE_BYTES, EventBacklog, SharedState, Spool
+from .holder_protocol import (
+    ATTACH,
+    HOST_AWAY,
+    HOST_BACK,
+    SHARED_STATE_BYTES,
+    HolderSettings,
+    SharedState,
+    StationSettings,
+)
+from .spool import Spool
 
 if TYPE_CHECKING:
     from .channel import Channel

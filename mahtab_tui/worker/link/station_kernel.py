@@ -15,8 +15,8 @@ from contextlib import suppress
 from typing import Any
 
 from .frames import TOKEN_BYTES
-from .holder_protocol import ATTACH, StationSettings
-from .spool import SHARED_STATE_BYTES, SharedState, Spool
+from .holder_protocol import ATTACH, SHARED_STATE_BYTES, SharedState, StationSettings
+from .spool import Spool
 from .station_link import LINK_PIECE_BYTES
 
 MAX_UNREAD_BYTES = 256 * 2**20

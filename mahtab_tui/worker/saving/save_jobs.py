@@ -15,8 +15,8 @@ from ..link.frames import Frame
 from ..stdlib import own_module
 
 if TYPE_CHECKING:
+    from ..link.backlog import EventBacklog
     from ..link.interrupts import Interrupts
-    from ..link.spool import EventBacklog
     from ..undo.checkpoint_process import Checkpoint, Rescue
     from .keeper import Keeper
 
