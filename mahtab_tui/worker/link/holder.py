@@ -36,21 +36,48 @@ RELEASE_TIMEOUT_S = 0.5
 MAX_VISITORS = 16
 """Connections at the same time; the oldest makes room."""
 _MAX_MESSAGE_BYTES = 4096
+"""Bytes of a visitor's message, and bytes that are read of it at once."""
+_MAX_FDS = 65_536
+"""Descriptors below this number that come from the kernel are closed."""
 
 
 class _Visitor:
     """A connection whose message is not complete."""
 
     def __init__(self, connection: socket.socket) -> None:
+        """Wait for the message.
+
+        Args:
+            connection: The connection, which does not block.
+        """
         self.connection = connection
         self.expires_at = time.monotonic() + VISITOR_TIMEOUT_S
-        self.reader = FrameReader(_MAX_MESSAGE_BYTES)
         self.channels: list[int] = []
         """Descriptors that it has sent: the end of a channel for the kernel."""
+        self._reader = FrameReader(_MAX_MESSAGE_BYTES)
 
-    def close(self) -> None:
+    def receive(self) -> Frame | None:
+        """Read what has come; return the message once it is complete.
+
+        Raises:
+            BlockingIOError: Nothing has come.
+            OSError, ValueError: It has gone, or has sent something else than a message.
+        """
+        data, channels, *_ = socket.recv_fds(self.connection, _MAX_MESSAGE_BYTES, 1)
+        self.channels += channels
+        frame = next(self._reader.feed(data), None)
+        if not data or len(self.channels) > 1:
+            raise ValueError("not a message of a host")
+        return frame
+
+    def close_channels(self) -> None:
+        """Close the descriptors that it has sent."""
         for channel in self.channels:
             os.close(channel)
+
+    def close(self) -> None:
+        """Close the connection, and what it has sent."""
+        self.close_channels()
         self.connection.close()
 
 
@@ -84,7 +111,7 @@ def _close_descriptors_except(kept_fds: list[int]) -> None:
     for kept_fd in sorted(kept_fds):
         os.closerange(lowest_fd, kept_fd)
         lowest_fd = kept_fd + 1
-    os.closerange(lowest_fd, 65536)
+    os.closerange(lowest_fd, _MAX_FDS)
 
 
 class _Holder:
@@ -98,6 +125,15 @@ class _Holder:
         state: SharedState,
         key: str,
     ) -> None:
+        """Begin with a host.
+
+        Args:
+            kernel: The process of the kernel.
+            settings: What the host asked for.
+            control: Leads to the kernel's `HolderClient`.
+            state: Shared with the kernel.
+            key: What visitors must send.
+        """
         self._kernel_pid = kernel
         self._path = settings.socket_path
         self._key = key
@@ -111,8 +147,8 @@ class _Holder:
         """The visitors by the descriptors of their connections, the oldest first."""
         self._ends_at = 0.0
         """When (`time.monotonic`) the kernel is killed; 0 if it may live."""
-        self._printing = True
-        """Whether the kernel's output is open."""
+        self._is_output_open = True
+        """Whether anything can still print."""
         control.setblocking(False)
         self._listener.setblocking(False)
 
@@ -132,43 +168,46 @@ class _Holder:
         sources: list[Any] = [self._control, self._listener, *self._visitors]
         if self._host is not None:
             sources.append(self._host)
-        elif self._printing:
+        elif self._is_output_open:
             sources.append(self._spool.pipe)
         return sources
 
     def _poll_timeout_ms(self) -> float | None:
-        """Return the time until a visitor, or the kernel, has had its time; None if that is open."""
-        times = [visitor.expires_at for visitor in self._visitors.values()]
+        """Return the milliseconds until a visitor, or the kernel, has had its time; None if that is
+        open."""
+        deadlines = [visitor.expires_at for visitor in self._visitors.values()]
         if self._ends_at:
-            times.append(self._ends_at)
-        if not times:
+            deadlines.append(self._ends_at)
+        if not deadlines:
             return None
-        return max(0.0, 1000 * (min(times) - time.monotonic()))
+        return max(0.0, 1000 * (min(deadlines) - time.monotonic()))
 
-    def _serve(self, ready: list[int]) -> None:
+    def _serve(self, ready_fds: list[int]) -> None:
         """Do what has become possible.
 
         Args:
-            ready: Descriptors.
+            ready_fds: The descriptors that can be read.
         """
         now = time.monotonic()
         if self._ends_at and now >= self._ends_at:
             self._end()
-        if self._host is not None and self._host.fileno() in ready and not _is_alive(self._host):
-            self._host.close()
+        host = self._host
+        if host is not None and host.fileno() in ready_fds and not _is_alive(host):
+            host.close()
             self._host = None
-        if self._host is None and self._spool.pipe in ready:
+        if self._host is None and self._spool.pipe in ready_fds:
             with suppress(BlockingIOError):
-                self._printing = self._spool.move() > 0
+                self._is_output_open = self._spool.move() > 0
         for number, visitor in list(self._visitors.items()):
-            if number in ready:
+            if number in ready_fds:
                 self._receive(number)
             if now >= visitor.expires_at:
                 self._dismiss(number)
-        if self._listener.fileno() in ready:
+        if self._listener.fileno() in ready_fds:
             self._accept()
 
     def _accept(self) -> None:
+        """Let in a visitor of the same user; the oldest one makes room."""
         try:
             connection = self._listener.accept()[0]
         except OSError:
@@ -178,36 +217,43 @@ class _Holder:
             return
         connection.setblocking(False)
         if len(self._visitors) >= MAX_VISITORS:
-            self._dismiss(next(iter(self._visitors)))
+            oldest_number = next(iter(self._visitors))
+            self._dismiss(oldest_number)
         self._visitors[connection.fileno()] = _Visitor(connection)
 
     def _dismiss(self, number: int) -> None:
+        """Close the connection of a visitor, if there still is one with this number."""
         if number in self._visitors:
             self._visitors.pop(number).close()
 
     def _receive(self, number: int) -> None:
-        """Read what a visitor has sent, and answer a complete message."""
-        visitor = self._visitors[number]
+        """Read what a visitor has sent, and answer a complete message. One that sends anything else is
+        dismissed."""
         try:
-            data, channels, *_ = socket.recv_fds(visitor.connection, _MAX_MESSAGE_BYTES, 1)
-            visitor.channels += channels
-            frame = next(visitor.reader.feed(data), None)
-            is_forged = frame is not None and not self._is_authentic(frame)
-            if not data or len(visitor.channels) > 1 or is_forged:
-                self._dismiss(number)
-            elif frame is not None:
+            frame = self._visitors[number].receive()
+            if frame is None:
+                return
+            if self._is_authentic(frame):
                 self._answer(number, frame)
+            else:
+                self._dismiss(number)
         except BlockingIOError:
             return
         except (OSError, ValueError):
             self._dismiss(number)
 
     def _is_authentic(self, frame: Frame) -> bool:
+        """Return whether a message has the key."""
         sent_key = str(frame.get("key"))
         return _compare_digest(sent_key.encode(errors="replace"), self._key.encode())
 
     def _answer(self, number: int, frame: Frame) -> None:
-        """Tell a visitor about the kernel; attach it or stop the kernel if it asks for that."""
+        """Tell a visitor about the kernel; attach it or stop the kernel if it asks for that.
+
+        Args:
+            number: The visitor.
+            frame: Its message.
+        """
         visitor = self._visitors[number]
         has_host = self._host is not None
         reply = {
@@ -229,7 +275,12 @@ class _Holder:
             self._control.send(END_KERNEL)
 
     def _attach(self, number: int, reply: Frame) -> None:
-        """Make a visitor the kernel's host."""
+        """Make a visitor the kernel's host.
+
+        Args:
+            number: The visitor.
+            reply: What it is told about the kernel.
+        """
         visitor = self._visitors[number]
         if self._host is not None:
             self._release(self._host)
@@ -240,8 +291,7 @@ class _Holder:
             [encode({**reply, "op": "attached"})],
             [self._spool.pipe, self._spool.file],
         )
-        for channel in visitor.channels:
-            os.close(channel)
+        visitor.close_channels()
         self._host = self._visitors.pop(number).connection
 
     def _release(self, host: socket.socket) -> None:
@@ -272,6 +322,7 @@ class _Holder:
 
 
 def _is_alive(host: socket.socket) -> bool:
+    """Return whether a host has not closed its end. What it may have sent means nothing."""
     try:
         return bool(host.recv(64, socket.MSG_DONTWAIT))
     except BlockingIOError:

@@ -53,8 +53,24 @@ class HeldKernel(Protocol):
         """Handle a frame as if the host had sent it."""
 
 
+class _Absence:
+    """A time without a host. All times are on the clock of `time.monotonic`."""
+
+    def __init__(self, since: float) -> None:
+        """Begin.
+
+        Args:
+            since: When the host went away.
+        """
+        self.since = since
+        self.idle_since: float | None = None
+        """When the last cell ended; None while one runs."""
+        self.interrupted_at: float | None = None
+        """When a cell was interrupted because its host has been away for too long; None if none was."""
+
+
 class HolderClient:
-    """The kernel's side: decides how long it waits without a host."""
+    """The kernel's side: decides how long it waits without a host. Used by the control thread."""
 
     worker: HeldKernel
 
@@ -64,7 +80,7 @@ class HolderClient:
         settings: HolderSettings | StationSettings,
         page: mmap.mmap,
     ) -> None:
-        """Create the client; its `worker` is set when there is one.
+        """Connect to the holder; the kernel sets `worker` before anything is read.
 
         Args:
             control: The descriptor of a socket that leads to the holder.
@@ -79,56 +95,51 @@ class HolderClient:
         """Whether the host left the kernel on purpose."""
         self._control = socket.socket(fileno=hide_descriptor(control))
         self._max_absence_s = settings.max_absence_hours * 3600
-        # By `time.monotonic`:
-        self._absent_since: float | None = None
-        """When the host went away; None if there is one."""
-        self._idle_since: float | None = None
-        """Since when nothing runs without a host; None if something does."""
-        self._interrupted_at: float | None = None
-        """When a cell was interrupted because its host has been away for too long."""
+        self._absence: _Absence | None = None
+        """Since when there is no host; None if there is one."""
         # In a forked child, because the holder must notice the kernel's end.
         os.register_at_fork(after_in_child=self._control.close)
 
     @property
     def fd(self) -> int:
+        """The descriptor of the socket to the holder; -1 if the holder has ended."""
         return self._control.fileno()
 
     def has_expired(self) -> bool:
-        """Return whether the kernel must end.
+        """Return whether the kernel must end. Called about once a second while there is no host.
 
         A cell whose screen is gone for too long is interrupted first.
         """
-        now = time.monotonic()
         if not self.worker.channel.detached:
-            self._absent_since = None
-            self._idle_since = None
-            self._interrupted_at = None
+            self._absence = None
             return False
-        if self._absent_since is None:
-            self._absent_since = now
+        now = time.monotonic()
+        if self._absence is None:
+            self._absence = _Absence(now)
         if self.worker.is_busy():
-            self._idle_since = None
-            return self._has_cell_expired(now, now - self._absent_since)
-        if self._idle_since is None:
-            self._idle_since = now
-        return self._has_idle_expired(now - self._idle_since)
+            self._absence.idle_since = None
+            return self._has_cell_expired(self._absence, now)
+        if self._absence.idle_since is None:
+            self._absence.idle_since = now
+        return self._has_idle_expired(self._absence, now - self._absence.idle_since)
 
-    def _has_idle_expired(self, idle_s: float) -> bool:
-        if self._interrupted_at is not None:
+    def _has_idle_expired(self, absence: _Absence, idle_s: float) -> bool:
+        """Return whether an idle kernel must end."""
+        if absence.interrupted_at is not None:
             return True
         if self.on_purpose:
             return idle_s >= self._max_absence_s
         return idle_s >= min(self._max_absence_s, ABANDONED_IDLE_LIMIT_S)
 
-    def _has_cell_expired(self, now: float, absent_s: float) -> bool:
+    def _has_cell_expired(self, absence: _Absence, now: float) -> bool:
         """Interrupt the cell if its host has been away for too long; return whether that did not
         help."""
-        if self.on_purpose or absent_s < self._max_absence_s:
+        if self.on_purpose or now - absence.since < self._max_absence_s:
             return False
-        if self._interrupted_at is None:
-            self._interrupted_at = now
+        if absence.interrupted_at is None:
+            absence.interrupted_at = now
             self.worker.interrupt_abandoned_cell()
-        return now - self._interrupted_at >= INTERRUPT_TIMEOUT_S
+        return now - absence.interrupted_at >= INTERRUPT_TIMEOUT_S
 
     def on_message(self) -> bool:
         """Handle a word from the holder; return whether the kernel goes on."""
@@ -143,10 +154,12 @@ class HolderClient:
             channel.attach_host(descriptors[0], self.worker.hello())
             self.auto_answer()
             return True
-        if word in (HOST_AWAY, HOST_BACK):
-            channel.link_down = word == HOST_AWAY
-            if channel.link_down:
-                self.auto_answer()
+        if word == HOST_AWAY:
+            channel.link_down = True
+            self.auto_answer()
+            return True
+        if word == HOST_BACK:
+            channel.link_down = False
             return True
         if not word:  # the holder has ended
             self._control.close()

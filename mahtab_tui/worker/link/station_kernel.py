@@ -29,6 +29,27 @@ _NOT_STARTED_CODE = 127
 """The exit code of a kernel whose interpreter does not start, as shells have it."""
 
 
+class _FirstFrame:
+    """Counts the bytes of the kernel's first frame for a new host, which contains the backlog."""
+
+    def __init__(self) -> None:
+        """Begin before the frame."""
+        self.missing_bytes = _LENGTH.size
+        """Bytes that are known to come: of the length, and then of the rest of the frame."""
+        self._length = bytearray()
+        """What has come of the length."""
+
+    def add(self, data: bytes) -> None:
+        """Count bytes that have come, at most the missing ones."""
+        self.missing_bytes -= len(data)
+        if len(self._length) == _LENGTH.size:
+            return
+        self._length += data
+        if not self.missing_bytes:
+            (body_bytes,) = _LENGTH.unpack(self._length)
+            self.missing_bytes = TOKEN_BYTES + body_bytes
+
+
 class StationKernel:
     """The kernel's process, its output and the channel to it."""
 
@@ -51,13 +72,10 @@ class StationKernel:
         self.state = SharedState(mmap.mmap(page, SHARED_STATE_BYTES))
         self.unread = bytearray()
         """Bytes of the host that the kernel has not read."""
-        self._input_closed = False
+        self._is_input_closed = False
         """Whether the host sends nothing more."""
-        self.backlog_left = 0
-        """Bytes that are missing of the kernel's first frame for a new host, which contains the
-        backlog, or of the length before it."""
-        self._read_length: bytes | None = None
-        """The bytes that were read of this length; None when it is known."""
+        self._first_frame: _FirstFrame | None = None
+        """The frame with the backlog, while it comes; None for the host with which the kernel began."""
         socket_type = socket.SOCK_STREAM
         if sys.platform == "linux":
             socket_type = socket.SOCK_SEQPACKET
@@ -77,16 +95,23 @@ class StationKernel:
         os.close(page)
 
     def attach(self, token: str) -> None:
-        """Give the kernel a channel for another host. Raises `OSError` and `ValueError`."""
+        """Give the kernel a channel for another host.
+
+        Args:
+            token: Begins each frame, as hexadecimal digits.
+
+        Raises:
+            OSError: The kernel has ended.
+            ValueError: The token has other characters.
+        """
         channel, kernel_channel = _open_channel(token)
         with kernel_channel:
             socket.send_fds(self.control, [ATTACH], [kernel_channel.fileno()])
         self.unread.clear()
         self._previous_channel = self.channel or self._previous_channel
         self.channel = channel
-        self._read_length = b""
-        self.backlog_left = _LENGTH.size
-        self._input_closed = False
+        self._first_frame = _FirstFrame()
+        self._is_input_closed = False
         self.offset = 0
 
     def detach(self) -> None:
@@ -98,34 +123,41 @@ class StationKernel:
         self._previous_channel = None
         self.unread.clear()
 
+    @property
+    def has_backlog_to_come(self) -> bool:
+        """Whether the kernel's first frame for a new host is not complete."""
+        return self._first_frame is not None
+
     def send(self, data: bytes = b"", *, is_last: bool = False) -> None:
         """Send what the kernel can take, and keep the rest.
 
         A kernel that reads nothing for too long is killed.
 
         Args:
-            is_last: Close the channel after it.
+            data: Bytes of the host, after those that the kernel has not read.
+            is_last: Whether to close the channel after them.
         """
         self.unread += data
         if len(self.unread) > MAX_UNREAD_BYTES:
             self.signal(signal.SIGKILL)
-        self._input_closed = self._input_closed or is_last
+        self._is_input_closed = self._is_input_closed or is_last
         if self.channel is None:
             return
         with suppress(BlockingIOError, ConnectionError):
             while self.unread:
                 sent_bytes = self.channel.send(self.unread[:LINK_PIECE_BYTES])
                 del self.unread[:sent_bytes]
-        if self._input_closed and not self.unread:
+        if self._is_input_closed and not self.unread:
             with suppress(OSError):
                 self.channel.shutdown(socket.SHUT_WR)
 
     def receive(self) -> bytes:
-        """Return what the kernel has sent; nothing at its end. Raises `BlockingIOError`."""
+        """Return what the kernel has sent; nothing at its end, and nothing of what follows the backlog
+        together with it. Raises `BlockingIOError`."""
         assert self.channel is not None
         max_bytes = LINK_PIECE_BYTES
-        if self.backlog_left:
-            max_bytes = min(self.backlog_left, LINK_PIECE_BYTES)
+        if self._first_frame is not None:
+            max_bytes = min(self._first_frame.missing_bytes, LINK_PIECE_BYTES)
         try:
             data = self.channel.recv(max_bytes)
         except ConnectionError:
@@ -135,17 +167,14 @@ class StationKernel:
         if self._previous_channel is not None:
             self._previous_channel.close()
             self._previous_channel = None
-        if self.backlog_left:
-            self.backlog_left -= len(data)
-        if self._read_length is not None:
-            self._read_length += data
-            if not self.backlog_left:
-                self.backlog_left = TOKEN_BYTES + int(_LENGTH.unpack(self._read_length)[0])
-                self._read_length = None
+        if self._first_frame is not None:
+            self._first_frame.add(data)
+            if not self._first_frame.missing_bytes:
+                self._first_frame = None
         return data
 
     def signal(self, number: int) -> None:
-        """Send a signal to the kernel and its child processes."""
+        """Send a signal, by its number, to the kernel and its child processes."""
         if self._child is not None:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._child.pid, number)

@@ -1,4 +1,9 @@
-"""The process next to a remote kernel, which keeps it when a connection breaks."""
+"""The process next to a remote kernel, which keeps it when a connection breaks.
+
+A host connects through the loader, and sends a first line: it goes on with its kernel (and says which message it
+has received last), attaches as another host, or asks for the end. After that, both sides speak over the `Link`,
+which survives the connection ("the wire"). While there is none, output waits in the kernel's spool.
+"""
 
 from __future__ import annotations
 
@@ -36,12 +41,15 @@ MAX_AHEAD_BYTES = 2**20
 MAX_WAITING_DISPLAY_BYTES = 64 * 2**20
 """Displays wait for a disconnected host when this many bytes do."""
 _MAX_FIRST_LINE_BYTES = 4096
+"""Bytes of the first line of a connection."""
 _FIRST_LINE_TIMEOUT_S = 5.0
+"""Seconds in which it must come."""
 _STOP_TIMEOUT_S = 6.0
 """Seconds for an idle kernel to end."""
 _EXIT_RETENTION_S = 600.0
 """Seconds for which an idle kernel's end is kept for the host."""
 _HEARTBEAT_INTERVAL_S = 5.0
+"""Seconds between two messages that only say that this side is there."""
 _IDLE_INTERVAL_S = 1.0
 """Seconds between two looks at the time limits while there is no connection."""
 
@@ -68,33 +76,52 @@ class StationServer:
     """Keeps a kernel for the host that has its token, whatever happens to the connection."""
 
     def __init__(self, listener: socket.socket, folder: str, request: dict[str, Any]) -> None:
+        """Start the kernel.
+
+        Args:
+            listener: The socket on which hosts connect.
+            folder: The folder of the worker's code.
+            request: What the first host has asked for: its name ("host"), the token that only those know
+                who may have the kernel, and how to start it ("start").
+        """
         self._listener = listener
         self._token = str(request["token"])
         self._host = str(request["host"])
+        """The name of the host that has the kernel."""
         self._idle_limit_s = float(request["start"]["keep"])
+        """Seconds without a connection after which an idle kernel ends."""
+        self._kernel = StationKernel(request["start"], folder)
+
+        # Connections
         self._link = Link()
         self._wire: socket.socket | None = None
-        """The connection in use."""
+        """The connection in use; None if there is none."""
         self._candidates: dict[socket.socket, _Candidate] = {}
+        """Connections that have not said what they want."""
         self._want_end: list[socket.socket] = []
         """Connections that wait for the end of the kernel."""
-        self._stopped = False
-        """Whether a host has asked for the end."""
         self._alone_since = time.monotonic()
+        """When the last connection ended, or the kernel."""
+        self._is_told_away = False
+        """Whether the kernel was told that its host cannot be reached."""
+
+        # The kernel's end
+        self._was_stopped = False
+        """Whether a host has asked for it."""
         self._ends_at = 0.0
         """When (`time.monotonic`) the kernel is killed; 0 if it may live."""
-        self._away = False
-        """Whether the kernel was told that its host cannot be reached."""
-        self._code: int | None = None
+        self._exit_code: int | None = None
         """The exit code of the kernel, once it has ended."""
-        self._kernel = StationKernel(request["start"], folder)
 
     def run(self, first_connection: socket.socket) -> None:
         """Serve until the host knows of the end, or nobody has connected for too long."""
         self._add_candidate(first_connection)
         last_heartbeat = time.monotonic()
-        while not self._is_over():
-            self._update_kernel()
+        while True:
+            self._enforce_time_limits()
+            if self._is_over():
+                return
+            self._tell_whether_away()
             poll = select.poll()
             handlers: dict[int, Callable[[], None]] = {}
             for watched in self._watched():
@@ -125,7 +152,7 @@ class StationServer:
         if self._wire is not None:
             writes = select.POLLOUT if self._link.outgoing else 0
             yield _Watched(self._wire.fileno(), select.POLLIN | writes, self._on_wire)
-        if self._code is not None:
+        if self._exit_code is not None:
             return
 
         kernel = self._kernel
@@ -142,66 +169,89 @@ class StationServer:
         connection = self._listener.accept()[0]
         self._add_candidate(connection)
 
-    def _is_over(self) -> bool:
-        now = time.monotonic()
-        has_cell = self._kernel.state.cell > 0
-        if self._code is None:
-            is_abandoned = self._wire is None and now - self._alone_since > self._idle_limit_s
-            if is_abandoned and not self._ends_at and not has_cell:
-                self._end_kernel()
-            return False
-        if self._wire is not None and self._link.is_settled and not self._link.outgoing:
-            self._close_wire()
-        if self._wire is not None:
-            return False
-        # The end of a cell is worth more than that of an idle kernel.
-        limit_s = self._idle_limit_s if has_cell else min(self._idle_limit_s, _EXIT_RETENTION_S)
-        return self._link.is_settled or self._stopped or now - self._alone_since > limit_s
+    # Time
 
-    def _update_kernel(self) -> None:
-        if self._code is not None:
+    def _is_over(self) -> bool:
+        """Return whether the kernel has ended, and nobody has to be told."""
+        if self._exit_code is None or self._wire is not None:
+            return False
+        if self._link.is_settled or self._was_stopped:
+            return True
+        # The end of a cell is worth more than that of an idle kernel.
+        limit_s = self._idle_limit_s
+        if not self._has_cell:
+            limit_s = min(limit_s, _EXIT_RETENTION_S)
+        return time.monotonic() - self._alone_since > limit_s
+
+    def _enforce_time_limits(self) -> None:
+        """End a kernel that nobody wants, and kill one that does not end; close the wire when its host
+        knows of the end."""
+        now = time.monotonic()
+        if self._exit_code is not None:
+            is_told = self._link.is_settled and not self._link.outgoing
+            if self._wire is not None and is_told:
+                self._close_wire()
             return
-        if self._ends_at and time.monotonic() >= self._ends_at:
+        is_abandoned = self._wire is None and now - self._alone_since > self._idle_limit_s
+        if is_abandoned and not self._ends_at and not self._has_cell:
+            self._end_kernel()
+        if self._ends_at and now >= self._ends_at:
             self._kernel.signal(signal.SIGKILL)
-        away = self._wire is None and self._link.unconfirmed_bytes < MAX_WAITING_DISPLAY_BYTES
-        if away != self._away:
-            self._away = away
+
+    @property
+    def _has_cell(self) -> bool:
+        """Whether the kernel runs a cell, or ran one when it ended."""
+        return self._kernel.state.cell > 0
+
+    def _tell_whether_away(self) -> None:
+        """Tell the kernel whether its host can be reached, if that has changed. Without a host, it answers
+        displays itself; when too many wait, they wait in the kernel."""
+        if self._exit_code is not None:
+            return
+        is_away = self._wire is None and self._link.unconfirmed_bytes < MAX_WAITING_DISPLAY_BYTES
+        if is_away != self._is_told_away:
+            self._is_told_away = is_away
             with suppress(OSError):
-                self._kernel.control.send(HOST_AWAY if away else HOST_BACK)
+                self._kernel.control.send(HOST_AWAY if is_away else HOST_BACK)
+
+    # The kernel's messages and output
 
     def _on_channel(self) -> None:
+        """Send what the kernel can take, and pass on what it has sent."""
         self._kernel.send()
         with suppress(BlockingIOError):
             if self._kernel.channel is not None and not self._receive():
                 self._on_kernel_exit()
 
     def _receive(self) -> bool:
-        """Pass on data, after the output that precedes it; returns False at the end.
+        """Pass on data, after the output that precedes it; return False at the end.
 
-        A new host gets the backlog first. Raises `BlockingIOError`.
+        A new host gets the backlog first, and then the output. Raises `BlockingIOError`.
         """
-        has_backlog = self._kernel.backlog_left > 0
+        is_backlog = self._kernel.has_backlog_to_come
         data = self._kernel.receive()
-        if not has_backlog:
+        if not is_backlog:
             self._kernel.spool.move_all()
             self._forward_output()
         if not data:
             return False
         self._link.send(FRAMES, data)
-        if has_backlog and not self._kernel.backlog_left:
+        if is_backlog:
             self._forward_output()
         return True
 
     def _read_output(self) -> None:
+        """Move output to the spool, and pass it on unless too much waits for the host already."""
         with suppress(BlockingIOError):
             self._kernel.all_printed = not self._kernel.spool.move()
         if self._wire is not None or self._link.unconfirmed_bytes < MAX_AHEAD_BYTES:
             self._forward_output()
 
     def _forward_output(self) -> None:
+        """Pass on the output in the spool that the host was not sent; nothing before the backlog."""
         kernel = self._kernel
         spool = self._kernel.spool
-        if kernel.backlog_left or kernel.channel is None:
+        if kernel.has_backlog_to_come or kernel.channel is None:
             return
         while kernel.offset < spool.size:
             piece = spool.read(kernel.offset)
@@ -212,29 +262,36 @@ class StationServer:
                 kernel.offset = spool.next_byte(kernel.offset)
                 self._link.send(OFFSET, str(kernel.offset).encode())
 
+    # The kernel's end
+
     def _end_kernel(self) -> None:
+        """Ask the kernel to end."""
         # A kernel that runs a cell does not hear that it should end.
-        timeout_s = 0.0 if self._kernel.state.cell else _STOP_TIMEOUT_S
+        timeout_s = 0.0 if self._has_cell else _STOP_TIMEOUT_S
         self._ends_at = time.monotonic() + timeout_s
         self._kernel.detach()
         with suppress(OSError):
             self._kernel.control.send(END_KERNEL)
 
     def _on_kernel_exit(self) -> None:
-        if self._code is not None:
+        """Pass on the last that the kernel has sent and printed, and its exit code."""
+        if self._exit_code is not None:
             return
         with suppress(BlockingIOError):
             while self._kernel.channel is not None and self._receive():
                 continue
-        self._code = self._kernel.reap()
+        self._exit_code = self._kernel.reap()
         self._kernel.spool.move_all()
         self._forward_output()
         self._alone_since = time.monotonic()
-        self._link.send(EXITED, str(self._code).encode())
+        self._link.send(EXITED, str(self._exit_code).encode())
         for connection in self._want_end:
             self._send_end(connection)
 
+    # Connections
+
     def _add_candidate(self, connection: socket.socket) -> None:
+        """Wait for what a connection wants, if it is of the same user."""
         # On systems other than Linux, only the folder's permissions keep others out.
         if hasattr(socket, "SO_PEERCRED") and not is_same_user(connection):
             connection.close()
@@ -288,8 +345,8 @@ class StationServer:
 
     def _stop(self, connection: socket.socket) -> None:
         """End the kernel, and tell a connection when it has ended."""
-        self._stopped = True
-        if self._code is not None:
+        self._was_stopped = True
+        if self._exit_code is not None:
             self._send_end(connection)
             return
         self._want_end.append(connection)
@@ -300,6 +357,7 @@ class StationServer:
         """Begin to use a connection.
 
         Args:
+            connection: The connection.
             answer: What its host gets before the first message.
         """
         self._wire = connection
@@ -323,9 +381,9 @@ class StationServer:
 
         Raises `ValueError` or `OSError` if there is no kernel any more, or no new channel to it.
         """
-        if self._code is not None and self._kernel.state.cell:
+        if self._exit_code is not None and self._kernel.state.cell:
             return self._send_last()
-        if self._code is not None or self._ends_at:
+        if self._exit_code is not None or self._ends_at:
             connection.send(b'{"error": "the kernel has ended in the meantime"}\n')
             raise ValueError("nothing to attach to")
 
@@ -342,10 +400,11 @@ class StationServer:
         self._link = Link()
         for piece in self._kernel.spool.iter_from(self._kernel.state.output_offset):
             self._link.send(OUTPUT, piece)
-        self._link.send(EXITED, str(self._code).encode())
+        self._link.send(EXITED, str(self._exit_code).encode())
         return {"last": self._kernel.state.cell}
 
     def _close_wire(self) -> None:
+        """Close the connection, if there is one; messages wait for the next one."""
         if self._wire is not None:
             self._wire.close()
             self._wire = None
@@ -353,6 +412,7 @@ class StationServer:
         self._link.disconnect()
 
     def _on_wire(self) -> None:
+        """Read from the connection, and write to it what it can take."""
         if self._wire is None:
             return
         try:
@@ -371,11 +431,12 @@ class StationServer:
             self._close_wire()
 
     def _handle(self, message: Message) -> None:
+        """Do what a message of the host says."""
         kernel = self._kernel
         if message.kind == FRAMES:
             kernel.send(message.data)
         elif message.kind == SIGNAL:
-            if self._code is None:
+            if self._exit_code is None:
                 kernel.signal(int(message.data))
         elif message.kind == STORED:
             kernel.spool.release(min(int(message.data), kernel.offset))
