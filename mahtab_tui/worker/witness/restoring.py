@@ -1,20 +1,26 @@
-"""Does what an undo of files has planned."""
+"""Does what an undo of files has planned.
+
+`Restorer` first keeps what a redo needs, then changes places (in the order that `PlaceQueue` finds), then writes
+contents, and at last gives folders their permissions, which may keep this process out. Something else may change
+files at any moment. So each is compared once more, just before it is changed; what is different then stays, and is
+among the failures of the plan.
+"""
 
 from __future__ import annotations
 
 import errno
 import os
 import stat
-from collections import Counter, deque
 from collections.abc import Iterable
 from contextlib import suppress
 from functools import partial
-from typing import Callable
+from typing import Callable, NamedTuple
 
 from .copies import copy_content, set_marks
 from .file_step import FileStep, NameChange, NodeChange
 from .journal import FileJournal
 from .nodes import Name, Node, Version
+from .place_queue import PlaceQueue
 from .plan import UndoPlan
 from .states import FILE, FOLDER, LINK, MISSING_KIND, read_state
 from .undo_decision import COPY_CHANGED, PLACE_IS_TAKEN
@@ -23,12 +29,24 @@ _CHANGED_MEANWHILE = "something else has changed it meanwhile"
 _OLD_NAME_IS_MISSING = "what has this name now could not get its old one back"
 
 
+class _MovedAside(NamedTuple):
+    """Something that was moved out of the way."""
+
+    draft: Name
+    """Where it is."""
+    origin: Name
+    """Where it was."""
+
+
 class Restorer:
     """Gives names back what they led to, and files what they held."""
 
     def __init__(self, journal: FileJournal, plan: UndoPlan, record: FileStep) -> None:
-        """
+        """Begin with nothing changed.
+
         Args:
+            journal: Has the files, and the copies of their contents.
+            plan: What to do. It gets the failures.
             record: Gets what is there now, for a redo.
         """
         self._journal = journal
@@ -36,29 +54,20 @@ class Restorer:
         self._plan = plan
         self._decision = plan.decision
         self._record = record
-        self._present = dict(plan.decision.actual)
+        self._queue = PlaceQueue(self._decision.changed, self._decision.final)
+        self._present = dict(self._decision.actual)
         """What the places lead to, while this changes them."""
-        self._pending = dict.fromkeys(plan.decision.changed)
-        self._ready = deque(plan.decision.changed)
-        """Places to be tried next."""
-        self._waiting: dict[Node, list[Name]] = {}
-        """Places that wait for a file or folder to get its last place, or for a folder to be where it
-        belongs or to hold nothing more that changes."""
-        self._blocked: deque[Name] = deque()
-        """Places that have waited until what they lead to has got another one."""
-        self._moved_aside: dict[Node, tuple[Name, Name]] = {}
-        """Where that is which was moved out of the way, and where it was."""
+        self._moved_aside: dict[Node, _MovedAside] = {}
+        """Files and folders that were moved out of the way."""
         self._unplaced: set[Node] = set()
         """Files and folders that could not get one of their places."""
-        self._made_folders: list[Node] = []
         self._made: set[Node] = set()
         """Files that exist again."""
-        self._awaited = Counter(plan.decision.final[name] for name in plan.decision.changed)
-        """How many places are still to lead to something."""
-        self._pending_in = Counter(name.folder for name in plan.decision.changed)
-        """How many places of a folder are still to change."""
+        self._made_folders: list[Node] = []
         self._unkept: set[Node] = set()
         """Files of which no copy could be made, so that they must stay."""
+        self._tried: set[Node] = set()
+        """Files whose content was restored, or could not be."""
 
     def restore(self) -> None:
         """Do it. What cannot be done is among the failures of the plan."""
@@ -97,6 +106,7 @@ class Restorer:
         node.version = version
 
     def _try(self, path: str, change: Callable[[], object]) -> bool:
+        """Change something at a path; return whether that was possible."""
         try:
             change()
         except OSError as error:
@@ -107,34 +117,50 @@ class Restorer:
     # What a redo needs
 
     def _keep_present(self, contents: dict[Node, Version]) -> None:
+        """Note what is there now, and keep the files that get lost or are written.
+
+        Args:
+            contents: What files and folders become.
+        """
         record = self._record
-        for name in self._decision.changed:
-            record.names[name] = NameChange(self._decision.actual[name])
-        nodes = [self._decision.actual[name] for name in self._decision.changed]
-        nodes += [self._decision.final[name] for name in self._decision.changed]
-        nodes += contents
+        decision = self._decision
+        for name in decision.changed:
+            record.names[name] = NameChange(decision.actual[name])
+        named_nodes = [decision.actual[name] for name in decision.changed]
+        named_nodes += [decision.final[name] for name in decision.changed]
+        nodes = [node for node in (*named_nodes, *contents) if node is not None]
         for node in nodes:
-            if node is not None and node not in record.nodes:
+            if node not in record.nodes:
                 record.nodes[node] = NodeChange(
                     node.version,
                     node.count_names(node.seen),
-                    is_nameless=self._decision.is_made_again(node) or self._nodes.is_nameless(node),
+                    is_nameless=decision.is_made_again(node) or self._nodes.is_nameless(node),
                 )
         for node in nodes:
-            path = "" if node is None else self._nodes.path_of(node)
-            if node is None or node.kind != FILE or not path:
-                continue
-            version = node.version
-            if not self._decision.has_name(node):
-                self._nodes.hold(node, path)
-                copy = version.content.copy
-                if not node.is_held and (copy is None or not copy.is_usable):
-                    self._unkept.add(node)
-                continue
-            if self._decision.loses_known_names(node) and self._journal.copies.can_name(node.seen):
-                self._nodes.hold(node, path)
-            if node in contents and contents[node].content is not version.content:
-                self._keep_content(node, path)
+            path = self._nodes.path_of(node)
+            if node.kind == FILE and path:
+                self._keep_file(node, path, contents)
+
+    def _keep_file(self, node: Node, path: str, contents: dict[Node, Version]) -> None:
+        """Keep a file, as far as it would get lost.
+
+        Args:
+            node: The file.
+            path: Where it is.
+            contents: What files and folders become.
+        """
+        version = node.version
+        if not self._decision.has_name(node):
+            self._nodes.hold(node, path)
+            copy = version.content.copy
+            if not node.is_held and (copy is None or not copy.is_usable):
+                self._unkept.add(node)
+            return
+        copies = self._journal.copies
+        if self._decision.loses_known_names(node) and copies.can_name(node.seen):
+            self._nodes.hold(node, path)
+        if node in contents and contents[node].content is not version.content:
+            self._keep_content(node, path)
 
     def _keep_content(self, node: Node, path: str) -> None:
         """Keep the content of a file that is written, or gives its name to another one."""
@@ -156,73 +182,59 @@ class Restorer:
 
     def _change_names(self) -> None:
         """Change all places, each as soon as nothing is in its way."""
-        while self._pending:
-            while self._ready:
-                name = self._ready.popleft()
-                if name in self._pending:
-                    self._try_name(name, self._change_name)
-            if self._blocked:
-                # Each waits for another one.
-                name = self._blocked.popleft()
-                if name in self._pending:
-                    self._try_name(name, self._move_aside)
-            elif self._pending:
-                error = OSError(errno.EBUSY, os.strerror(errno.EBUSY))
-                for name in list(self._pending):
-                    self._fail(name, error)
+        while self._queue.pending:
+            while (name := self._queue.pop_ready()) is not None:
+                self._try_name(name, self._change_name)
+            # Each of the others waits for another one.
+            name = self._queue.pop_blocked()
+            if name is not None:
+                self._try_name(name, self._move_aside)
+                continue
+            error = OSError(errno.EBUSY, os.strerror(errno.EBUSY))
+            for name in self._queue.pending:
+                self._fail(name, error)
         for node in list(self._moved_aside):
             self._move_back(node)
 
     def _try_name(self, name: Name, change: Callable[[Name], bool]) -> None:
+        """Try to change a place.
+
+        Args:
+            name: The place.
+            change: Changes it, and returns whether it needs nothing more. Raises `OSError`.
+        """
         try:
             is_done = change(name)
         except OSError as error:
             self._fail(name, error)
         else:
             if is_done:
-                self._settle(name)
+                self._queue.settle(name)
 
     def _fail(self, name: Name, error: OSError) -> None:
+        """Note that a place cannot be changed."""
         reason = f"it could not be restored ({error.strerror})"
         self._plan.failures[self._decision.path(name)] = reason
         node = self._decision.final[name]
         if node is not None:
             self._unplaced.add(node)
-        self._settle(name)
-
-    def _settle(self, name: Name) -> None:
-        """Note that nothing more is to be tried for a place."""
-        del self._pending[name]
-        node = self._decision.final[name]
-        self._awaited[node] -= 1
-        if node is not None and not self._awaited[node]:
-            self._wake(node)
-        self._pending_in[name.folder] -= 1
-        if not self._pending_in[name.folder]:
-            self._wake(name.folder)
-
-    def _wait(self, name: Name, nodes: Iterable[Node]) -> None:
-        for node in nodes:
-            self._waiting.setdefault(node, []).append(name)
-
-    def _wake(self, node: Node) -> None:
-        self._ready += self._waiting.pop(node, ())
+        self._queue.settle(name)
 
     def _move_aside(self, name: Name) -> bool:
         """Move what a place leads to out of the way, if another place waits for it. Returns whether the
         place needs nothing more, which is never so. Raises `OSError`."""
         node = self._present[name]
-        if node is not None and self._is_awaited(node, name):
+        if node is not None and self._queue.is_awaited(node, name):
             self._check(name)
             if node in self._moved_aside:
                 os.unlink(name.path)  # one of its names is enough
             else:
                 draft = self._rename_to_draft(name)
                 node.names[draft] = None
-                self._moved_aside[node] = draft, name
+                self._moved_aside[node] = _MovedAside(draft, name)
             self._leave(name, node)
-            self._wake(node)
-            self._ready.append(name)
+            self._queue.wake(node)
+            self._queue.retry(name)
         return False
 
     def _rename_to_draft(self, name: Name) -> Name:
@@ -238,22 +250,19 @@ class Restorer:
     def _move_back(self, node: Node) -> None:
         """Return what was moved aside and waits in vain for another place to where it was."""
         draft, name = self._moved_aside.pop(node)
-        if os.path.lexists(name.path):
+        path = name.path
+        if os.path.lexists(path):
             has_other_name = any(place != draft for place in self._nodes.names_of(node))
             if not has_other_name:
                 self._plan.failures[draft.path] = PLACE_IS_TAKEN
             elif self._try(draft.path, partial(os.unlink, draft.path)):
                 node.names.pop(draft, None)
-        elif self._try(draft.path, partial(os.rename, draft.path, name.path)):
+        elif self._try(draft.path, partial(os.rename, draft.path, path)):
             node.names.pop(draft, None)
             node.names[name] = None
 
-    def _is_awaited(self, node: Node, name: Name) -> bool:
-        """Return whether another place is still to lead to something."""
-        is_for_name = name in self._pending and self._decision.final[name] is node
-        return self._awaited[node] > int(is_for_name)
-
     def _leave(self, name: Name, node: Node) -> None:
+        """Note that a place leads to a file or folder no more."""
         self._present[name] = None
         node.names.pop(name, None)
 
@@ -266,41 +275,61 @@ class Restorer:
             raise OSError(errno.EBUSY, _CHANGED_MEANWHILE)
 
     def _change_name(self, name: Name) -> bool:
-        """Make a place lead to what it should; return whether that was possible yet."""
+        """Make a place lead to what it should; return whether that was possible yet. Raises `OSError`."""
         old = self._present[name]
         new = self._decision.final[name]
-        if not self._nodes.is_there(name.folder):
-            self._wait(name, self._missing_folders(name))
-            return False
-        is_awaited = old is not None and self._is_awaited(old, name)
-        if is_awaited:
-            self._blocked.append(name)
-        if new is not None and new.kind == FOLDER and name.lies_in(new):
-            self._wait(name, name.folders())
+        if self._must_wait(name, old, new):
             return False
         if old is not None:
-            if is_awaited or (old.kind == FOLDER and self._pending_in[old]):
-                self._wait(name, [old])
-                return False
             self._check(name)
             self._check_other_name(old, name)
             if not self._decision.has_name(old) and old in self._unkept:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            if old.kind == FOLDER:
-                os.rmdir(name.path)
-                self._nodes.drop(old)
-                # It keeps its name, by which a redo names what was in it.
-                self._present[name] = None
-            elif new is None or new.kind == FOLDER:
-                self._check_content(old, name)
-                os.unlink(name.path)
-                self._leave(name, old)
+            if old.kind == FOLDER or new is None or new.kind == FOLDER:
+                self._clear(name, old)
         if new is not None:
             self._check(name)
             if old is not None and self._present[name] is not None:
                 self._check_content(old, name)
             self._put(name, new)
         return True
+
+    def _must_wait(self, name: Name, old: Node | None, new: Node | None) -> bool:
+        """Let a place wait, if something is in its way; return whether this is so.
+
+        Args:
+            name: The place.
+            old: What it leads to now.
+            new: What it should lead to.
+        """
+        queue = self._queue
+        if not self._nodes.is_there(name.folder):
+            queue.wait(name, self._missing_folders(name))
+            return True
+        is_old_awaited = old is not None and queue.is_awaited(old, name)
+        if is_old_awaited:
+            queue.block(name)
+        if new is not None and new.kind == FOLDER and name.lies_in(new):
+            queue.wait(name, name.folders())
+            return True
+        if old is None:
+            return False
+        if is_old_awaited or (old.kind == FOLDER and queue.has_changes_in(old)):
+            queue.wait(name, [old])
+            return True
+        return False
+
+    def _clear(self, name: Name, node: Node) -> None:
+        """Remove what a place leads to, which nothing can take the place of. Raises `OSError`."""
+        if node.kind == FOLDER:
+            os.rmdir(name.path)
+            self._nodes.drop(node)
+            # It keeps its name, by which a redo names what was in it.
+            self._present[name] = None
+        else:
+            self._check_content(node, name)
+            os.unlink(name.path)
+            self._leave(name, node)
 
     def _missing_folders(self, name: Name) -> list[Node]:
         """Return the outermost folder above a place that is not where it belongs."""
@@ -322,14 +351,13 @@ class Restorer:
                 raise OSError(errno.EBUSY, _CHANGED_MEANWHILE)
 
     def _put(self, name: Name, node: Node) -> None:
+        """Put something at a place: rename it if it leaves another place, else give it one more name, or
+        make it again. Raises `OSError`."""
         path = name.path
         old = self._present[name]
         source = self._source(node)
-        is_made = self._decision.is_made_again(node) and node not in self._made
-        is_aside = node in self._moved_aside
-        is_left = source in self._pending and self._decision.final[source] is not node
-        is_renamed = (is_aside or is_left) and not self._is_awaited(node, name) and not is_made
-        if source is not None and is_renamed:
+        must_make = self._decision.is_made_again(node) and node not in self._made
+        if source is not None and not must_make and self._may_leave(source, node, name):
             os.rename(source.path, path)
             self._leave(source, node)
             self._moved_aside.pop(node, None)
@@ -338,7 +366,7 @@ class Restorer:
             self._nodes.assign(node, read_state(path))
             node.version = self._decision.version(node)
             self._made_folders.append(node)
-        elif node.kind == FILE and not is_made:
+        elif node.kind == FILE and not must_make:
             self._add_name(node, source, path)
         else:
             self._make(node, path)
@@ -349,19 +377,33 @@ class Restorer:
         self._present[name] = node
         if node.kind == FOLDER:
             node.names.clear()
-            self._wake(node)
+            self._queue.wake(node)
         node.names[name] = None
+
+    def _may_leave(self, source: Name, node: Node, target: Name) -> bool:
+        """Return whether something is to leave the place where it is, and no other place than the target
+        waits for it."""
+        is_aside = node in self._moved_aside
+        is_leaving = source in self._queue and self._decision.final[source] is not node
+        return (is_aside or is_leaving) and not self._queue.is_awaited(node, target)
 
     def _source(self, node: Node) -> Name | None:
         """Return where something is; None if it has no name."""
         if node in self._moved_aside:
-            return self._moved_aside[node][0]
+            return self._moved_aside[node].draft
         names = self._nodes.names_of(node)
-        pending = [name for name in names if name in self._pending]
-        return next(iter((*pending, *names)), None)
+        # Rather one that it is to leave.
+        pending_names = [name for name in names if name in self._queue]
+        return next(iter((*pending_names, *names)), None)
 
     def _add_name(self, node: Node, source: Name | None, path: str) -> None:
-        """Make a path another name of a file, in place of the file that it leads to."""
+        """Make a path another name of a file, in place of the file that it leads to. Raises `OSError`.
+
+        Args:
+            node: The file.
+            source: Where it is; None if it has no name but that of a copy.
+            path: The path.
+        """
         source_path = self._nodes.path_of(node) if source is None else source.path
         with self._journal.copies.drafts.replacing(path) as draft:
             os.link(source_path, draft, follow_symlinks=False)
@@ -370,7 +412,7 @@ class Restorer:
         node.see(read_state(path))
 
     def _make(self, node: Node, path: str) -> None:
-        """Make a path a new file, link or pipe, in place of what it leads to."""
+        """Make a path a new file, link or pipe, in place of what it leads to. Raises `OSError`."""
         version = self._decision.version(node)
         with self._journal.copies.drafts.replacing(path) as draft:
             if node.kind == LINK:
@@ -393,6 +435,7 @@ class Restorer:
         return self._nodes.path_of(node)
 
     def _note_made(self, node: Node, version: Version, path: str) -> None:
+        """Note that a file exists again, as another one for the system."""
         state = read_state(path)
         self._nodes.assign(node, state)
         node.hold = None
@@ -402,14 +445,23 @@ class Restorer:
     # Contents
 
     def _restore_contents(self, nodes: Iterable[Node]) -> None:
+        """Give files back what they held, and their permissions, unless that was tried before."""
         for node in nodes:
             version = self._decision.version(node)
             path = self._nodes.path_of(node)
-            if node.version is not version and node not in self._unkept:
-                self._unkept.add(node)  # it is tried once
-                self._try(path, partial(self._restore_content, node, version, path))
+            if node.version is version or node in self._unkept or node in self._tried:
+                continue
+            self._tried.add(node)
+            self._try(path, partial(self._restore_content, node, version, path))
 
     def _restore_content(self, node: Node, version: Version, path: str) -> None:
+        """Give a file back what it held. Raises `OSError`.
+
+        Args:
+            node: The file.
+            version: What it was.
+            path: Where it is.
+        """
         if not read_state(path).looks_like(node.seen):
             raise OSError(errno.EBUSY, _CHANGED_MEANWHILE)
         content = version.content
@@ -421,7 +473,8 @@ class Restorer:
             self._make(node, path)
 
     def _write(self, node: Node, version: Version, path: str) -> None:
-        """Write content into a file, for all its names and open descriptors."""
+        """Write content into a file, for all its names and open descriptors. If that fails, write back what
+        it held; raises `OSError` in any case."""
         old = node.version
         assert version.content.copy is not None
         try:
