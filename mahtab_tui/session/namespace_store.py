@@ -1,7 +1,8 @@
-"""Saves the namespace while the session runs, and restores it in a new kernel.
+"""Restores the namespace of a session in a new kernel, and lets it be saved while the session runs.
 
 The kernel itself writes its variables to files, and reads them. Variables that share objects are in one
-file. This module decides when, and says which variables are back.
+file. This module decides when they are read, and says which variables are back; `namespace_writer.py`
+decides when they are written.
 """
 
 from __future__ import annotations
@@ -9,21 +10,18 @@ from __future__ import annotations
 import logging
 import re
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from mahtab_tui.bus.records import Namespace, Restore, emit, warn
 from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.bus.values import Change, Variable
 from mahtab_tui.kernel.base import Kernel, KernelError
-from mahtab_tui.kernel.values import KeepResult, NotSaved, SavedFile, SavedNamespace
+from mahtab_tui.kernel.values import NotSaved, SavedFile, SavedNamespace
+from mahtab_tui.session.namespace_writer import NamespaceWriter, UnrestoredVariables
 from mahtab_tui.system import Lazy, start_thread
 
-QUIET_S = 1.0
-"""The namespace is saved when no cell has run for this many seconds."""
-BACKGROUND_WRITE_S = 900.0
-"""Saving may take this many seconds while nobody waits for it."""
 MAX_NAMED_VARIABLES = 5
 """A sentence names at most this many variables that were not restored."""
 
@@ -39,8 +37,17 @@ RestoreListener = Callable[[int | None, str | None, Sequence[Change]], object]
 back. Cell and author are None if they are not known."""
 
 
+class _Setter(NamedTuple):
+    """The cell that has set variables, and whose it was."""
+
+    cell: int
+    party: str | None
+    guest: int | None
+    """The number of a joined agent's colour; None if no such agent has run the cell."""
+
+
 class NamespaceStore:
-    """Saves the variables of a kernel in files, and restores them in the next kernel.
+    """The saved variables of a session: restored in a new kernel, and saved again as they change.
 
     Any thread may call the methods.
     """
@@ -60,12 +67,9 @@ class NamespaceStore:
         self._log = log
         self._kernel = kernel
         self._condition = threading.Condition()
-        """Guards the fields below; notified when they change."""
+        """Guards the fields below, and those of the writer; notified when they change."""
         self._read_lock = threading.Lock()
         """Held while a file is restored."""
-        self._write_lock = threading.Lock()
-        """Held while the namespace is saved."""
-
         self._pending_files: dict[str, SavedFile] = {}
         """The files that are not restored yet, by name."""
         self._attempted_file_names: set[str] = set()
@@ -81,24 +85,7 @@ class NamespaceStore:
         """Called when variables are back."""
         self._cell_count = 0
         """How many cells run or wait. Meanwhile only variables that they mention are restored."""
-
-        self._may_write = False
-        """Whether the kernel has all that the files have, so that its variables may replace them."""
-        self._change_count = 0
-        """Grows with each change of the namespace."""
-        self._changed_at = 0.0
-        """When the newest change was made, in seconds of the monotonic clock."""
-        self._attempted_change_count = 0
-        """The count of changes when saving was tried for the last time."""
-        self._written_change_count = 0
-        """The count of changes that are saved."""
-        self._last_written = KeepResult()
-        """What was saved last."""
-        self._reported_error = ""
-        """The error of the last attempt to save; empty if it succeeded."""
-        self._write_timeout_s = BACKGROUND_WRITE_S
-        self._closing = threading.Event()
-        self._writer = threading.Thread(target=self._write_until_closed, name="keep", daemon=True)
+        self._writer = NamespaceWriter(log, kernel, self._condition, self._unrestored)
 
     # Restoring
 
@@ -108,7 +95,7 @@ class NamespaceStore:
         Args:
             waits: Whether to wait until all are restored.
         """
-        if self._closing.is_set():
+        if self._writer.is_closing:
             return
         try:
             saved = self._kernel.saved_namespace()
@@ -120,9 +107,9 @@ class NamespaceStore:
 
         with self._condition:
             self._reset_files(saved)
-            is_first_kernel = self._writer.ident is None
-            if is_first_kernel:
-                self._writer.start()
+            is_first_kernel = not self._writer.is_started
+            self._writer.allow()
+            self._writer.start()
         self.log_pending()
         if self._pending_files or self._missing_by_name:
             thread = start_thread("restore", self._restore, self._pending_files)
@@ -139,7 +126,7 @@ class NamespaceStore:
                 None if there was no such request.
             lost_names: The variables that this request named as not restored.
         """
-        if self._closing.is_set():
+        if self._writer.is_closing:
             return
         saved = self._kernel.saved_namespace()
         if saved is None:
@@ -148,17 +135,16 @@ class NamespaceStore:
         if carried_files is None:
             carried_files = [file.name for file in saved.files]
         with self._condition:
-            self._may_write = True
             self._retained_file_names = list(carried_files)
             self._missing_by_name = {
                 value.variable.name: value
                 for value in saved.missing
                 if value.variable.name in lost_names
             }
+            self._writer.allow()
             # The kernel may not have saved everything by itself.
-            self._schedule_write()
-            if self._writer.ident is None:
-                self._writer.start()
+            self._writer.schedule()
+            self._writer.start()
         self.log_pending()
 
     def _reset_files(self, saved: SavedNamespace) -> None:
@@ -173,7 +159,6 @@ class NamespaceStore:
             NotSaved(variable, reason) for file in fatal_files for variable in file.variables
         ]
 
-        self._may_write = True
         self._restored_variables = []
         self._missing_by_name = {
             value.variable.name: value for value in (*saved.missing, *lost_values)
@@ -216,7 +201,7 @@ class NamespaceStore:
         """Note that a cell has ended, and schedule saving."""
         with self._condition:
             self._cell_count -= 1
-            self._schedule_write()
+            self._writer.schedule()
 
     def _restore(self, pending_files: dict[str, SavedFile]) -> None:
         """Restore files one by one while no cell runs, and log how many variables are back."""
@@ -270,21 +255,21 @@ class NamespaceStore:
         """Log restored variables with the cells that set them, as far as these are known."""
         last_records = self._last_records.get()
         unknown_changes: list[Change] = []
-        changes_by_cell: dict[tuple[int, str | None, int | None], list[Change]] = {}
+        changes_by_setter: dict[_Setter, list[Change]] = {}
         for change in changes:
             record = last_records.get(change.name)
             if record is None or not record.cell:
                 unknown_changes.append(change)
             else:
-                group = (record.cell, record.party, record.guest)
-                changes_by_cell.setdefault(group, []).append(change)
+                setter = _Setter(record.cell, record.party, record.guest)
+                changes_by_setter.setdefault(setter, []).append(change)
 
         self._call_restore_listeners(None, None, unknown_changes)
         self._log_changes(RESTORED, unknown_changes)
-        for (cell, party, guest), cell_changes in changes_by_cell.items():
-            self._call_restore_listeners(cell, party, cell_changes)
+        for setter, changes_of_setter in changes_by_setter.items():
+            self._call_restore_listeners(setter.cell, setter.party, changes_of_setter)
             restored = Namespace(
-                changes=tuple(cell_changes), cell=cell, party=party, guest=guest, restored=True
+                changes=tuple(changes_of_setter), **setter._asdict(), restored=True
             )
             emit(self._log, restored)
 
@@ -310,8 +295,8 @@ class NamespaceStore:
     def kernel_died(self) -> None:
         """Stop saving, because until `start_restore` the variables exist only in the files."""
         with self._condition:
-            if not self._closing.is_set():
-                self._may_write = False
+            if not self._writer.is_closing:
+                self._writer.forbid()
                 self._pending_files = {}
 
     def forget(self) -> None:
@@ -337,64 +322,7 @@ class NamespaceStore:
 
     def schedule_write(self) -> None:
         """Save the namespace once no cell has run for a moment."""
-        with self._condition:
-            self._schedule_write()
-
-    def _schedule_write(self) -> None:
-        self._change_count += 1
-        self._changed_at = time.monotonic()
-        self._condition.notify_all()
-
-    def close(self, seconds: float) -> None:
-        """Save what is not saved, unless a cell runs, and save nothing after that.
-
-        Args:
-            seconds: How long to wait for this.
-        """
-        with self._condition:
-            self._write_timeout_s = 0.0 if self._cell_count else seconds
-            self._closing.set()
-            self._condition.notify_all()
-        if self._writer.ident is not None:
-            self._writer.join(self._write_timeout_s)
-
-    @property
-    def can_restore(self) -> bool:
-        """Whether the variables return if the kernel ends."""
-        return self._writer.ident is not None and not self._closing.is_set()
-
-    @property
-    def has_unwritten_changes(self) -> bool:
-        """Whether the kernel has variables that are not saved yet."""
-        return self._may_write and self._change_count != self._written_change_count
-
-    def count_unsaved(self, created_count: int) -> int:
-        """Return how many variables would be lost with the kernel.
-
-        Args:
-            created_count: How many variables cells have made.
-        """
-        if not self._may_write:
-            return created_count
-        return min(created_count, self._last_written.missing)
-
-    def _write_until_closed(self) -> None:
-        """Save changes until the store is closed. Runs on a thread."""
-        while True:
-            with self._condition:
-                self._condition.wait_for(
-                    lambda: (
-                        self._closing.is_set() or self._change_count != self._attempted_change_count
-                    )
-                )
-            # Further changes do not wake this thread, because there may be hundreds a second.
-            while (quiet_s := time.monotonic() - self._changed_at) < QUIET_S:
-                if self._closing.wait(QUIET_S - quiet_s):
-                    break
-            is_last = self._closing.is_set()
-            self.save(self._write_timeout_s)
-            if is_last:
-                return
+        self._writer.schedule()
 
     def save(self, seconds: float) -> None:
         """Save the namespace now if it has changed, and wait for that.
@@ -402,30 +330,41 @@ class NamespaceStore:
         Args:
             seconds: How long to wait at most.
         """
-        with self._write_lock:
-            with self._condition:
-                self._attempted_change_count = self._change_count
-                if not self.has_unwritten_changes:
-                    return
-                change_count = self._change_count
-                lost_names = list(self._missing_by_name)
-                carried_files = [*self._pending_files, *self._retained_file_names]
+        self._writer.save(seconds)
 
-            try:
-                result = self._kernel.keep(carried_files, lost_names, seconds)
-            except KernelError:
-                # The kernel is busy with a cell, or has ended.
-                return
-            if not result.error:
-                self._written_change_count = change_count
-                self._last_written = result
-            elif result.error != self._reported_error:
-                warn(
-                    self._log,
-                    f"The variables were not saved: {result.error}."
-                    " What was saved earlier is still there.",
-                )
-            self._reported_error = result.error
+    def close(self, seconds: float) -> None:
+        """Save what is not saved, unless a cell runs, and save nothing after that.
+
+        Args:
+            seconds: How long to wait for this.
+        """
+        # A cell that is just ending counts itself out and schedules its changes in one step.
+        with self._condition:
+            self._writer.begin_close(0.0 if self._cell_count else seconds)
+        self._writer.wait_for_end()
+
+    @property
+    def can_restore(self) -> bool:
+        """Whether the variables return if the kernel ends."""
+        return self._writer.is_started and not self._writer.is_closing
+
+    @property
+    def has_unwritten_changes(self) -> bool:
+        """Whether the kernel has variables that are not saved yet."""
+        return self._writer.has_unwritten_changes
+
+    def count_unsaved(self, created_count: int) -> int:
+        """Return how many variables would be lost with the kernel.
+
+        Args:
+            created_count: How many variables cells have made.
+        """
+        return self._writer.count_unsaved(created_count)
+
+    def _unrestored(self) -> UnrestoredVariables:
+        """Return what the kernel does not have. Whoever calls this holds the condition."""
+        carried_files = [*self._pending_files, *self._retained_file_names]
+        return UnrestoredVariables(carried_files, list(self._missing_by_name))
 
 
 def describe_restored(names: list[str], missing: list[NotSaved]) -> str:

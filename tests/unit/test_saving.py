@@ -228,14 +228,14 @@ def test_quit_during_the_end_of_a_cell_waits_for_it(
     saving: NamespaceStore, kernel: SavingKernel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ending = threading.Thread(target=saving.close, args=(5.0,))
-    counted: Any = saving._schedule_write
+    counted: Any = saving._writer.schedule
 
     def meanwhile() -> None:
         ending.start()
         ending.join(0.2)
         counted()
 
-    monkeypatch.setattr(saving, "_schedule_write", meanwhile)
+    monkeypatch.setattr(saving._writer, "schedule", meanwhile)
     saving.before_cell("n = 1")
     saving.after_cell()
     ending.join(60)
@@ -249,5 +249,5 @@ def test_quit_does_not_wait_for_a_running_cell(
     saving.after_cell()
     saving.before_cell("while True: pass")
     saving.close(5.0)
-    saving._writer.join(60)
+    saving._writer._thread.join(60)
     assert kernel.written == [0.0]
