@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 from mahtab_tui.agent.graph import ReplGraph
 from mahtab_tui.agent.host import AgentHost
 from mahtab_tui.agent.state import AgentState
-from mahtab_tui.bus.logger import StreamingHandler
+from mahtab_tui.bus.answer_stream import StreamingHandler
 from mahtab_tui.bus.records import Agent, AssistantChat, Notice, Record, emit
 
 RECURSION_LIMIT = 10_000

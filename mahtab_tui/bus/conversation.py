@@ -33,7 +33,7 @@ from mahtab_tui.bus.entries import (
 )
 from mahtab_tui.bus.entry_names import code_entry
 from mahtab_tui.bus.notes import NOTE_MAKERS
-from mahtab_tui.bus.output import DisplayedValue
+from mahtab_tui.bus.output_lines import DisplayedValue
 from mahtab_tui.bus.plan_progress import PlanProgress
 from mahtab_tui.bus.plans import requested_steps
 from mahtab_tui.bus.records import Record

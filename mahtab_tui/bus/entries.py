@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Literal, NamedTuple
 
 from mahtab_tui.bus.hidden_characters import visible
-from mahtab_tui.bus.output import LOCATION, DisplayedValue, DisplayLine, OutputBuffer
+from mahtab_tui.bus.output import OutputBuffer
+from mahtab_tui.bus.output_lines import LOCATION, DisplayedValue, DisplayLine
 from mahtab_tui.bus.records import PICTURE_MIMES, AnswerFigure, ReplOut
 from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.bus.stale_inputs import StaleInput, describe_stale

@@ -1,8 +1,8 @@
 """The bus of a session: a logger that passes each record to every handler in the same order.
 
-Any thread logs to it. The screen reads records from a `DisplayHandler`, whenever it draws; the
-session's file gets them from a `bus.store_handler.StoreHandler`; parts of the session that need only
-some kinds of records are a `bus.records.RecordHandler`.
+Any thread logs to it. The screen reads records from a `bus.display_handler.DisplayHandler`, whenever it
+draws; the session's file gets them from a `bus.store_handler.StoreHandler`; parts of the session that
+need only some kinds of records are a `bus.records.RecordHandler`.
 """
 
 from __future__ import annotations
@@ -10,18 +10,10 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import TypeVar
 
-from mahtab_tui.bus.answer_splitter import AnswerPiece, AnswerSplitter
-from mahtab_tui.bus.records import (
-    AssistantChatStream,
-    Record,
-    RecordHandler,
-    Stream,
-    emit,
-    get_record,
-)
+from mahtab_tui.bus.records import Record, RecordHandler, get_record
 from mahtab_tui.bus.store_handler import Store, StoreHandler
 
 T = TypeVar("T")
@@ -59,7 +51,9 @@ class BusLogger(logging.Logger):
         self._order = threading.RLock()
         """Held while a record is passed on. A handler may log, so the lock can be taken again."""
         self._queue: deque[logging.LogRecord] = deque()
+        """The records that wait until the one before them has been passed on."""
         self._is_handling = False
+        """Whether a record is being passed on."""
         self._handlers_by_kind: dict[type[Record], list[logging.Handler]] = {}
         """The handlers that get a record, by each kind that was logged."""
 
@@ -115,101 +109,3 @@ class BusLogger(logging.Logger):
 
 def _accepts(handler: logging.Handler, kind: type[Record]) -> bool:
     return not isinstance(handler, RecordHandler) or issubclass(kind, handler.kinds)
-
-
-class DisplayHandler(logging.Handler):
-    """Keeps the records that the screen has not drawn yet.
-
-    A stream logs hundreds of pieces between two pictures. They are joined here, so that the screen
-    folds one record instead.
-    """
-
-    def __init__(self, on_first: Callable[[], object] = lambda: None) -> None:
-        """
-        Args:
-            on_first: Called on the thread that logs, when the first record waits.
-        """
-        super().__init__()
-        self._on_first = on_first
-        self._records: list[Record] = []
-        self._stream: Stream | None = None
-        """The first piece of the stream that is being joined. It is newer than all `_records`."""
-        self._stream_texts: list[str] = []
-
-    def emit(self, record: logging.LogRecord) -> None:
-        if not self.has_records:
-            self._on_first()
-        event = get_record(record)
-        if not isinstance(event, Stream):
-            self._end_stream()
-            self._records.append(event)
-            return
-        if self._stream is None or self._stream.stream != event.stream:
-            self._end_stream()
-            self._stream = event
-        self._stream_texts.append(event.text)
-
-    @property
-    def has_records(self) -> bool:
-        """Whether records wait."""
-        return bool(self._records) or self._stream is not None
-
-    def pop_records(self) -> list[Record]:
-        """Return the records that came since the last call."""
-        # `emit` runs on other threads. The base class holds the lock of the handler meanwhile.
-        self.acquire()
-        self._end_stream()
-        records = self._records
-        self._records = []
-        self.release()
-        return records
-
-    def _end_stream(self) -> None:
-        if self._stream is not None:
-            self._records.append(self._stream.changed(text="".join(self._stream_texts)))
-            self._stream = None
-            self._stream_texts = []
-
-
-class StreamingHandler:
-    """Logs an answer while its tokens arrive, as code and words.
-
-    This is only for drawing. What runs is decided by `bus.answers.parse_response`, which reads the
-    complete answer.
-    """
-
-    def __init__(
-        self,
-        log: logging.Logger,
-        turn: int | None = None,
-        step: int | None = None,
-        party: str | None = None,
-    ) -> None:
-        """
-        Args:
-            log: The bus of the session.
-            turn: The number of the question.
-            step: The number of the model's answer within it.
-            party: Who answers; None for the session's own model.
-        """
-        self._log = log
-        self._answer = AssistantChatStream(turn=turn, step=step, party=party)
-        self._splitter = AnswerSplitter()
-
-    def process_token(self, token: str) -> None:
-        self._emit(self._splitter.feed(token))
-
-    def flush(self) -> None:
-        """Log what was kept back because it might have become a fence."""
-        self._emit(self._splitter.end())
-
-    def restart(self) -> StreamingHandler:
-        """Discard the answer so far; return the handler of its next attempt."""
-        emit(self._log, self._answer.changed(fresh=True))
-        return StreamingHandler(self._log, self._answer.turn, self._answer.step, self._answer.party)
-
-    def _emit(self, pieces: Iterable[AnswerPiece]) -> None:
-        for kind, block, text in pieces:
-            # Thoughts stream like words.
-            stream_kind = "code" if kind == "code" else "chat"
-            emit(self._log, self._answer.changed(text=text, kind=stream_kind, block=block))

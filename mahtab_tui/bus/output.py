@@ -6,135 +6,22 @@ takes time for this piece alone.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import NamedTuple
 
+from mahtab_tui.bus.output_lines import DisplayedValue, DisplayLine, OutputLine, display_line
 from mahtab_tui.bus.pens import Pen, read_pen
-from mahtab_tui.bus.terminal_screen import HEIGHT, Screen, collapse, leaves_line, split_unfinished
+from mahtab_tui.bus.terminal_screen import HEIGHT, Screen, leaves_line, split_unfinished
 
 HEAD_LINES = 200
 """Lines to keep at the start."""
 TAIL_LINES = 800
 """Lines to keep at the end."""
-LINE_HEAD_CHARS = 3_000
-"""Characters to keep at the start of a line."""
-LINE_TAIL_CHARS = 1_000
-"""Characters to keep at the end of a line."""
-MAX_HELP_CHARS = 20_000
-"""Characters to keep of a displayed text, such as help."""
 MAX_RICH_DISPLAYS = 40
 """An output keeps at most this many tables, pictures and Markdown texts."""
 MAX_EMULATED_CHARS = 50_000
 """Characters at a piece's end whose cursor movements are emulated."""
-
-CODE_PREFIX_CHARS = 1_000
-"""This many characters of a line tell whether it is code."""
-_CODE_START = re.compile(r"[\[{(]|[bru]{0,2}[\'\"]|[^\W\d][\w.]*[(\[{]|<\w+[ .][^>]*>$")
-"""A bracket, a string, a call, or a repr such as ``<Figure size 640x480>``."""
-_CODE_ENDS = ("]", ")", "}", "'", '"', ">")
-_NUMBER_OR_CONSTANT = re.compile(r"-?[\d.]+(?:e[-+]?\d+)?j?|True|False|None")
-LOCATION = re.compile(r'^(\s*File )(".*?"|\S+)(, line )(\d+)(.*)$')
-"""A line of a traceback that names a place in a file."""
-
-
-class DisplayedValue(NamedTuple):
-    """A value that a cell displays, such as a picture or a table."""
-
-    text: str
-    """What is printed of it."""
-    mime: str
-    data: str
-    """The data in the form that the MIME type names."""
-    value: str = ""
-    """The key with which the kernel opens it; empty if it cannot."""
-
-
-@dataclass(slots=True, eq=False)
-class OutputLine:
-    """A line of output with its escape sequences."""
-
-    kind: str
-    """``stdout``, ``value`` or ``traceback``."""
-    text: str
-    omitted_chars: int = 0
-    """Characters omitted after the first `LINE_HEAD_CHARS`."""
-    frame: int | None = None
-    """The frame of the traceback that it names."""
-
-    @property
-    def state(self) -> tuple[object, ...]:
-        """What a drawn row depends on."""
-        return self.text, self.omitted_chars, self.frame
-
-    @property
-    def final_text(self) -> str:
-        """The line as a terminal finally shows it, with its colours, and a note on what was left
-        out."""
-        text = collapse(self.text)
-        # If the text ends before, what was left out has been erased.
-        if not self.omitted_chars or len(text) <= LINE_HEAD_CHARS:
-            return text
-        note = f" … {self.omitted_chars:,} characters left out … "
-        return text[:LINE_HEAD_CHARS] + note + text[LINE_HEAD_CHARS:]
-
-    def extend(self, text: str) -> None:
-        """Add text at the end, and leave out the middle of a long line."""
-        text = self.text + text
-        # What stands before the last return to the start is final.
-        last_return = text.rfind("\r")
-        if last_return > 0:
-            final_text = collapse(text[:last_return])
-            self._forget_erased(final_text)
-            text = final_text + text[last_return:]
-        excess_chars = len(text) - LINE_HEAD_CHARS - LINE_TAIL_CHARS
-        if excess_chars > 0:
-            self.omitted_chars += excess_chars
-            text = text[:LINE_HEAD_CHARS] + text[-LINE_TAIL_CHARS:]
-        self.text = text
-
-    def replace(self, text: str) -> None:
-        """Give the line the text that it has after the cursor has moved over it."""
-        self._forget_erased(text)
-        self.text = ""
-        self.extend(text)
-
-    def _forget_erased(self, text: str) -> None:
-        """Forget the omitted characters if the text ends before them, because it was erased."""
-        if len(text) <= LINE_HEAD_CHARS:
-            self.omitted_chars = 0
-
-
-@dataclass(slots=True, eq=False)
-class DisplayLine(OutputLine):
-    """A picture, table or Markdown text."""
-
-    mime: str = ""
-    """The MIME type of the data; empty if only the text is left."""
-    data: str = ""
-    value: str = ""
-    """The key with which the kernel opens a table; empty if it cannot."""
-    offset: int = 0
-    """Columns of a wide table that the user has scrolled past."""
-    unreadable: bool = False
-    """Whether it turned out to be no picture, so that its text is drawn."""
-
-    @property
-    def state(self) -> tuple[object, ...]:
-        return self.text, self.mime, self.unreadable, self.offset
-
-    @property
-    def content(self) -> tuple[str, str, str]:
-        """What makes it the same display as another."""
-        return self.text, self.mime, self.data
-
-    def drop_value(self) -> None:
-        """Keep only the text."""
-        self.mime = ""
-        self.data = ""
-        self.value = ""
 
 
 @dataclass(slots=True, eq=False)
@@ -146,7 +33,9 @@ class OutputBuffer:
     omitted_lines: int = 0
     """Lines that are left out between head and tail."""
     head: list[OutputLine] = field(default_factory=list)
+    """The first lines, at most `HEAD_LINES`."""
     tail: list[OutputLine] = field(default_factory=list)
+    """The last lines, at most `TAIL_LINES`."""
     _open_line: OutputLine | None = None
     """The line to which the next text is added."""
     _pen: Pen = ""
@@ -154,6 +43,7 @@ class OutputBuffer:
     _kind: str = ""
     """The kind of the last piece; empty if there was none."""
     _lines_below_cursor: int = 0
+    """How many lines the cursor has moved up from the last one."""
     _column: int | None = None
     """The column of the cursor; None for the end of the line."""
     _unfinished: str = ""
@@ -211,7 +101,7 @@ class OutputBuffer:
         """
         self._end_prints()
         self.received += len(text)
-        self._append(_display_line(text, mime, data, value))
+        self._append(display_line(text, mime, data, value))
         self._trim()
         rich_lines = [line for line in self if isinstance(line, DisplayLine) and line.mime]
         if len(rich_lines) > MAX_RICH_DISPLAYS:
@@ -219,31 +109,12 @@ class OutputBuffer:
 
     def replace_display(self, old: DisplayedValue, new: DisplayedValue) -> None:
         """Put a displayed value in the place of an earlier one."""
-        old_line = _display_line(*old)
+        old_line = display_line(*old)
         for lines in (self.head, self.tail):
             for index, line in enumerate(lines):
                 if isinstance(line, DisplayLine) and line.content == old_line.content:
-                    lines[index] = _display_line(*new)
+                    lines[index] = display_line(*new)
                     return
-
-    def _trim(self) -> None:
-        """Leave out lines between head and tail, if there are too many."""
-        excess_lines = len(self.tail) - TAIL_LINES
-        if excess_lines > 0:
-            del self.tail[:excess_lines]
-            self.omitted_lines += excess_lines
-
-    def _feed_lines(self, kind: str, text: str) -> None:
-        """Add text that begins at the start of a line."""
-        if text.count("\n") > HEAD_LINES + TAIL_LINES:
-            first_lines, text = self._omit_middle(text)
-            for line in first_lines:
-                self._write_line(kind, line)
-        *lines, open_text = text.split("\n")
-        for line in lines:
-            self._write_line(kind, line)
-        if open_text:
-            self._write(kind, open_text)
 
     @property
     def size(self) -> int:
@@ -284,6 +155,18 @@ class OutputBuffer:
         for line in self:
             if isinstance(line, DisplayLine):
                 line.drop_value()
+
+    def _feed_lines(self, kind: str, text: str) -> None:
+        """Add text that begins at the start of a line."""
+        if text.count("\n") > HEAD_LINES + TAIL_LINES:
+            first_lines, text = self._omit_middle(text)
+            for line in first_lines:
+                self._write_line(kind, line)
+        *lines, open_text = text.split("\n")
+        for line in lines:
+            self._write_line(kind, line)
+        if open_text:
+            self._write(kind, open_text)
 
     def _omit_middle(self, text: str) -> tuple[list[str], str]:
         """Return the first lines of a long text, which complete the head, and its end, which
@@ -394,22 +277,9 @@ class OutputBuffer:
         else:
             self.tail.append(line)
 
-
-def is_code(lines: Sequence[OutputLine]) -> bool:
-    """Return whether the lines of a value are Python, as far as their two ends tell."""
-    start = lines[0].text[:CODE_PREFIX_CHARS]
-    if len(lines) == 1 and _NUMBER_OR_CONSTANT.fullmatch(start):
-        return True
-    return _CODE_START.match(start) is not None and lines[-1].text.endswith(_CODE_ENDS)
-
-
-def _display_line(text: str, mime: str, data: str, value: str) -> DisplayLine:
-    """Return the line of a `DisplayedValue`, with the beginning of a long text."""
-    text = text.rstrip("\n")
-    max_chars = LINE_HEAD_CHARS
-    if mime == "text/plain":
-        max_chars = MAX_HELP_CHARS
-    omitted_chars = max(0, len(text) - max_chars)
-    return DisplayLine(
-        "display", text[:max_chars], omitted_chars, mime=mime, data=data, value=value
-    )
+    def _trim(self) -> None:
+        """Leave out lines between head and tail, if there are too many."""
+        excess_lines = len(self.tail) - TAIL_LINES
+        if excess_lines > 0:
+            del self.tail[:excess_lines]
+            self.omitted_lines += excess_lines

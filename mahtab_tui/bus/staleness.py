@@ -12,9 +12,10 @@ from collections import defaultdict, deque
 from collections.abc import Container, Iterable, Mapping, Sequence, Set
 from typing import NamedTuple
 
-from mahtab_tui.bus.cell_uses import CellUse, SourceFinder, VariableUsers, unite_known
+from mahtab_tui.bus.cell_uses import CellUse, VariableUsers
 from mahtab_tui.bus.code_flow import Definition, Origin
 from mahtab_tui.bus.code_inputs import CodeInputs, find_inputs, instance_of
+from mahtab_tui.bus.input_sources import SourceFinder, unite_known
 from mahtab_tui.bus.records import Namespace
 from mahtab_tui.bus.stale_inputs import StaleInput, VariableVersion
 from mahtab_tui.bus.values import Change

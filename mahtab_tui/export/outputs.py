@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from mahtab_tui.bus import records
 from mahtab_tui.bus.entries import Cell
-from mahtab_tui.bus.output import DisplayedValue, OutputBuffer
+from mahtab_tui.bus.output import OutputBuffer
+from mahtab_tui.bus.output_lines import DisplayedValue
 from mahtab_tui.worker.magic.notes import remove_notes
 
 MAX_OUTPUT_CHARS = 1_000_000

@@ -10,13 +10,8 @@ from typing import NamedTuple
 from rich.text import Text
 
 from mahtab_tui.bus.entries import Cell
-from mahtab_tui.bus.output import (
-    DisplayedValue,
-    DisplayLine,
-    OutputBuffer,
-    OutputLine,
-    is_code,
-)
+from mahtab_tui.bus.output import OutputBuffer
+from mahtab_tui.bus.output_lines import DisplayedValue, DisplayLine, OutputLine, is_code
 from mahtab_tui.bus.records import PICTURE_MIMES, DisplayRecord, ReplOut, ReplOutStream
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.bus.sgr import styled

@@ -17,7 +17,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from mahtab_tui.bus.logger import DisplayHandler
+from mahtab_tui.bus.display_handler import DisplayHandler
 from mahtab_tui.bus.notifications import LONG_CELL_S, notification_sequence
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.linear.commands import COMMANDS, CommandContext, run_command

@@ -6,7 +6,7 @@ import itertools
 import sys
 from contextlib import suppress
 
-from mahtab_tui.bus.output import DisplayLine
+from mahtab_tui.bus.output_lines import DisplayLine
 from mahtab_tui.linear.line_writer import LineWriter, terminal_size
 from mahtab_tui.pictures.encoding import encode_kitty, encode_sixel
 from mahtab_tui.pictures.picture_data import (

@@ -1,4 +1,4 @@
-"""Anthropic's protocol Messages."""
+"""Answers in Anthropic's protocol Messages."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from mahtab_tui.llm.anthropic_requests import write_request
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.chat_answers import (
     AnswerEnd,
@@ -22,73 +23,6 @@ from mahtab_tui.llm.chat_answers import (
 from mahtab_tui.llm.event_streams import require_object
 from mahtab_tui.llm.failures import NOT_AN_ANSWER
 
-_MAX_TOKENS = 32_000
-"""A limit that all models of Anthropic accept; a request must name one."""
-
-
-def _tool(function: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "name": function["name"],
-        "description": function.get("description", ""),
-        "input_schema": function.get("parameters") or {"type": "object", "properties": {}},
-    }
-
-
-def _tool_choice(choice: str | Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return which tool the model must call: "auto", "none", "required", or a function."""
-    if isinstance(choice, str):
-        return {"type": "any" if choice == "required" else choice}
-    if choice.get("function") is None:
-        return choice
-    return {"type": "tool", **choice["function"]}
-
-
-def _turns(messages: Sequence[Message]) -> list[dict[str, Any]]:
-    """Return messages as turns of user and assistant.
-
-    Tool results are the user's, and must all be in the message after their calls.
-    """
-    turns: list[dict[str, Any]] = []
-    for message in messages:
-        role = "assistant" if message["role"] == "assistant" else "user"
-        blocks = [] if message["role"] == "system" else [*_blocks(message)]
-        if turns and turns[-1]["role"] == role:
-            turns[-1]["content"] += blocks
-        elif blocks:  # empty messages are rejected
-            turns.append({"role": role, "content": blocks})
-
-    if len(turns) > 1 and turns[-1]["role"] == "user":
-        # A conversation that continued will continue; the service caches it only on request.
-        turns[-1]["content"][-1]["cache_control"] = {"type": "ephemeral"}
-    return turns
-
-
-def _blocks(message: Message) -> Iterator[dict[str, Any]]:
-    """Yield the content blocks of a message: a tool result, or thinking, contents and calls."""
-    content = message.get("content") or ""
-    call_id = message.get("tool_call_id")
-    if call_id is not None:
-        yield {"type": "tool_result", "tool_use_id": call_id, "content": join_text(content)}
-        return
-    yield from message.get("reasoning_details", ())
-    blocks: list[dict[str, Any]] = content if isinstance(content, list) else []
-    for block in blocks or [{"type": "text", "text": content}]:
-        if block["type"] == "image_url":
-            yield {"type": "image", "source": _picture_source(block["image_url"]["url"])}
-        elif block.get("text"):
-            yield {"type": "text", "text": block["text"]}
-    for call in message.get("tool_calls", ()):
-        function = call["function"]
-        arguments = json.loads(function["arguments"])
-        yield {"type": "tool_use", "id": call["id"], "name": function["name"], "input": arguments}
-
-
-def _picture_source(url: str) -> dict[str, Any]:
-    media_type, separator, data = url.partition(";base64,")
-    if not separator:
-        return {"type": "url", "url": url}
-    return {"type": "base64", "media_type": media_type.removeprefix("data:"), "data": data}
-
 
 class AnthropicAnswer(ChatAnswer):
     """An answer in Anthropic's protocol, which consists of numbered blocks."""
@@ -99,23 +33,7 @@ class AnthropicAnswer(ChatAnswer):
     def body(
         dialect: Dialect, model: str, messages: Sequence[Message], options: dict[str, Any]
     ) -> dict[str, Any]:
-        options.setdefault("max_tokens", _MAX_TOKENS)
-        stop = options.pop("stop", None)
-        tools = options.pop("tools", None)
-        choice = options.pop("tool_choice", None)
-        system_texts = [
-            join_text(message.get("content")) for message in messages if message["role"] == "system"
-        ]
-        body = {"model": model, "messages": _turns(messages), "stream": True, **options}
-        if system_texts:
-            body["system"] = "\n\n".join(system_texts)
-        if stop:
-            body["stop_sequences"] = stop
-        if tools:
-            body["tools"] = [_tool(tool["function"]) for tool in tools]
-            if choice is not None:
-                body["tool_choice"] = _tool_choice(choice)
-        return body
+        return write_request(model, messages, options)
 
     def __init__(self) -> None:
         super().__init__()
@@ -124,7 +42,8 @@ class AnthropicAnswer(ChatAnswer):
         self._thoughts: dict[int, Thought] = {}
         """Thoughts by the indexes of their blocks."""
         self._counts: dict[str, Any] = {}
-        """Each count is of the whole answer so far, and not all are repeated."""
+        """The newest counts of tokens, by name. Each is of the whole answer so far, and an event need
+        not repeat all."""
 
     def fold(self, event: Mapping[str, Any]) -> Iterator[ChatChunk]:
         match event.get("type"):
@@ -154,6 +73,7 @@ class AnthropicAnswer(ChatAnswer):
         return super().end()._replace(reasoning_details=thoughts)
 
     def _begin_block(self, block_index: int, block: Mapping[str, Any]) -> Iterator[ChatChunk]:
+        """Begin a thought, a call of a tool, or words."""
         block_type = block.get("type")
         if block_type in ("thinking", "redacted_thinking"):
             self._thoughts[block_index] = Thought(block)
@@ -168,6 +88,7 @@ class AnthropicAnswer(ChatAnswer):
             yield ChatChunk(text)
 
     def _extend_block(self, block_index: int, delta: Mapping[str, Any]) -> Iterator[ChatChunk]:
+        """Add a piece to a block that has begun. Raises `ModelError`."""
         text = join_text(delta.get("text"))
         thinking = join_text(delta.get("thinking"))
         thought = self._thoughts.get(block_index)
@@ -186,6 +107,7 @@ class AnthropicAnswer(ChatAnswer):
             yield ChatChunk(text, thinking)
 
     def _note_counts(self, usage: object) -> None:
+        """Remember the counts of tokens that an event has, if any."""
         if isinstance(usage, dict):
             self._counts |= usage
 

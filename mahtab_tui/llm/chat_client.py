@@ -13,19 +13,19 @@ from typing import Any, NamedTuple
 
 from mahtab_tui.llm.answer_metadata import UNFINISHED
 from mahtab_tui.llm.anthropic_messages import AnthropicAnswer
-from mahtab_tui.llm.base import MAX_ANSWER_CHARS, ModelError, ServiceError, as_mapping
+from mahtab_tui.llm.base import MAX_ANSWER_CHARS, ModelError, ServiceError
 from mahtab_tui.llm.chat_answers import (
     ChatAnswer,
     ChatChunk,
     Dialect,
     Message,
     join_waiting,
-    to_count,
 )
 from mahtab_tui.llm.completions import CompletionAnswer
 from mahtab_tui.llm.failures import BROKE_OFF, NOT_AN_ANSWER, answer_too_long_error, explain_error
-from mahtab_tui.llm.http_exchange import Exchange, HttpService, fetch_json
+from mahtab_tui.llm.http_exchange import Exchange, HttpService
 from mahtab_tui.llm.ollama_chat import OllamaAnswer
+from mahtab_tui.llm.server_facts import ServerFacts, fetch_facts
 from mahtab_tui.system import start_thread
 
 OnChunk = Callable[[ChatChunk | ModelError | None], object]
@@ -41,22 +41,18 @@ _PROTOCOLS: Mapping[Dialect, type[ChatAnswer]] = {
 _EMPTY_CHUNK_S = 0.1
 """Seconds of silence before an empty chunk is yielded."""
 _MAX_ERROR_BYTES = 100_000
-_FACTS_TIMEOUT_S = 1.0
+"""How much of an answer that says why the service failed is read."""
 _FACTS_RETRY_S = 30.0
 """Seconds before a server that did not answer is asked again."""
 
 
-class ServerFacts(NamedTuple):
-    """What a server says about a model; None where it says nothing."""
+class _Arrived(NamedTuple):
+    """What has come of an answer since it was last looked at."""
 
-    window: int | None = None
-    """Tokens that the model can read."""
-    sees: bool | None = None
-    """Whether it accepts pictures."""
-    parameters: int | None = None
-    """The number of its parameters."""
-    reports_progress: bool = False
-    """Whether it says how much of a prompt has been read, when it is asked to."""
+    chunks: list[ChatChunk]
+    is_ended: bool
+    failure: ModelError | None = None
+    """The error that ended it; None if there was none."""
 
 
 class ChatClient:
@@ -74,12 +70,12 @@ class ChatClient:
         max_answer_chars: int = MAX_ANSWER_CHARS,
         on_notice: Callable[[str, str], object] | None = None,
     ) -> None:
-        """Does not connect yet.
+        """Prepare a client, which does not connect yet.
 
         Args:
-            model: Its name, as the service calls it.
             dialect: The protocol.
             address: Without the protocol's own paths, as in http://localhost:8080/v1.
+            model: Its name, as the service calls it.
             key: The secret that the service asks for; may be empty.
             key_name: Where the key comes from, for error messages.
             timeout: Seconds without a byte before an answer is abandoned.
@@ -106,7 +102,9 @@ class ChatClient:
         self._service = HttpService(address, headers)
         self._facts: ServerFacts | None = None
         self._next_facts_time = 0.0
+        """When the server may be asked again for its facts, as monotonic time."""
         self._running: dict[Exchange, OnChunk] = {}
+        """The answers that are being read, with what gets their chunks."""
         self._lock = threading.Lock()
 
     def stream(self, messages: Sequence[Message], **options: Any) -> Iterator[ChatChunk]:
@@ -114,7 +112,7 @@ class ChatClient:
 
         Args:
             messages: The conversation, in the form of Chat Completions.
-            options: options of the service; those that are None are left out.
+            options: Options of the service; those that are None are left out.
 
         Raises:
             ModelError: The service failed.
@@ -123,11 +121,11 @@ class ChatClient:
         exchange = self.start(messages, arrived.put, **options)
         try:
             while True:
-                chunks, is_ended, failure = _take_arrived(arrived)
-                yield from join_waiting(chunks)
-                if failure is not None:
-                    raise failure
-                if is_ended:
+                news = _take_arrived(arrived)
+                yield from join_waiting(news.chunks)
+                if news.failure is not None:
+                    raise news.failure
+                if news.is_ended:
                     return
         finally:
             exchange.stop()
@@ -136,6 +134,8 @@ class ChatClient:
         """Ask, and read the answer on a thread.
 
         Args:
+            messages: As for `stream`.
+            options: As for `stream`.
             put: Gets the chunks, then None, or the error in its place.
         """
         options = {name: value for name, value in options.items() if value is not None}
@@ -157,6 +157,7 @@ class ChatClient:
             exchange.stop()
 
     def close(self) -> None:
+        """End all answers, and close the connections."""
         self.stop()
         self._service.close()
 
@@ -165,32 +166,18 @@ class ChatClient:
         if self._facts is None and time.monotonic() >= self._next_facts_time:
             self._next_facts_time = time.monotonic() + _FACTS_RETRY_S
             with contextlib.suppress(ModelError):
-                self._facts = _fetch_facts(self._service, self.model)
+                self._facts = fetch_facts(self._service, self.model)
         return self._facts or ServerFacts()
 
     def _read(self, exchange: Exchange, body: object, put: OnChunk) -> None:
-        """Read an answer, on a thread of its own."""
+        """Ask, and read the answer, on a thread of its own."""
         answer = self._protocol()
-        remaining_chars = self._max_answer_chars
         try:
             if not self._key.isascii() or not self._key.isprintable():
                 raise ModelError(f"The key has characters that no key has. Check {self._key_name}.")
             self._ask(exchange, json.dumps(body).encode())
-            for event in answer.events(exchange):
-                for chunk in answer.fold(event):
-                    remaining_chars -= chunk.char_count
-                    if remaining_chars < 0:
-                        put(chunk.without_last_chars(-remaining_chars))
-                        raise answer_too_long_error(self._max_answer_chars)
-                    put(chunk)
-                if answer.ended:
-                    break
-            if not answer.begun:
-                raise ModelError(NOT_AN_ANSWER)
-            if not answer.reason and not answer.ended:
-                raise ModelError(BROKE_OFF)
-            if answer.reason == "error":
-                raise ModelError("The service ended the answer with an error.")
+            self._read_events(exchange, answer, put)
+            _check_complete(answer)
             end = answer.end()
             put(ChatChunk(end=end._replace(reason=end.reason or UNFINISHED)))
             exchange.finish()
@@ -203,6 +190,19 @@ class ChatClient:
             with self._lock:
                 del self._running[exchange]
             exchange.close()
+
+    def _read_events(self, exchange: Exchange, answer: ChatAnswer, put: OnChunk) -> None:
+        """Read the events of an answer until it ends. Raises `ModelError` if it is too long."""
+        remaining_chars = self._max_answer_chars
+        for event in answer.events(exchange):
+            for chunk in answer.fold(event):
+                remaining_chars -= chunk.char_count
+                if remaining_chars < 0:
+                    put(chunk.without_last_chars(-remaining_chars))
+                    raise answer_too_long_error(self._max_answer_chars)
+                put(chunk)
+            if answer.ended:
+                return
 
     def _ask(self, exchange: Exchange, body: bytes) -> None:
         """Send the question.
@@ -232,12 +232,14 @@ class ChatClient:
         raise ModelError(f"There is no model service at {tried_addresses}. Check the address.")
 
     def _use_address(self, address: str) -> None:
+        """Ask at another address from now on, and tell the user."""
         if self._on_notice is not None:
             text = f"There is no model service at {self._service.address}, but at {address}, which is used now. Change the address in your settings."
             self._on_notice("info", text)
         self._service.address = address
 
     def _check_status(self, exchange: Exchange) -> None:
+        """Raise `ModelError` or `ServiceError` if a service has not taken a question."""
         status = exchange.status
         if 300 <= status < 400:
             location = str(exchange.headers.get("location") or "")[:200]
@@ -248,14 +250,21 @@ class ChatClient:
             raise ServiceError(exchange.body(_MAX_ERROR_BYTES), status, exchange.headers)
 
 
-def _take_arrived(
-    arrived: queue.SimpleQueue[ChatChunk | ModelError | None],
-) -> tuple[list[ChatChunk], bool, ModelError | None]:
+def _check_complete(answer: ChatAnswer) -> None:
+    """Raise `ModelError` if an answer whose events were read is not complete."""
+    if not answer.begun:
+        raise ModelError(NOT_AN_ANSWER)
+    if not answer.reason and not answer.ended:
+        raise ModelError(BROKE_OFF)
+    if answer.reason == "error":
+        raise ModelError("The service ended the answer with an error.")
+
+
+def _take_arrived(arrived: queue.SimpleQueue[ChatChunk | ModelError | None]) -> _Arrived:
     """Take everything that waits in the queue.
 
-    Returns:
-        The chunks, whether the answer has ended, and its error. If nothing arrives for a moment, one
-        empty chunk, so that the caller can look after other things.
+    If nothing arrives for a moment, this is one empty chunk, so that the caller can look after other
+    things.
     """
     chunks: list[ChatChunk] = []
     try:
@@ -264,47 +273,5 @@ def _take_arrived(
             chunks.append(item)
             item = arrived.get_nowait()
     except queue.Empty:
-        return chunks or [ChatChunk()], False, None
-    return chunks, True, item
-
-
-def _fetch_facts(service: HttpService, model: str) -> ServerFacts:
-    """Ask a server what it knows about a model. Raises `ModelError`."""
-    root = HttpService(service.address.rstrip("/").removesuffix("/v1"), service.headers)
-
-    def fetch(server: HttpService, path: str) -> object:
-        with contextlib.suppress(ValueError):
-            return fetch_json(server, path, _FACTS_TIMEOUT_S)
-        return None
-
-    listed_model = _find_model(fetch(service, "/models"), model)
-    window = to_count(listed_model.get("max_model_len"))
-    is_vllm = window is not None and listed_model.get("owned_by") == "vllm"
-    meta = as_mapping(listed_model.get("meta"))  # llama.cpp
-    window = window or to_count(meta.get("n_ctx"))
-    parameters = to_count(meta.get("n_params"))
-    if is_vllm or not service.address.startswith("http://"):  # or it is a public service
-        return ServerFacts(window)
-
-    props = as_mapping(fetch(root, "/props"))  # llama.cpp
-    has_vision = as_mapping(props.get("modalities")).get("vision")
-    loaded_window = to_count(as_mapping(props.get("default_generation_settings")).get("n_ctx"))
-    if loaded_window is not None or isinstance(has_vision, bool):
-        sees = has_vision if isinstance(has_vision, bool) else None
-        return ServerFacts(loaded_window or window, sees, parameters, reports_progress=True)
-
-    listed_model = _find_model(fetch(root, "/api/v0/models"), model)  # LM Studio
-    loaded_window = to_count(listed_model.get("loaded_context_length"))
-    max_window = to_count(listed_model.get("max_context_length"))
-    sees = {"vlm": True, "llm": False}.get(str(listed_model.get("type")))
-    return ServerFacts(loaded_window or max_window or window, sees)
-
-
-def _find_model(listed: object, model: str) -> Mapping[str, Any]:
-    """Return a model's entry in a list; a server with one model accepts any name for it."""
-    models = as_mapping(listed).get("data")
-    entries = [as_mapping(entry) for entry in models] if isinstance(models, list) else []
-    for entry in entries:
-        if entry.get("id") == model:
-            return entry
-    return entries[0] if len(entries) == 1 else {}
+        return _Arrived(chunks or [ChatChunk()], is_ended=False)
+    return _Arrived(chunks, is_ended=True, failure=item)

@@ -62,22 +62,24 @@ class CompletionAnswer(ChatAnswer):
     def __init__(self) -> None:
         super().__init__()
         self._cost: object = None
+        """What the service says that the answer costs, in US dollars; not checked."""
         self._from_cache: int | None = None
         """Tokens of the prompt that llama.cpp had read before; None if it did not say."""
         self._call_ids: list[str] = []
+        """The ids of the calls, by their indexes."""
         self._thoughts: list[Thought] = []
 
     def events(self, exchange: Exchange) -> Iterator[Mapping[str, Any]]:
         if str(exchange.headers.get("content-type")).startswith("application/json"):
-            yield parse_event(exchange.body(MAX_LINE_BYTES))  # the whole answer at once
-        else:
-            for data, is_error in read_events(read_lines(exchange.pieces())):
-                if data.strip() == b"[DONE]":
-                    break
-                yield parse_event(data, is_error=is_error)
-            else:
+            # The service does not stream: this is the whole answer.
+            yield parse_event(exchange.body(MAX_LINE_BYTES))
+            self.ended = True
+            return
+        for data, is_error in read_events(read_lines(exchange.pieces())):
+            if data.strip() == b"[DONE]":
+                self.ended = True
                 return
-        self.ended = True
+            yield parse_event(data, is_error=is_error)
 
     def fold(self, event: Mapping[str, Any]) -> Iterator[ChatChunk]:
         self._note_model(event)
@@ -98,6 +100,7 @@ class CompletionAnswer(ChatAnswer):
             yield from self._fold_choice(require_object(choices[0]))
 
     def _fold_choice(self, choice: Mapping[str, Any]) -> Iterator[ChatChunk]:
+        """Read a piece of the answer itself. Raises `ServiceError`."""
         self.begun = True
         if choice.get("error"):  # of the provider behind OpenRouter
             raise ServiceError(choice)
@@ -122,6 +125,7 @@ class CompletionAnswer(ChatAnswer):
         return AnswerEnd(self._model, self.reason, usage, self._cost, thoughts)
 
     def _note_usage(self, usage: Mapping[str, Any]) -> None:
+        """Remember the counts of tokens and the cost, unless they are incomplete."""
         read = to_count(usage.get("prompt_tokens"))
         written = to_count(usage.get("completion_tokens"))
         if read is not None and written is not None:
@@ -137,29 +141,31 @@ class CompletionAnswer(ChatAnswer):
         """
         for delta in deltas if isinstance(deltas, list) else ():
             function = require_object(require_object(delta).get("function"))
-            call_id = delta.get("id")
-            name = function.get("name")
-            number = to_count(delta.get("index"))
-            call_count = len(self._call_ids)
-
-            # Without a number, a piece belongs to the newest call.
-            if number is None:
-                number = call_count - 1
-            index = min(number, call_count)
-            is_new = not 0 <= index < call_count
-            if not is_new and name and call_id and call_id != self._call_ids[index]:
-                is_new = True
-            if is_new:
-                index = call_count
-                self._call_ids.append(str(call_id or new_call_id()))
-
             arguments = function.get("arguments") or ""
             if not isinstance(arguments, str):
                 arguments = json.dumps(arguments)
-            if is_new:
-                yield ToolCallPiece(index, self._call_ids[index], str(name or ""), arguments)
-            else:
+
+            index = self._find_call(delta, function)
+            if index is not None:
                 yield ToolCallPiece(index, None, None, arguments)
+                continue
+            call_id = str(delta.get("id") or new_call_id())
+            name = str(function.get("name") or "")
+            self._call_ids.append(call_id)
+            yield ToolCallPiece(len(self._call_ids) - 1, call_id, name, arguments)
+
+    def _find_call(self, delta: Mapping[str, Any], function: Mapping[str, Any]) -> int | None:
+        """Return the index of the call to which a piece belongs; None if it begins a new one."""
+        index = to_count(delta.get("index"))
+        if index is None:
+            # Without a number, a piece belongs to the newest call.
+            index = len(self._call_ids) - 1
+        if not 0 <= index < len(self._call_ids):
+            return None
+        call_id = delta.get("id")
+        if function.get("name") and call_id and call_id != self._call_ids[index]:
+            return None
+        return index
 
     def _add_detail(self, detail: Mapping[str, Any]) -> None:
         """Add a piece of thinking, which may go on with the last thought."""

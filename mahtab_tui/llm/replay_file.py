@@ -1,9 +1,14 @@
 """Files of prepared answers, for tests, talks and repeatable runs.
 
-Each line: ``text`` (the answer) or ``error`` (the model fails with this sentence); optional
-``match`` (a regular expression that the last message must contain), ``repeat`` (use this line any
-number of times; otherwise once), ``tokens_per_second``, ``usage`` (``input_tokens``,
-``output_tokens``, ``cost``)."""
+Each line is a JSON object with these fields:
+
+text               the answer
+error              instead of it, a sentence with which the model fails
+match              a regular expression that the last message must contain (optional)
+repeat             true for a line that is used any number of times, instead of once (optional)
+tokens_per_second  how fast the answer comes (optional)
+usage              `input_tokens`, `output_tokens` and `cost` (optional)
+"""
 
 from __future__ import annotations
 
@@ -13,6 +18,7 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from mahtab_tui.llm.base import ModelError
 
@@ -26,17 +32,19 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "output_tokens": (int,),
     "cost": (int, float, type(None)),
 }
+"""The types that the fields may have; those of the usage are among them."""
 _TOKENS = re.compile(r"\s*\S{1,12}|\s+\Z")
 """Small pieces of a text; joined, they are the text again."""
 
 
 def split_tokens(text: str) -> list[str]:
+    """Return a text in small pieces."""
     return _TOKENS.findall(text)
 
 
 @dataclass(frozen=True)
 class ReplayLine:
-    """A prepared answer, or an error; see the module."""
+    """A prepared answer, or an error; see the module's docstring."""
 
     text: str = ""
     error: str = ""
@@ -52,9 +60,15 @@ class Replay:
     """Gives each line once, or again and again, to any threads."""
 
     def __init__(self, lines: Sequence[ReplayLine], source: str) -> None:
+        """
+        Args:
+            lines: The lines.
+            source: The name of their file, for errors.
+        """
         self._lines = lines
         self._source = source
         self._used: set[int] = set()
+        """The indexes of the lines that are not used again."""
         self._lock = threading.Lock()
 
     def next(self, message: str) -> ReplayLine:
@@ -109,6 +123,28 @@ def read_replay(path: Path) -> list[ReplayLine]:
 
 
 def _parse_line(line: str) -> ReplayLine:
+    """Parse a line. Raises `ValueError` with the reason."""
+    fields = _parse_fields(line)
+    for name, value in fields.items():
+        if name not in _TYPES:
+            raise ValueError(f"{name}: there is no such field; there are {', '.join(_TYPES)}")
+        if type(value) not in _TYPES[name]:
+            raise ValueError(f"{name}: {type(value).__name__} is not what belongs there")
+    if "text" not in fields and "error" not in fields:
+        raise ValueError("it has neither text nor error")
+
+    answer = ReplayLine(**fields)
+    if answer.tokens_per_second is not None and not answer.tokens_per_second > 0:
+        raise ValueError("tokens_per_second: it must be more than 0")
+    try:
+        re.compile(answer.match or "")
+    except re.error as error:
+        raise ValueError(f"match: not a regular expression: {error}") from None
+    return answer
+
+
+def _parse_fields(line: str) -> dict[str, Any]:
+    """Return the fields of a line, and those of its usage among them. Raises `ValueError`."""
     try:
         fields = json.loads(line)
     except json.JSONDecodeError as error:
@@ -118,19 +154,4 @@ def _parse_line(line: str) -> ReplayLine:
     usage = fields.pop("usage", {}) if isinstance(fields, dict) else None
     if not isinstance(usage, dict):
         raise ValueError("a line, and its usage, must be a JSON object")
-    fields |= usage
-    for name, value in fields.items():
-        if name not in _TYPES:
-            raise ValueError(f"{name}: there is no such field; there are {', '.join(_TYPES)}")
-        if type(value) not in _TYPES[name]:
-            raise ValueError(f"{name}: {type(value).__name__} is not what belongs there")
-    if "text" not in fields and "error" not in fields:
-        raise ValueError("it has neither text nor error")
-    answer = ReplayLine(**fields)
-    if answer.tokens_per_second is not None and not answer.tokens_per_second > 0:
-        raise ValueError("tokens_per_second: it must be more than 0")
-    try:
-        re.compile(answer.match or "")
-    except re.error as error:
-        raise ValueError(f"match: not a regular expression: {error}") from None
-    return answer
+    return {**fields, **usage}

@@ -11,7 +11,7 @@ import contextlib
 import secrets
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 from urllib.parse import parse_qs, urlsplit
 
@@ -34,8 +34,12 @@ LOGIN_TIMEOUT_S = 600.0
 _REQUEST_TIMEOUT_S = 5.0
 """Seconds that the browser has to send a request."""
 _MAX_REASON_CHARS = 300
+"""Characters of the server's words about a failed login."""
 _HOST = "127.0.0.1"
 _CALLBACK_PATH = "/callback"
+"""Where the server sends the browser after the login."""
+_REDIRECTION = "302 Found"
+"""The status that sends the browser to the page of the login."""
 
 
 def make_login(url: str, logins: SavedLogins, ask: Callable[[str], None]) -> OAuthClientProvider:
@@ -129,45 +133,54 @@ class _Login:
                 head = await reader.readuntil(b"\r\n\r\n")
             request_line = head.split(b"\r\n", 1)[0].decode("latin-1")
             status, text = self._take_request(request_line)
-
-            lines = [f"HTTP/1.1 {status}"]
-            if status.startswith("302"):
-                lines.append(f"Location: {self._login_url}")
-            lines += [
-                "Content-Type: text/plain",
-                f"Content-Length: {len(text)}",
-                "Connection: close",
-                "",
-                text,
-            ]
-            writer.write("\r\n".join(lines).encode())
+            writer.write(self._format_response(status, text))
             await writer.drain()
         writer.close()
+
+    def _format_response(self, status: str, text: str) -> bytes:
+        """Return an answer of HTTP, which leads to the page of the login if its status says so."""
+        lines = [f"HTTP/1.1 {status}"]
+        if status == _REDIRECTION:
+            lines.append(f"Location: {self._login_url}")
+        lines += [
+            "Content-Type: text/plain",
+            f"Content-Length: {len(text)}",
+            "Connection: close",
+            "",
+            text,
+        ]
+        return "\r\n".join(lines).encode()
 
     def _take_request(self, request_line: str) -> tuple[str, str]:
         """Take a request, and return the status and the text of its answer."""
         address = urlsplit(request_line.partition(" ")[2].partition(" ")[0])
         query = {name: values[0] for name, values in parse_qs(address.query).items()}
         if address.path == "/":
-            return "302 Found", ""
-
+            return _REDIRECTION, ""
         has_state = secrets.compare_digest(query.get("state", "").encode(), self._state.encode())
         if address.path != _CALLBACK_PATH or not has_state:
             return "404 Not Found", "There is nothing here."
         if self._result.done():
             return "200 OK", "This login is over."
+        return "200 OK", self._take_result(query)
 
+    def _take_result(self, query: Mapping[str, str]) -> str:
+        """Take the result of the login, and return a sentence for the page.
+
+        Args:
+            query: What the server has told the browser to send.
+        """
         if "code" not in query:
             reason = query.get("error_description") or query.get("error")
             reason = (reason or "the browser sent no code")[:_MAX_REASON_CHARS]
             self._result.set_exception(OAuthFlowError(f"the login failed: {reason}"))
-            return "200 OK", "The login failed. You can close this page."
+            return "The login failed. You can close this page."
 
         result = AuthorizationCodeResult(
             code=query["code"], state=query["state"], iss=query.get("iss")
         )
         self._result.set_result(result)
-        return "200 OK", "You are logged in. You can close this page and go back to mahtab-tui."
+        return "You are logged in. You can close this page and go back to mahtab-tui."
 
 
 def _find_free_port() -> int:

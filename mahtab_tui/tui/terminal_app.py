@@ -49,7 +49,7 @@ from mahtab_tui.tui.theme import (
 if TYPE_CHECKING:
     import logging
 
-    from mahtab_tui.bus.logger import DisplayHandler
+    from mahtab_tui.bus.display_handler import DisplayHandler
     from mahtab_tui.bus.records import Record
     from mahtab_tui.session import Session
     from mahtab_tui.session.open_session import Interface
@@ -83,7 +83,7 @@ MAX_DELAY_S = 0.2
 # Modules that are imported once the screen is drawn, so that it appears sooner: first those that a
 # session needs, at last those that draw a transcript.
 _SESSION_MODULE_NAMES = """
-tui.editor.completion tui.editor.help_card bus.typed_text bus.records bus.logger kernel.masked kernel.process session.kernel store.resume
+tui.editor.completion tui.editor.help_card bus.typed_text bus.records bus.logger bus.display_handler kernel.masked kernel.process session.kernel store.resume
 export.reading kernel.worker_process store.session_index kernel.inspector_client session.attachments
 session.agent session.components kernel.environments tui.transcript.viewport tui.transcript.pane
 tui.widgets.approval_row tui.widgets.review_row tui.widgets.fan_out_row tui.widgets.input_row
@@ -181,14 +181,14 @@ class RecordPump:
 
     def install(self, log: logging.Logger) -> None:
         """Take the records of a session from now on."""
-        from mahtab_tui.bus.logger import DisplayHandler
+        from mahtab_tui.bus.display_handler import DisplayHandler
 
         self._handler = DisplayHandler(self._wake)
         log.addHandler(self._handler)
 
     def join(self, session: Session) -> list[Record]:
         """Take the records of a running session from now on, and return the recent ones."""
-        from mahtab_tui.bus.logger import DisplayHandler
+        from mahtab_tui.bus.display_handler import DisplayHandler
 
         self._handler = DisplayHandler(self._wake)
         return session.follow(self._handler)

@@ -13,15 +13,16 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
-from mahtab_tui.llm import chat_client, event_streams
+from mahtab_tui.llm import event_streams, server_facts
 from mahtab_tui.llm.answer_metadata import cut_note, is_cut
 from mahtab_tui.llm.base import ModelError, Stoppable
 from mahtab_tui.llm.chat_answers import AnswerEnd, ChatChunk, Dialect, TokenUsage, join_waiting
-from mahtab_tui.llm.chat_client import ChatClient, ServerFacts
+from mahtab_tui.llm.chat_client import ChatClient
 from mahtab_tui.llm.chat_service import ChatService
 from mahtab_tui.llm.context_window import context_window
 from mahtab_tui.llm.providers import get_llm
 from mahtab_tui.llm.sampling import with_sampling
+from mahtab_tui.llm.server_facts import ServerFacts
 from tests.agents import read
 from tests.integration.asking import PATIENCE
 from tests.services import (
@@ -569,7 +570,7 @@ def test_reading_of_a_prompt_is_reported_while_an_answer_is_awaited(service: Ser
 def test_unavailable_server_is_queried_again_later(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(chat_client, "_FACTS_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(server_facts, "_TIMEOUT_S", 0.1)
     service.documents = {"/v1/models": service.stall}
     llm = get_llm("llamacpp:m")
     assert (context_window(llm), llm.profile) == (None, None)

@@ -11,7 +11,8 @@ from typing import Any
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from mahtab_tui.bus import records
-from mahtab_tui.bus.logger import DisplayHandler, close_logging, setup_logging
+from mahtab_tui.bus.display_handler import DisplayHandler
+from mahtab_tui.bus.logger import close_logging, setup_logging
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.records import NotebookCell, Record, emit
 from mahtab_tui.export.merging import new_notebook as new_file

@@ -14,8 +14,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mahtab_tui.bus.codec import InvalidRecord, decode
+from mahtab_tui.bus.display_handler import DisplayHandler
 from mahtab_tui.bus.escaping import OVERWRITTEN
-from mahtab_tui.bus.logger import DisplayHandler, close_logging, setup_logging
+from mahtab_tui.bus.logger import close_logging, setup_logging
 from mahtab_tui.bus.prompt import MAX_RECORD_CHARS, MAX_RECORDS, RESUMED, PromptHandler
 from mahtab_tui.bus.record_xml import escape_content, escape_tags, format_attributes, to_xml
 from mahtab_tui.bus.records import KINDS, Namespace, Record, RecordHandler, ReplIn, hints

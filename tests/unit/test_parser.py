@@ -10,9 +10,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from mahtab_tui.bus.answer_splitter import AnswerSplitter
+from mahtab_tui.bus.answer_stream import StreamingHandler
 from mahtab_tui.bus.answers import parse_response
+from mahtab_tui.bus.display_handler import DisplayHandler
 from mahtab_tui.bus.fences import in_docstring
-from mahtab_tui.bus.logger import DisplayHandler, StreamingHandler, close_logging, setup_logging
+from mahtab_tui.bus.logger import close_logging, setup_logging
 from tests import tags
 
 DOCSTRING = '''def f():

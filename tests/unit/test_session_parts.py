@@ -13,7 +13,7 @@ from typing import ClassVar
 
 import pytest
 
-from mahtab_tui.bus.logger import DisplayHandler
+from mahtab_tui.bus.display_handler import DisplayHandler
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.records import (
     AssistantReplIn,

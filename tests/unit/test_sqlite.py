@@ -317,7 +317,8 @@ def test_full_disk_gives_a_notice_and_missed_records_are_written_later(path: Pat
     program = """
         import json, resource, sys
         from pathlib import Path
-        from mahtab_tui.bus.logger import DisplayHandler, close_logging, setup_logging
+        from mahtab_tui.bus.display_handler import DisplayHandler
+        from mahtab_tui.bus.logger import close_logging, setup_logging
         from mahtab_tui.bus.records import UserReplIn, UserReplOut, emit
         from mahtab_tui.store.sqlite import SqliteStore
 

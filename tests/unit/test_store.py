@@ -20,8 +20,9 @@ from typing import Any
 import pytest
 
 from mahtab_tui.bus import StoreError, records, store_handler
+from mahtab_tui.bus.display_handler import DisplayHandler
 from mahtab_tui.bus.entries import Cell
-from mahtab_tui.bus.logger import DisplayHandler, close_logging, setup_logging
+from mahtab_tui.bus.logger import close_logging, setup_logging
 from mahtab_tui.bus.records import KINDS, Record, encode
 from mahtab_tui.search.tree import SearchTree
 from mahtab_tui.search.trees import Trees

@@ -17,14 +17,12 @@ from rich.cells import cell_len
 from mahtab_tui.bus.html_table import MAX_HTML_TOKENS, HtmlTable, read_table
 from mahtab_tui.bus.output import (
     HEAD_LINES,
-    LINE_HEAD_CHARS,
-    LINE_TAIL_CHARS,
     MAX_EMULATED_CHARS,
     MAX_RICH_DISPLAYS,
     TAIL_LINES,
-    DisplayLine,
     OutputBuffer,
 )
+from mahtab_tui.bus.output_lines import LINE_HEAD_CHARS, LINE_TAIL_CHARS, DisplayLine
 from mahtab_tui.bus.partial_records import PartialRecord
 from mahtab_tui.bus.records import UserReplOutStream
 from mahtab_tui.bus.sanitize import plain

@@ -10,7 +10,7 @@ from mahtab_tui.bus import records
 from mahtab_tui.bus.entries import Cell
 from mahtab_tui.bus.magic_code import read_code
 from mahtab_tui.bus.masking import MASK
-from mahtab_tui.bus.output import LOCATION
+from mahtab_tui.bus.output_lines import LOCATION
 from mahtab_tui.bus.pens import SGR
 from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.sanitize import plain

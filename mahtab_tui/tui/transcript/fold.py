@@ -15,7 +15,8 @@ from mahtab_tui.bus.answer_pieces import AnswerStep, answer_author, answer_step
 from mahtab_tui.bus.conversation import Conversation
 from mahtab_tui.bus.entries import AnswerText, Cell, Entry, Note, Question, ToolUse
 from mahtab_tui.bus.entry_names import unrun_cell_position
-from mahtab_tui.bus.output import MAX_RICH_DISPLAYS, DisplayedValue, OutputBuffer
+from mahtab_tui.bus.output import MAX_RICH_DISPLAYS, OutputBuffer
+from mahtab_tui.bus.output_lines import DisplayedValue
 from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.bus.stale_results import StaleResults

@@ -7,7 +7,8 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from itertools import groupby
 
-from mahtab_tui.bus.output import DisplayLine, OutputBuffer, is_code
+from mahtab_tui.bus.output import OutputBuffer
+from mahtab_tui.bus.output_lines import DisplayLine, is_code
 from mahtab_tui.tui.rows.row import Row
 from mahtab_tui.tui.theme import Palette
 from mahtab_tui.tui.transcript.output_lines import (

@@ -9,7 +9,7 @@ from rich.cells import cell_len
 from rich.style import Style
 from rich.text import Text
 
-from mahtab_tui.bus.output import DisplayLine, OutputLine
+from mahtab_tui.bus.output_lines import DisplayLine, OutputLine
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.bus.sgr import styled
 from mahtab_tui.tui.rows.code import PYTHON, highlight

@@ -9,7 +9,7 @@ from textual.events import Click
 
 from mahtab_tui.bus.entries import Cell, Entry, Question
 from mahtab_tui.bus.entry_names import unrun_cell_entry
-from mahtab_tui.bus.output import DisplayLine
+from mahtab_tui.bus.output_lines import DisplayLine
 from mahtab_tui.bus.typed_text import is_prose
 from mahtab_tui.tui.commands.declarations import TRANSCRIPT_COMMANDS, bindings
 from mahtab_tui.tui.external import copy

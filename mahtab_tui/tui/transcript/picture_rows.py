@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import NamedTuple
 
-from mahtab_tui.bus.output import DisplayLine, OutputBuffer
+from mahtab_tui.bus.output import OutputBuffer
+from mahtab_tui.bus.output_lines import DisplayLine
 from mahtab_tui.pictures.picture_data import (
     HEADER_CHARS,
     MAX_PICTURE_COLUMNS,

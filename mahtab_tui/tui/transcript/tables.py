@@ -9,7 +9,7 @@ from rich.cells import cell_len, set_cell_size
 from rich.style import Style
 
 from mahtab_tui.bus.html_table import HtmlTable, TableCell, numeric_columns, read_table
-from mahtab_tui.bus.output import DisplayLine
+from mahtab_tui.bus.output_lines import DisplayLine
 from mahtab_tui.tui.rows.long_texts import omission_note
 from mahtab_tui.tui.rows.row import Row, Span, paragraph
 from mahtab_tui.tui.theme import BOLD, Palette

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from mahtab_tui.bus.output import LOCATION, OutputLine
+from mahtab_tui.bus.output_lines import LOCATION, OutputLine
 from mahtab_tui.tui.rows.row import Span
 from mahtab_tui.tui.theme import BOLD, Palette
 
