@@ -1,31 +1,29 @@
 """Does what an undo of files has planned.
 
-`Restorer` first keeps what a redo needs, then changes places (in the order that `PlaceQueue` finds), then writes
-contents, and at last gives folders their permissions, which may keep this process out. Something else may change
-files at any moment. So each is compared once more, just before it is changed; what is different then stays, and is
-among the failures of the plan.
+`Restorer` first keeps what a redo needs, then changes places (in the order that `PlaceQueue` finds), then has
+`FileContents` write contents, and at last gives folders their permissions, which may keep this process out.
+Something else may change files at any moment. So each is compared once more, just before it is changed; what is
+different then stays, and is among the failures of the plan.
 """
 
 from __future__ import annotations
 
 import errno
 import os
-import stat
-from collections.abc import Iterable
 from contextlib import suppress
 from functools import partial
 from typing import Callable, NamedTuple
 
-from .copies import copy_content, set_marks
+from .copies import set_marks
+from .file_contents import CHANGED_MEANWHILE, FileContents
 from .file_step import FileStep, NameChange, NodeChange
 from .journal import FileJournal
 from .nodes import Name, Node, Version
 from .place_queue import PlaceQueue
 from .plan import UndoPlan
-from .states import FILE, FOLDER, LINK, MISSING_KIND, read_state
-from .undo_decision import COPY_CHANGED, PLACE_IS_TAKEN
+from .states import FILE, FOLDER, MISSING_KIND, read_state
+from .undo_decision import PLACE_IS_TAKEN
 
-_CHANGED_MEANWHILE = "something else has changed it meanwhile"
 _OLD_NAME_IS_MISSING = "what has this name now could not get its old one back"
 
 
@@ -54,6 +52,7 @@ class Restorer:
         self._plan = plan
         self._decision = plan.decision
         self._record = record
+        self._contents = FileContents(journal, plan)
         self._queue = PlaceQueue(self._decision.changed, self._decision.final)
         self._present = dict(self._decision.actual)
         """What the places lead to, while this changes them."""
@@ -64,10 +63,6 @@ class Restorer:
         self._made: set[Node] = set()
         """Files that exist again."""
         self._made_folders: list[Node] = []
-        self._unkept: set[Node] = set()
-        """Files of which no copy could be made, so that they must stay."""
-        self._tried: set[Node] = set()
-        """Files whose content was restored, or could not be."""
 
     def restore(self) -> None:
         """Do it. What cannot be done is among the failures of the plan."""
@@ -79,13 +74,13 @@ class Restorer:
             if node.kind != FOLDER and not self._decision.is_made_again(node)
         ]
         # A file with several names may lose those that are known.
-        self._restore_contents([node for node in rewritten if self._decision.is_shared(node)])
+        self._contents.restore([node for node in rewritten if self._decision.is_shared(node)])
         self._change_names()
-        self._restore_contents(rewritten)
+        self._contents.restore(rewritten)
         folders = {*self._made_folders, *(node for node in contents if node.kind == FOLDER)}
         for node in sorted(folders, key=lambda folder: -folder.path.count(os.sep)):
             version = self._decision.version(node)
-            self._try(node.path, partial(self._restore_marks, node, version))
+            self._contents.attempt(node.path, partial(self._contents.restore_marks, node, version))
         for node in self._record.nodes:
             self._forget_content(node)
         self._journal.close(self._record)
@@ -104,15 +99,6 @@ class Restorer:
             node.hold = None
             self._nodes.drop(node)
         node.version = version
-
-    def _try(self, path: str, change: Callable[[], object]) -> bool:
-        """Change something at a path; return whether that was possible."""
-        try:
-            change()
-        except OSError as error:
-            self._plan.failures.setdefault(path, f"it could not be restored ({error.strerror})")
-            return False
-        return True
 
     # What a redo needs
 
@@ -139,44 +125,7 @@ class Restorer:
         for node in nodes:
             path = self._nodes.path_of(node)
             if node.kind == FILE and path:
-                self._keep_file(node, path, contents)
-
-    def _keep_file(self, node: Node, path: str, contents: dict[Node, Version]) -> None:
-        """Keep a file, as far as it would get lost.
-
-        Args:
-            node: The file.
-            path: Where it is.
-            contents: What files and folders become.
-        """
-        version = node.version
-        if not self._decision.has_name(node):
-            self._nodes.hold(node, path)
-            copy = version.content.copy
-            if not node.is_held and (copy is None or not copy.is_usable):
-                self._unkept.add(node)
-            return
-        copies = self._journal.copies
-        if self._decision.loses_known_names(node) and copies.can_name(node.seen):
-            self._nodes.hold(node, path)
-        if node in contents and contents[node].content is not version.content:
-            self._keep_content(node, path)
-
-    def _keep_content(self, node: Node, path: str) -> None:
-        """Keep the content of a file that is written, or gives its name to another one."""
-        content = node.version.content
-        if content.copy is not None and content.copy.is_usable:
-            return
-        if not self._decision.is_shared(node):
-            with suppress(OSError):
-                content.copy = self._journal.copies.name(path, node.seen)
-                node.see(read_state(path))
-                return
-        content.reason = ""
-        self._nodes.copy(node.version, path)
-        if content.reason:
-            self._unkept.add(node)
-            self._plan.failures[path] = content.reason
+                self._contents.keep(node, path, contents)
 
     # Names
 
@@ -255,9 +204,9 @@ class Restorer:
             has_other_name = any(place != draft for place in self._nodes.names_of(node))
             if not has_other_name:
                 self._plan.failures[draft.path] = PLACE_IS_TAKEN
-            elif self._try(draft.path, partial(os.unlink, draft.path)):
+            elif self._contents.attempt(draft.path, partial(os.unlink, draft.path)):
                 node.names.pop(draft, None)
-        elif self._try(draft.path, partial(os.rename, draft.path, path)):
+        elif self._contents.attempt(draft.path, partial(os.rename, draft.path, path)):
             node.names.pop(draft, None)
             node.names[name] = None
 
@@ -272,7 +221,7 @@ class Restorer:
         state = read_state(name.path)
         is_same = state.kind == MISSING_KIND if node is None else state.inode == node.inode
         if not is_same or not self._nodes.is_there(name.folder):
-            raise OSError(errno.EBUSY, _CHANGED_MEANWHILE)
+            raise OSError(errno.EBUSY, CHANGED_MEANWHILE)
 
     def _change_name(self, name: Name) -> bool:
         """Make a place lead to what it should; return whether that was possible yet. Raises `OSError`."""
@@ -283,7 +232,7 @@ class Restorer:
         if old is not None:
             self._check(name)
             self._check_other_name(old, name)
-            if not self._decision.has_name(old) and old in self._unkept:
+            if not self._decision.has_name(old) and old in self._contents.unkept:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             if old.kind == FOLDER or new is None or new.kind == FOLDER:
                 self._clear(name, old)
@@ -348,7 +297,7 @@ class Restorer:
         if not self._decision.has_name(node):
             state = read_state(name.path)
             if not state.looks_like(node.seen):
-                raise OSError(errno.EBUSY, _CHANGED_MEANWHILE)
+                raise OSError(errno.EBUSY, CHANGED_MEANWHILE)
 
     def _put(self, name: Name, node: Node) -> None:
         """Put something at a place: rename it if it leaves another place, else give it one more name, or
@@ -369,7 +318,7 @@ class Restorer:
         elif node.kind == FILE and not must_make:
             self._add_name(node, source, path)
         else:
-            self._make(node, path)
+            self._contents.make(node, path)
             node.names.clear()
             self._made.add(node)
         if old is not None:
@@ -409,93 +358,4 @@ class Restorer:
             os.link(source_path, draft, follow_symlinks=False)
         if source is None:
             node.hold = None
-        node.see(read_state(path))
-
-    def _make(self, node: Node, path: str) -> None:
-        """Make a path a new file, link or pipe, in place of what it leads to. Raises `OSError`."""
-        version = self._decision.version(node)
-        with self._journal.copies.drafts.replacing(path) as draft:
-            if node.kind == LINK:
-                os.symlink(version.state.target, draft)
-            elif node.kind == FILE:
-                copy_content(self._content_path(node, version), draft)
-                set_marks(draft, version.state)
-            else:
-                os.mkfifo(draft)
-                set_marks(draft, version.state)
-        self._note_made(node, version, path)
-
-    def _content_path(self, node: Node, version: Version) -> str:
-        """Return where a content of a file can be read. Raises `OSError`."""
-        copy = version.content.copy
-        if copy is not None and copy.is_usable:
-            return copy.path
-        if version.content is not node.version.content:
-            raise OSError(errno.EBUSY, COPY_CHANGED)
-        return self._nodes.path_of(node)
-
-    def _note_made(self, node: Node, version: Version, path: str) -> None:
-        """Note that a file exists again, as another one for the system."""
-        state = read_state(path)
-        self._nodes.assign(node, state)
-        node.hold = None
-        node.version = version
-        node.see(state)
-
-    # Contents
-
-    def _restore_contents(self, nodes: Iterable[Node]) -> None:
-        """Give files back what they held, and their permissions, unless that was tried before."""
-        for node in nodes:
-            version = self._decision.version(node)
-            path = self._nodes.path_of(node)
-            if node.version is version or node in self._unkept or node in self._tried:
-                continue
-            self._tried.add(node)
-            self._try(path, partial(self._restore_content, node, version, path))
-
-    def _restore_content(self, node: Node, version: Version, path: str) -> None:
-        """Give a file back what it held. Raises `OSError`.
-
-        Args:
-            node: The file.
-            version: What it was.
-            path: Where it is.
-        """
-        if not read_state(path).looks_like(node.seen):
-            raise OSError(errno.EBUSY, _CHANGED_MEANWHILE)
-        content = version.content
-        if content is node.version.content or content.copy is None:
-            self._restore_marks(node, version)
-        elif self._decision.is_shared(node):
-            self._write(node, version, path)
-        else:
-            self._make(node, path)
-
-    def _write(self, node: Node, version: Version, path: str) -> None:
-        """Write content into a file, for all its names and open descriptors. If that fails, write back what
-        it held; raises `OSError` in any case."""
-        old = node.version
-        assert version.content.copy is not None
-        try:
-            copy_content(version.content.copy.path, path)
-            set_marks(path, version.state)
-        except OSError:
-            if old.content.copy is not None and old.content.copy.is_usable:
-                with suppress(OSError):
-                    copy_content(old.content.copy.path, path)
-                    set_marks(path, old.state)
-                    node.see(read_state(path))
-            raise
-        node.version = version
-        node.see(read_state(path))
-
-    def _restore_marks(self, node: Node, version: Version) -> None:
-        """Give a file or folder its permissions, owner and time."""
-        path = self._nodes.path_of(node)
-        if node.kind == FOLDER:
-            self._nodes.set_mode(node, stat.S_IMODE(version.state.mode))
-        else:
-            set_marks(path, version.state)
-        node.version = version
         node.see(read_state(path))
