@@ -113,10 +113,13 @@ def test_dates_as_text_that_are_compared_by_their_letters_are_told(
     code: str, dates: list[str], sign: str
 ) -> None:
     table = pandas.DataFrame({"date": dates})
-    assert notes_about(code.format(sign), table) == (
+    sentence = (
         f"cars['date'] has dates as text, such as {dates[0]!r}: {sign} compares their letters, which"
-        " need not be the order of time. Convert them to dates first."
+        " need not be the order of time. Convert them to dates first"
     )
+    note = notes_about(code.format(sign), table)
+    assert note == f"{sentence}: pd.to_datetime(cars['date'])."
+    assert notes_about(code.format(sign), polars.from_pandas(table)) == f"{sentence}."
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from ..values.objects import (
     MISSING,
     as_library_type,
     attributes,
+    get_if_loaded,
     has_own_indexes,
     is_module,
     is_one_of,
@@ -46,6 +47,13 @@ MAX_HINT_CHARS = 600
 _MAX_LISTED_FILES = 1_000
 _DATE_ATTRIBUTES = frozenset(("date", "dt", "isoformat", "strftime")) | DATE_PARTS
 """Attributes of dates that code may expect of a row's label."""
+_SINGLE_VALUE_TYPES = frozenset(
+    (
+        *("bool", "bool_", "float", "float32", "float64", "int", "int32", "int64", "str"),
+        *("date", "datetime", "Timedelta", "Timestamp"),
+    )
+)
+"""Types of single values that code takes out of columns."""
 _REPLACEMENTS = {
     "pandas": {"append": "pd.concat([a, b])", "applymap": ".map(function)"},
     "polars": {
@@ -109,6 +117,9 @@ def missing_attribute(failure: Failure) -> str:
             " of a column in it: df.loc[label, 'column']"
         )
 
+    if text := _column_attribute(kind, name):
+        return text
+
     value = _object_of(failure)
     for library, replacements in _REPLACEMENTS.items():
         if name in replacements and is_one_of(value, library, "DataFrame", "Series"):
@@ -122,6 +133,26 @@ def missing_attribute(failure: Failure) -> str:
     if suggestion := suggest(failure, name, existing_names):
         return f"there is no {name!r} in {one_line(kind)}.{suggestion}"
     return ""
+
+
+def _column_attribute(kind: str, name: str) -> str:
+    """Say that a single value lacks what a column of pandas has; empty if it is about something else.
+
+    Args:
+        kind: The type of the value, as an error names it.
+        name: The attribute that it lacks.
+    """
+    column_class = get_if_loaded("pandas", "Series")
+    if kind.rpartition(".")[2] not in _SINGLE_VALUE_TYPES or column_class is MISSING:
+        return ""
+    if name not in attributes(column_class):
+        return ""
+    if name in ("dt", "str"):
+        return f"the value is one {kind}, not a column: leave out .{name}"
+    return (
+        f"the value is one {kind}, and only columns have .{name}."
+        " A column with a value for each group: df.groupby('group')['column'].mean()"
+    )
 
 
 def _object_of(failure: Failure) -> Any:

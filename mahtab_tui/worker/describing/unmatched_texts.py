@@ -12,7 +12,7 @@ from functools import partial
 from typing import NamedTuple
 
 from ..cells.suggestions import did_you_mean, nearest
-from ..values.objects import run_with_timeout
+from ..values.objects import as_library_type, is_one_of, run_with_timeout
 from ..values.secret_names import looks_secret
 from ..values.summaries import one_line, variable_kind
 from .table_description import text_columns
@@ -94,7 +94,7 @@ def _write_sentences(
         if name not in texts_by_table:
             texts_by_table[name] = _read_texts(tables[name])
         texts = texts_by_table[name].get(comparison.column)
-        sentence = _describe(comparison, texts) if texts else ""
+        sentence = _describe(comparison, texts, tables[name]) if texts else ""
         if sentence:
             sentences.append(sentence)
     return sentences
@@ -231,23 +231,27 @@ def column_of(node: ast.expr) -> tuple[str, str] | None:
     return None
 
 
-def _describe(comparison: _TextComparison, values: Collection[str]) -> str:
+def _describe(comparison: _TextComparison, values: Collection[str], table: object) -> str:
     """Return a sentence if no value of a column matches a text, or if dates as text are compared by
     their order, which need not be that of time; empty otherwise.
 
     Args:
         comparison: The text.
         values: The different texts of the column.
+        table: The table with the column.
     """
     column = f"{comparison.table}[{one_line(comparison.column, _MAX_SHOWN_CHARS)!r}]"
     if not comparison.order_sign:
         return _describe_unmatched(comparison, column, values)
     if not comparison.is_whole or not may_misorder_dates(values, comparison.text):
         return ""
+    advice = "Convert them to dates first"
+    if is_one_of(as_library_type(table), "pandas", "DataFrame"):
+        advice += f": pd.to_datetime({column})"
     return (
         f"{column} has dates as text, such as {_quote(next(iter(values)))}:"
         f" {comparison.order_sign} compares their letters, which need not be the order of time."
-        " Convert them to dates first."
+        f" {advice}."
     )
 
 
