@@ -179,7 +179,7 @@ class AgentHost(ModelHost, Protocol):
         returns its result.
         """
 
-    def execute(self, request: ApprovalRequest, code: str) -> ExecutionResult:
+    def execute(self, request: ApprovalRequest, code: str, question: str = "") -> ExecutionResult:
         """Run a block. Sets `cancelled` if the user stops the turn.
 
         If changes are reviewed, it also waits until the user keeps or undoes them.
@@ -187,6 +187,7 @@ class AgentHost(ModelHost, Protocol):
         Args:
             request: The block.
             code: Its code, or the user's edit of it.
+            question: The question that the result must fit; empty if it need not fit one.
         """
 
     def add_context(self, turn: int, question: str, conversation: str) -> StoredMessage:

@@ -483,7 +483,11 @@ class Nodes:
         if decision.action == "skip":
             return make_unrun_result(state, block, prompts.skipped_note(block, decision.reason))
         code = request.code if decision.code is None else make_encodable(decision.code)
-        return self._session.execute(request, code)
+        # A small model's block must answer the question; another may only look.
+        question = ""
+        if self.leads_small_model and state["about_data"]:
+            question = state["original_prompt"]
+        return self._session.execute(request, code, question)
 
     def _repeats_last_run(self, state: AgentState, code: str) -> bool:
         """Return whether code is what ran last, for this question and in the session, so that its

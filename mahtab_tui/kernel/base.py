@@ -308,13 +308,24 @@ class Kernel(ABC):
         writes them. Variables of which the question names no value are left out."""
         return self._ask(Operations.named_values, names=list(names), question=question)
 
-    def result_doubts(self, names: Sequence[str], code: str) -> Sequence[str]:
+    def result_doubts(
+        self, names: Sequence[str], code: str, question: str = "", output: str = ""
+    ) -> Sequence[str]:
         """Return a sentence for each thing that is probably wrong with the result of code.
 
         Args:
             names: The tables whose values may be told.
+            code: The code.
+            question: The question that the result must fit; empty if it need not fit one.
+            output: What the code printed, if there is a question.
         """
-        return self._ask(Operations.result_doubts, names=list(names), code=code)
+        return self._ask(
+            Operations.result_doubts,
+            names=list(names),
+            code=code,
+            question=question,
+            output=output,
+        )
 
     def inspect_object(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Serve a request of an `InspectorClient`."""

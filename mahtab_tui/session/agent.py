@@ -554,14 +554,15 @@ class SessionAgent:
         """Decide whether code may run: by the settings and rules, or by asking the user. Waits."""
         return self._code.decide(request)
 
-    def execute(self, request: ApprovalRequest, code: str) -> ExecutionResult:
+    def execute(self, request: ApprovalRequest, code: str, question: str = "") -> ExecutionResult:
         """Run code that `decide` has allowed, and let the user review its changes if that is set.
 
         Args:
             request: The request for approval.
             code: The code to run, which the user may have edited.
+            question: The question that the result must fit; empty if it need not fit one.
         """
-        return self._code.execute(request, code)
+        return self._code.execute(request, code, question)
 
     def interrupt(self) -> None:
         """Withdraw the open request, and interrupt the model's cell."""

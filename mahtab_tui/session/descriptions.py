@@ -50,6 +50,8 @@ _MAX_TABLE_LINE_CHARS = 240
 """Maximum characters of a line with a table's columns."""
 _MAX_TABLE_LINES_CHARS = 1_500
 """Maximum characters of all these lines together."""
+_MAX_RESULT_CHARS = 4_000
+"""A longer output is not compared with the question, because it shows more than one result."""
 _MIN_CUT_CHARS = 200
 """A description that does not fit is left out if fewer characters than this remain for it; otherwise
 it is cut."""
@@ -300,24 +302,33 @@ class VariableDescriptions(RecordHandler):
         self._remember_lines(self._lines(chosen, descriptions, {}, users_names, {}), texts)
         return append_omitted_names(join_variables(texts), omitted_names, deleted_names)
 
-    def doubts_about(self, code: str) -> Sequence[str]:
+    def doubts_about(self, code: str, output: str = "", question: str = "") -> Sequence[str]:
         """Return a sentence for each thing that is probably wrong with the result of code.
 
         Tells nothing about private variables. Waits for the kernel.
 
+        Args:
+            code: The code.
+            output: What it printed.
+            question: The question that the result must fit; empty if it need not fit one.
+
         Returns:
             The sentences; empty if the kernel does not answer.
         """
+        if len(output) > _MAX_RESULT_CHARS:
+            question = ""
         names = mentioned_names(code)
         try:
             variables = self._private.variables()
             tables = [
                 variable.name
                 for variable in variables
-                if variable.type in TABLE_TYPES and variable.name in names
+                if variable.type in TABLE_TYPES and (question or variable.name in names)
             ]
             public_tables = self._private.unrelated(tables, _data_names(variables))
-            return self._kernel.result_doubts(public_tables, code)
+            return self._kernel.result_doubts(
+                public_tables, code, question, output if question else ""
+            )
         except KernelError:  # perhaps a kernel that an older version left running
             return ()
 

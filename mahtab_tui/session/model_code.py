@@ -179,12 +179,13 @@ class ModelCode:
 
     # Running
 
-    def execute(self, request: ApprovalRequest, code: str) -> ExecutionResult:
+    def execute(self, request: ApprovalRequest, code: str, question: str = "") -> ExecutionResult:
         """Run code that `decide` has allowed, and let the user review its changes if that is set.
 
         Args:
             request: The request for approval.
             code: The code to run, which the user may have edited.
+            question: The question that the result must fit; empty if it need not fit one.
         """
         # Read-only code has already run in a locked fork, to find out what it needs.
         result = self._clearance.fork_result
@@ -210,7 +211,7 @@ class ModelCode:
             if not is_private:
                 pictures = self._keep_pictures(request, result)
                 if result.status is Status.OK:
-                    code_doubts = self._descriptions.doubts_about(code)
+                    code_doubts = self._descriptions.doubts_about(code, result.output, question)
                     doubts = (*code_doubts, *output_doubts(result.output))
 
         output = PRIVATE_CELL if is_private else result.output

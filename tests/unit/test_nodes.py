@@ -1013,6 +1013,20 @@ def test_a_text_that_matches_nothing_is_told_and_a_small_model_corrects_it(
     assert notes == [False, True, False]
 
 
+@pytest.mark.parametrize("loop", ["single", "steps"])
+def test_only_a_small_models_result_is_compared_with_the_question(
+    recorded_session: RecordedSession, loop: LoopMode
+) -> None:
+    recorded_session.namespace["cars"] = pandas.DataFrame({"name": ["ford", "opel"]})
+    first = code("print(len(cars))")
+    second = code("print(cars.name.max())")
+    agent = recorded_session.agent(first, second, words("It is opel."), loop=loop)
+    agent.ask_sync("Which name is the last of the cars?")
+    texts = [str(message.text) for message in agent.messages if message.type == "human"]
+    notes = sum("the question asks which name" in text for text in texts)
+    assert notes == (1 if loop == "single" else 0)
+
+
 def test_figure_in_a_dataless_answer_is_marked_but_not_questioned(
     recorded_session: RecordedSession,
 ) -> None:

@@ -244,3 +244,80 @@ def test_code_that_is_too_long_or_too_deep_to_be_shown_leaves_the_other_sentence
         assert notes_about(unmatched + code).endswith("it is written 'USA'.")
         assert "returns" not in notes_about(unmatched + code)
         assert "belongs" not in notes_about(unmatched + code)
+
+
+def test_groups_of_single_rows_are_told() -> None:
+    days = [f"2012/01/0{day}" for day in range(1, 7)]
+    table = pandas.DataFrame({"day": days, "number": range(6), "half": [1, 1, 1, 2, 2, 2]})
+    note = (
+        "groupby({0!r}) makes a group of each row, because no value of cars[{0!r}] is there twice."
+    )
+    by_year = " By year: cars.groupby(pd.to_datetime(cars['day']).dt.year)."
+    assert notes_about("cars.groupby('day').sum()", table) == note.format("day") + by_year
+    assert notes_about("x = cars.groupby(['number'])", table) == note.format("number")
+    for code in ("cars.groupby('half')", "cars.groupby(['day', 'half'])", "cars.groupby('no')"):
+        assert notes_about(code, table) == ""
+    assert notes_about("cars.groupby('number')", table[:4]) == ""
+
+
+def notes_on_answer(question: str, code: str, output: str) -> str:
+    """Return what is told of code over shops and their towns, if it should answer a question."""
+    shops = {"shop": ["Anna's", "Bert & Co"], "town": ["A", "B"], "year": [1_998, 2_004]}
+    towns = {"town": ["A", "B", "C"], "county": ["North", "South", "North"]}
+    namespace = {
+        "shops": pandas.DataFrame(shops),
+        "towns": pandas.DataFrame(towns),
+        "big_shops": pandas.DataFrame(shops)[:1],
+    }
+    return " ".join(result_doubts(namespace, list(namespace), code, question, output))
+
+
+@pytest.mark.parametrize(
+    ("question", "output", "column"),
+    [
+        ("Which shop is the oldest?", "1998", "shops['shop']"),
+        ("Sort them. For which shops is it known?", "2", "shops['shop']"),
+        ("Who was first, and in what year?", "0", "shops['year']"),
+        ("Which first year was it?", "Anna's", "shops['year']"),
+        ("How many opened in the year in which shop A did?", "1", ""),
+        ("Which shop is the oldest?", "The oldest is anna's.", ""),
+        ("Which shop is the oldest?", "0    Ann...", ""),
+        ("How old is the shop in which Anna works?", "27", ""),
+        ("Which of the shops is the oldest?", "27", ""),
+        ("Which year is the first?", "1998.0", ""),
+        ("Which county has more?", "2", ""),
+    ],
+)
+def test_an_output_without_a_value_of_the_column_that_was_asked_for_is_told(
+    question: str, output: str, column: str
+) -> None:
+    label = column.partition("'")[2].rstrip("']")
+    note = f"the question asks which {label}, but the output has no value of {column}."
+    assert notes_on_answer(question, "print(shops.year.min())", output) == (note if label else "")
+
+
+@pytest.mark.parametrize(
+    ("code", "is_told"),
+    [
+        ("print((towns.county == 'North').sum())", True),
+        ("print(len(shops.merge(towns, on='town')))", False),
+        ("print(1 + 1)", False),
+    ],
+)
+def test_a_table_that_the_question_names_and_the_code_leaves_out_is_told(
+    code: str, is_told: bool
+) -> None:
+    note = (
+        "the question names shops, but the code does not use it."
+        " Both tables together: shops.merge(towns, on='town')."
+    )
+    question = "How many shops are in the county North?"
+    assert notes_on_answer(question, code, "2") == (note if is_told else "")
+
+
+def test_a_table_that_was_made_from_the_one_in_the_question_may_stand_for_it() -> None:
+    assert notes_on_answer("How many of these shops?", "print(len(big_shops))", "1") == ""
+
+
+def test_without_a_question_no_answer_is_compared() -> None:
+    assert notes_on_answer("", "print(shops.year.min())", "1998") == ""

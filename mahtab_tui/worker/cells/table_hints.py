@@ -151,7 +151,7 @@ def _date_part(failure: Failure, table: Any, name: object) -> str:
     """
     if name not in DATE_PARTS or not is_one_of(table, "pandas", "DataFrame"):
         return ""
-    date_columns = [column.name for column in _named_columns(table) if _has_dates(column)]
+    date_columns = [column.name for column in _named_columns(table) if has_dates(column)]
     if len(date_columns) != 1:
         return ""
     column_name = one_line(repr(date_columns[0]), 60)
@@ -162,7 +162,7 @@ def _date_part(failure: Failure, table: Any, name: object) -> str:
     )
 
 
-def _has_dates(series: Any) -> bool:
+def has_dates(series: Any) -> bool:
     """Return whether a column contains dates, perhaps as texts that begin with a year."""
     if not is_own_type(series.dtype):
         return False

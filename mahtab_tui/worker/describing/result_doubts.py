@@ -12,7 +12,9 @@ from collections.abc import Collection, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
-from ..values.objects import MISSING, as_library_type, has_own_indexes, is_one_of
+from ..cells.table_hints import has_dates
+from ..values.objects import MISSING, as_library_type, has_own_indexes, is_one_of, is_own_type
+from .question_doubts import question_doubts
 from .unmatched_texts import column_of, unmatched_texts
 
 _MAX_CODE_CHARS = 20_000
@@ -24,6 +26,8 @@ _LABEL_METHODS = frozenset(("idxmax", "idxmin"))
 _LABEL_USERS = frozenset(("at", "groupby", "iloc", "loc", "set_index", "value_counts"))
 """Attributes with which code looks up a row by its label, or gives the rows labels that say
 something."""
+_MIN_GROUPED_ROWS = 5
+"""In a smaller table, each row may well be a group by chance."""
 _COUNTING_METHODS = frozenset(("mean", "sum"))
 """Methods that count the rows that fulfil a condition, or their share."""
 _DATE_PARTS = frozenset(
@@ -40,7 +44,11 @@ _MAX_DATE_SENTENCES = 3
 
 
 def result_doubts(
-    namespace: dict[str, object], names: Collection[str], code: str
+    namespace: dict[str, object],
+    names: Collection[str],
+    code: str,
+    question: str = "",
+    output: str = "",
 ) -> tuple[str, ...]:
     """Return a sentence for each thing that is probably wrong with the result of code.
 
@@ -48,6 +56,8 @@ def result_doubts(
         namespace: The user's variables by name.
         names: The variables whose values may be told.
         code: Python code that has run.
+        question: The question that the result must fit; empty if it need not fit one.
+        output: What the code printed, if there is a question.
     """
     if len(code) > _MAX_CODE_CHARS:
         return ()
@@ -59,11 +69,16 @@ def result_doubts(
     tables = {name: namespace[name] for name in names if name in namespace}
     # Code may compare the same part of dates twice.
     date_sentences = dict.fromkeys(_dates_compared_with_texts(nodes, tables))
+    question_sentences: Sequence[str] = ()
+    if question:
+        question_sentences = question_doubts(tables, nodes, question, output)
     return (
         *_misread_labels(nodes, tables),
+        *_groups_of_rows(nodes, tables),
         *_partial_counts(nodes),
         *islice(date_sentences, _MAX_DATE_SENTENCES),
         *unmatched_texts(tables, nodes),
+        *question_sentences,
     )
 
 
@@ -102,6 +117,45 @@ def has_numbered_rows(value: object) -> bool:
     if not is_one_of(table, "pandas", "DataFrame") or not has_own_indexes(table):
         return False
     return is_one_of(table.index, "pandas", "RangeIndex")
+
+
+def _groups_of_rows(nodes: Sequence[ast.AST], tables: dict[str, object]) -> Iterator[str]:
+    """Yield a sentence if code groups the rows of a table by a column in which no value is there
+    twice. The parameters are those of `_misread_labels`."""
+    for node in nodes:
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+            continue
+        table_name = node.func.value.id if isinstance(node.func.value, ast.Name) else ""
+        if node.func.attr != "groupby" or not node.args or table_name not in tables:
+            continue
+        table: Any = as_library_type(tables[table_name])
+        label = _only_text(node.args[0])
+        if not is_one_of(table, "pandas", "DataFrame") or not has_own_indexes(table):
+            continue
+        if len(table) < _MIN_GROUPED_ROWS or label not in table.columns:
+            continue
+        column = table[label]
+        if column.ndim != 1 or not is_own_type(column.dtype) or not column.is_unique:
+            continue
+        column_code = f"{table_name}[{label!r}]"
+        sentence = (
+            f"groupby({label!r}) makes a group of each row, because no value of {column_code} is"
+            " there twice."
+        )
+        if has_dates(column):
+            sentence += f" By year: {table_name}.groupby(pd.to_datetime({column_code}).dt.year)."
+        yield sentence
+        return
+
+
+def _only_text(node: ast.expr) -> str:
+    """Return the text that an expression writes, perhaps as the only one of a list; empty if it writes
+    something else."""
+    if isinstance(node, ast.List) and len(node.elts) == 1:
+        node = node.elts[0]
+    if isinstance(node, ast.Constant) and type(node.value) is str:
+        return node.value
+    return ""
 
 
 def _partial_counts(nodes: Sequence[ast.AST]) -> Iterator[str]:

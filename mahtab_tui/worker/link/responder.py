@@ -125,7 +125,11 @@ class Responder:
 
     def _result_doubts(self, frame: Frame) -> object:
         return own_module("describing.result_doubts").result_doubts(
-            self._namespace, frame["names"], frame["code"]
+            self._namespace,
+            frame["names"],
+            frame["code"],
+            frame["question"],
+            frame["output"],
         )
 
     def _complete(self, frame: Frame) -> object:
