@@ -30,9 +30,9 @@ from mahtab_tui.session.checking.check import (
     session_check,
     unprotected_reason,
 )
+from mahtab_tui.session.checking.check_folder import CheckError
 from mahtab_tui.session.checking.comparison import Comparison
 from mahtab_tui.session.checking.fresh_run import CheckStopped
-from mahtab_tui.session.checking.project_copy import CheckError
 from mahtab_tui.settings.model import Settings
 from mahtab_tui.store.resume import SessionNotFound, find_session
 

@@ -22,7 +22,7 @@ from mahtab_tui.llm.providers import installed_agent
 from mahtab_tui.sandbox.base import CallRefusedError, SandboxError
 from mahtab_tui.sandbox.process import find_missing_support, open_sandboxes
 from mahtab_tui.sandbox.searched_text import SearchedText
-from mahtab_tui.session.checking.project_copy import remove_abandoned_copies
+from mahtab_tui.session.checking.check_folder import remove_abandoned_folders
 from mahtab_tui.settings.acp_agents import KNOWN_AGENTS, AcpAgent
 from mahtab_tui.settings.mcp_servers import McpServer
 from mahtab_tui.settings.model import (
@@ -81,7 +81,7 @@ def report() -> Iterator[str]:
     removed_count = collect_file_copies()
     if removed_count:
         yield _format_line("files", f"removed old copies for undo, of {removed_count:,} kernels")
-    removed_count = remove_abandoned_copies()
+    removed_count = remove_abandoned_folders()
     if removed_count:
         yield _format_line("files", f"removed {removed_count:,} copies of checks that were killed")
 

@@ -29,14 +29,14 @@ from mahtab_tui.session.checking.check import (
     session_check,
     unprotected_reason,
 )
+from mahtab_tui.session.checking.check_folder import (
+    CheckError,
+    checks_folder,
+    remove_abandoned_folders,
+)
 from mahtab_tui.session.checking.comparison import Comparison, Judgement, compare_outcomes
 from mahtab_tui.session.checking.fresh_run import CheckStopped
-from mahtab_tui.session.checking.project_copy import (
-    CheckError,
-    ProjectCopy,
-    checks_folder,
-    remove_abandoned_copies,
-)
+from mahtab_tui.session.checking.project_copy import ProjectCopy
 from mahtab_tui.session.frontend import HeadlessFrontend
 from mahtab_tui.settings.model import load_settings
 from mahtab_tui.store.forks import forked_store
@@ -782,13 +782,13 @@ def test_another_program_does_not_take_a_new_copy_for_abandoned(
 
     def flock_late(descriptor: int, operation: int) -> None:
         monkeypatch.setattr(fcntl, "flock", flock)
-        remove_abandoned_copies()
+        remove_abandoned_folders()
         flock(descriptor, operation)
 
     monkeypatch.setattr(fcntl, "flock", flock_late)
     copy = ProjectCopy(str(project))
     assert Path(copy.folder).exists()
-    assert remove_abandoned_copies() == 0
+    assert remove_abandoned_folders() == 0
     copy.remove()
 
 

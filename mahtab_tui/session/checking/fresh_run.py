@@ -29,7 +29,8 @@ from mahtab_tui.kernel.masked import MaskedKernel
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.process_parts import Process
 from mahtab_tui.kernel.values import CellResult, Fingerprint, SaveTarget
-from mahtab_tui.session.checking.project_copy import CheckError, ProjectCopy
+from mahtab_tui.session.checking.check_folder import CheckError
+from mahtab_tui.session.checking.project_copy import ProjectCopy
 from mahtab_tui.session.checking.recorded import CellOutcome, RecordedCell, make_outcome
 from mahtab_tui.session.kernel import startup_code
 from mahtab_tui.session.kernel_host import CELL_OUTPUT_FUNCTION
