@@ -1,4 +1,4 @@
-"""Builds the components of a session: all that exists once, in the order in which it depends on each other.
+"""Builds the components of a session: all that exists once, each after those on which it depends.
 
 This is the one place that knows all of them. Each component gets in its constructor what it uses.
 """
@@ -8,7 +8,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
 from mahtab_tui.bus.logger import setup_logging
 from mahtab_tui.bus.masked_streams import MaskingFilter
@@ -22,7 +23,8 @@ from mahtab_tui.session.broadcast import Broadcast, past_for_watchers
 from mahtab_tui.session.cell_records import last_changes
 from mahtab_tui.session.cell_thread import CellThread
 from mahtab_tui.session.cells import Cells
-from mahtab_tui.session.inbox import Entries, Inbox
+from mahtab_tui.session.entry_changes import Entries
+from mahtab_tui.session.inbox import Inbox
 from mahtab_tui.session.info import SessionInfo
 from mahtab_tui.session.joined_agents import JoinedAgents
 from mahtab_tui.session.kernel_host import SessionKernelHost
@@ -51,22 +53,49 @@ if TYPE_CHECKING:
     from mahtab_tui.settings.model import Settings
 
 
+@dataclass(frozen=True)
+class SessionStart:
+    """What a session begins with."""
+
+    name: str
+    """The session's name, by which agents find it."""
+    model: str
+    """The full name of the model that answers at first."""
+    past: Sequence[Record]
+    """The records of a resumed session, the oldest first; empty for a new one."""
+    files: Sequence[DataFile]
+    """Loaded into variables once the kernel has started."""
+    notebook_file: LoadedNotebook | None
+    """A notebook whose cells can be run; None for none."""
+    by_program: bool
+    """Whether a program provides the agent."""
+    no_trace: bool
+    """Whether nothing is written to disk."""
+
+
+class _Bus(NamedTuple):
+    """The bus, and what is on it from the beginning."""
+
+    log: logging.Logger
+    secrets: Secrets
+    """What is masked before any handler gets a record."""
+    prompt: PromptHandler
+    """What has happened, for the model."""
+
+
 class Components:
-    """The components of a session, built in dependency order: each uses only those above it."""
+    """The components of a session, built in dependency order: each uses only those above it.
+
+    Handlers are added to the bus in that order, too.
+    """
 
     def __init__(
         self,
         backend: SessionBackend,
         settings: Settings,
         frontend: Frontend,
+        start: SessionStart,
         *,
-        name: str,
-        model: str,
-        past: Sequence[Record],
-        files: Sequence[DataFile],
-        notebook_file: LoadedNotebook | None,
-        by_program: bool,
-        no_trace: bool,
         log_listeners: Sequence[Callable[[logging.Logger], None]],
         ready: Future[bool],
         open_door: Callable[[str], Door] | None,
@@ -77,88 +106,100 @@ class Components:
             backend: The kernel, and where records are saved.
             settings: The session's own settings.
             frontend: The user interface.
-            name: The session's name.
-            model: The full name of the model that the session starts with.
-            past: The records of a resumed session.
-            files: Loaded into variables once the kernel has started.
-            notebook_file: A notebook whose cells can be run.
-            by_program: Whether a program provides the agent.
-            no_trace: Whether nothing is written to disk.
+            start: What the session begins with.
             log_listeners: Called with the bus before any record passes.
             ready: Set when the kernel is ready, to whether its Python has pandas, or to the error
                 for which it never will be.
             open_door: Lets an agent of this name, which answers questions, reach the session;
                 None if no agent can answer.
         """
-        same_kernel = backend.kernel.was_reattached
+        bus = _open_bus(backend, settings, frontend, start.past, log_listeners)
         self.make_kernel = backend.make_kernel
-
-        # The bus.
-        log = setup_logging(backend.store, writes_later=frontend.belongs_to_agent)
-        prompt = PromptHandler()
-        log.addHandler(prompt)
-        secrets = Secrets(settings.secrets)
-        # A filter of the log, so that secrets are masked before any handler gets a record.
-        log.addFilter(MaskingFilter(secrets))
-        for add_handler in log_listeners:
-            add_handler(log)
-        prompt.resume(past, same_kernel=same_kernel)
-
-        self.masked_kernel = MaskedKernel(backend.kernel, secrets)
-        runtime = Runtime(
-            log=log,
-            secrets=secrets,
+        self.masked_kernel = MaskedKernel(backend.kernel, bus.secrets)
+        self.runtime = Runtime(
+            log=bus.log,
+            secrets=bus.secrets,
             settings=settings,
             kernel=self.masked_kernel,
-            info=SessionInfo(log, settings, name, model),
+            info=SessionInfo(bus.log, settings, start.name, start.model),
             approvals=UserRequests(),
             frontend=frontend,
-            past=past,
-            by_program=by_program,
-            no_trace=no_trace,
+            past=start.past,
+            by_program=start.by_program,
+            no_trace=start.no_trace,
         )
-        self.runtime = runtime
+        self._build_views(backend, bus)
+        self._build_models()
+        self._build_cells(bus)
+        self._build_answering(backend, bus, open_door)
+        self._build_host()
+        self.notebook = self._open_notebook(backend, start.notebook_file)
+        self.cell_thread = CellThread(
+            self.runtime,
+            self.cells,
+            self.namespace_store,
+            self.inbox,
+            self.host,
+            ready,
+            start.files,
+        )
 
-        # What the user, agents and watchers see and decide.
-        self.inbox = Inbox(log)
-        self.broadcast = Broadcast(past_for_watchers(past, same_kernel=same_kernel))
-        if not frontend.belongs_to_agent:
-            log.addHandler(self.broadcast)
+    def _build_views(self, backend: SessionBackend, bus: _Bus) -> None:
+        """Build what the user, agents and watchers see and decide."""
+        past = self.runtime.past
+        self.inbox = Inbox(bus.log)
+        self.entries = Entries(bus.log)
+        self.joined_agents = JoinedAgents(self.runtime)
+        self.broadcast = Broadcast(
+            past_for_watchers(past, same_kernel=backend.kernel.was_reattached)
+        )
+        if not self.runtime.frontend.belongs_to_agent:
+            bus.log.addHandler(self.broadcast)
         self.variable_history = VariableHistory(past)
-        log.addHandler(self.variable_history)
-        self.private = PrivateNames(runtime, prompt.hidden, self.variable_history)
+        bus.log.addHandler(self.variable_history)
+        self.private = PrivateNames(self.runtime, bus.prompt.hidden, self.variable_history)
 
-        # Models and what they can use.
-        self.models = Models(runtime)
-        self.spending = SessionLedger(lambda: settings.max_usd)
-        self.spending.resume(past)
-        self.knowledge = Knowledge(runtime, self.spending)
-        self.searches = Searches(runtime, self.inbox, self.spending, self.models.options)
+    def _build_models(self) -> None:
+        """Build the models, and what they can use."""
+        self.models = Models(self.runtime)
+        self.spending = SessionLedger(lambda: self.runtime.settings.max_usd)
+        self.spending.resume(self.runtime.past)
+        self.knowledge = Knowledge(self.runtime, self.spending)
+        self.searches = Searches(self.runtime, self.inbox, self.spending, self.models.options)
 
-        # Cells and questions.
-        self.namespace_store = NamespaceStore(log, runtime.kernel, Lazy(lambda: last_changes(past)))
+    def _build_cells(self, bus: _Bus) -> None:
+        """Build what runs cells, and takes them back."""
+        runtime = self.runtime
+        self.namespace_store = NamespaceStore(
+            bus.log, runtime.kernel, Lazy(lambda: last_changes(runtime.past))
+        )
         self.cells = Cells(runtime, self.namespace_store, self.private, self.inbox)
         self.undo = UndoControl(
             runtime,
             self.cells,
             self.namespace_store,
-            Entries(log),
+            self.entries,
             # The agent uses the undo, so it is made later.
             is_answering=lambda: self.agent.in_turn,
             last_turn=lambda: self.agent.last,
         )
-        rewind_points = RewindPoints(past)
-        log.addHandler(rewind_points)
+        rewind_points = RewindPoints(runtime.past)
+        bus.log.addHandler(rewind_points)
         self.rewinding = Rewinding(
-            runtime.kernel, self.inbox, self.cells, self.undo, rewind_points, prompt.hidden
+            runtime.kernel, self.inbox, self.cells, self.undo, rewind_points, bus.prompt.hidden
         )
+
+    def _build_answering(
+        self, backend: SessionBackend, bus: _Bus, open_door: Callable[[str], Door] | None
+    ) -> None:
+        """Build what answers questions."""
         store = backend.store
         cell_pictures = store.pictures if store is not None else lambda cell: ()
-        self.attachments = Attachments(runtime.kernel, cell_pictures, self.private)
+        self.attachments = Attachments(self.runtime.kernel, cell_pictures, self.private)
         self.agent = SessionAgent(
-            runtime,
+            self.runtime,
             inbox=self.inbox,
-            prompt=prompt,
+            prompt=bus.prompt,
             private=self.private,
             cells=self.cells,
             undo=self.undo,
@@ -168,13 +209,14 @@ class Components:
             spending=self.spending,
             open_door=open_door,
         )
-        self.entries = Entries(log)
-        self.joined_agents = JoinedAgents(runtime)
+
+    def _build_host(self) -> None:
+        """Build what serves the kernel's calls."""
         self.servers: ServerCalls | None = None
-        if settings.mcp:
-            self.servers = ServerCalls(runtime, self.cells, self.knowledge, self.agent)
+        if self.runtime.settings.mcp:
+            self.servers = ServerCalls(self.runtime, self.cells, self.knowledge, self.agent)
         self.host = SessionKernelHost(
-            runtime,
+            self.runtime,
             cells=self.cells,
             private=self.private,
             knowledge=self.knowledge,
@@ -183,19 +225,37 @@ class Components:
             spending=self.spending,
             servers=self.servers,
         )
-        self.notebook: Notebook | None = None
-        if notebook_file is not None:
-            from mahtab_tui.session.notebooks import Notebook
 
-            all_records = store.everything if store is not None else list
-            self.notebook = Notebook(runtime, self.inbox, self.cells, notebook_file, all_records)
-            log.addHandler(self.notebook)
-        self.cell_thread = CellThread(
-            runtime,
-            self.cells,
-            self.namespace_store,
-            self.inbox,
-            self.host,
-            ready,
-            files,
-        )
+    def _open_notebook(
+        self, backend: SessionBackend, notebook_file: LoadedNotebook | None
+    ) -> Notebook | None:
+        """Return the session's notebook; None if it has none."""
+        if notebook_file is None:
+            return None
+        from mahtab_tui.session.notebooks import Notebook
+
+        store = backend.store
+        read_all_records = store.everything if store is not None else list
+        notebook = Notebook(self.runtime, self.inbox, self.cells, notebook_file, read_all_records)
+        self.runtime.log.addHandler(notebook)
+        return notebook
+
+
+def _open_bus(
+    backend: SessionBackend,
+    settings: Settings,
+    frontend: Frontend,
+    past: Sequence[Record],
+    log_listeners: Sequence[Callable[[logging.Logger], None]],
+) -> _Bus:
+    """Open the bus of a session, and resume what is on it from the beginning."""
+    log = setup_logging(backend.store, writes_later=frontend.belongs_to_agent)
+    prompt = PromptHandler()
+    log.addHandler(prompt)
+    secrets = Secrets(settings.secrets)
+    # A filter of the log, so that secrets are masked before any handler gets a record.
+    log.addFilter(MaskingFilter(secrets))
+    for add_handler in log_listeners:
+        add_handler(log)
+    prompt.resume(past, same_kernel=backend.kernel.was_reattached)
+    return _Bus(log, secrets, prompt)

@@ -1,6 +1,6 @@
-"""The queue of inputs, and the user's actions on entries.
+"""The queue of inputs: cells and questions that wait until a thread serves them.
 
-Cells and questions are served by a thread each, so a question can be answered while a cell runs.
+Each kind has a thread of its own, so a question can be answered while a cell runs.
 """
 
 from __future__ import annotations
@@ -12,30 +12,8 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from mahtab_tui.bus.records import Hide, Queue, QueueItem, Replace, emit
+from mahtab_tui.bus.records import Queue, QueueItem, emit
 from mahtab_tui.bus.values import Mode
-
-_REMOVED = "The greyed entries have left the conversation. /redo brings them back, until you enter something else."
-_RESTORED = "The entries that were greyed are part of the conversation again."
-
-
-class Entries:
-    """Hides and removes entries, by names from `bus.hidden_entries.HiddenEntries`."""
-
-    def __init__(self, log: logging.Logger) -> None:
-        self._log = log
-
-    def hide(self, entry: str, hidden: bool) -> None:
-        """Hide an entry from the model from the next question on, or show it again."""
-        emit(self._log, Hide(entry=entry, hidden=hidden))
-
-    def replace(self, entry: str) -> None:
-        """Remove an entry, and everything after it, from the model's conversation."""
-        emit(self._log, Replace(_REMOVED, entry=entry))
-
-    def restore(self, entry: str) -> None:
-        """Bring back what `replace` has removed last, from an entry on."""
-        emit(self._log, Replace(_RESTORED, entry=entry, restored=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,20 +50,23 @@ class Inbox:
         self._log = log
         self._clock = clock
         self._changed = threading.Condition()
+        """Guards all fields; notified when an input may be served, or has been."""
         self._items: list[Item] = []
+        """The queue. The user's inputs come before those of agents."""
         self._serving: dict[Mode, int] = {}
         """Ids of the inputs that are being served, by the mode whose thread serves them."""
         self._cell_thread: threading.Thread | None = None
         """The thread that serves cells; None before the first."""
         self._cell_started_at = 0.0
-        """When the running cell, or the last one, began to be served."""
+        """When the running cell, or the last one, began to be served, by the clock."""
         self._ids = itertools.count(1)
         self._closed = False
         self._held_items: list[Item] = []
         """The user's cells that do not run before `release`."""
         self._startup_ids: frozenset[int] | None = None
-        """Ids of the inputs that were entered before the first cell ran; None before that."""
+        """Ids of the inputs that were entered before the first cell ran; None until it does."""
         self._reported_items: list[QueueItem] = []
+        """The waiting inputs as they were last logged."""
 
     def put(self, mode: Mode, text: str, *, joins: bool = False) -> int:
         """Add an input of the user; returns its id.
@@ -214,18 +195,29 @@ class Inbox:
             if mode == "python" and self._startup_ids is None:
                 self._startup_ids = frozenset(item.id for item in self._items)
             while not self._closed:
-                for item in self._items:
-                    if item.mode == mode and not self._follows_cells(item):
-                        self._items.remove(item)
-                        self._serving[mode] = item.id
-                        if mode == "python":
-                            self._cell_thread = threading.current_thread()
-                            self._cell_started_at = self._clock()
-                        self._changed.notify_all()
-                        self._report()
-                        return item
+                item = self._find_ready(mode)
+                if item is not None:
+                    self._begin_serving(item)
+                    return item
                 self._changed.wait()
             return None
+
+    def _find_ready(self, mode: Mode) -> Item | None:
+        """Return the first input of a mode that need not wait for others; None if there is none."""
+        for item in self._items:
+            if item.mode == mode and not self._follows_cells(item):
+                return item
+        return None
+
+    def _begin_serving(self, item: Item) -> None:
+        """Take an input from the queue for the thread that calls this."""
+        self._items.remove(item)
+        self._serving[item.mode] = item.id
+        if item.mode == "python":
+            self._cell_thread = threading.current_thread()
+            self._cell_started_at = self._clock()
+        self._changed.notify_all()
+        self._report()
 
     def _follows_cells(self, item: Item) -> bool:
         """Return whether a question waits until cells have ended that were entered before it, while
@@ -233,24 +225,25 @@ class Inbox:
         is_from_startup = self._startup_ids is None or item.id in self._startup_ids
         if item.mode != "ask" or not is_from_startup:
             return False
-        cell_ids = [other.id for other in self._items if other.mode == "python"]
-        if "python" in self._serving:
-            cell_ids.append(self._serving["python"])
-        return any(cell_id < item.id for cell_id in cell_ids)
+        return any(cell_id < item.id for cell_id in self._unfinished_cells())
 
     def wait_for_cells(self, timeout_s: float) -> int:
         """Wait until the cells have ended that were entered before; return how many have not.
 
         Does not wait for the cell that calls it, nor for one that has run for that long already.
+
+        Args:
+            timeout_s: Seconds after which the wait ends.
         """
         with self._changed:
             cells = self._unfinished_cells()
-            if not self._runs_on(timeout_s):
+            if not self._is_hopeless(timeout_s):
                 self._changed.wait_for(lambda: not cells & self._unfinished_cells(), timeout_s)
             return len(cells & self._unfinished_cells()) + len(self._held_items)
 
-    def _runs_on(self, timeout_s: float) -> bool:
-        """Return whether a cell runs that calls this, or has run for so many seconds."""
+    def _is_hopeless(self, timeout_s: float) -> bool:
+        """Return whether the running cell will hardly end soon: because it calls this, or has run for
+        that many seconds already."""
         if "python" not in self._serving:
             return False
         is_called_by_cell = threading.current_thread() is self._cell_thread
@@ -285,6 +278,7 @@ class Inbox:
             return not self._items and not self._serving
 
     def close(self) -> None:
+        """Serve nothing more; `next_item` returns None from now on."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()

@@ -36,8 +36,9 @@ if TYPE_CHECKING:
     from mahtab_tui.session.components import Components
     from mahtab_tui.session.context_use import ContextUse
     from mahtab_tui.session.data_files import DataFile
+    from mahtab_tui.session.entry_changes import Entries
     from mahtab_tui.session.frontend import Frontend
-    from mahtab_tui.session.inbox import Entries, Inbox
+    from mahtab_tui.session.inbox import Inbox
     from mahtab_tui.session.info import SessionInfo
     from mahtab_tui.session.joined_agents import JoinedAgents
     from mahtab_tui.session.kernel_control import KernelControl
@@ -150,12 +151,10 @@ class Session:
         self._lazy_components.get()
 
     def _build(self) -> Components:
-        from mahtab_tui.session.components import Components
+        from mahtab_tui.session.components import Components, SessionStart
 
-        return Components(
-            self.backend.get(),
-            self.settings,
-            self.frontend,
+        backend = self.backend.get()
+        start = SessionStart(
             name=self.name,
             model=self.first_model.result().name,
             past=self.past,
@@ -163,6 +162,12 @@ class Session:
             notebook_file=self.notebook_file,
             by_program=self.by_program,
             no_trace=self.no_trace,
+        )
+        return Components(
+            backend,
+            self.settings,
+            self.frontend,
+            start,
             log_listeners=self.log_listeners,
             ready=self.ready,
             open_door=partial(self._open_door, self) if self._open_door else None,
@@ -595,7 +600,7 @@ class Session:
     def new_check(self) -> Check:
         """Return a check of the session as it is saved. Waits. Raises `KernelError`."""
         from mahtab_tui.session.checking.check import session_check
-        from mahtab_tui.session.checking.project_copy import CheckError
+        from mahtab_tui.session.checking.check_folder import CheckError
         from mahtab_tui.session.inbox import describe_unfinished
         from mahtab_tui.store.resume import SessionNotFound, find_session
 

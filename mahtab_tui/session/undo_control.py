@@ -18,7 +18,7 @@ from mahtab_tui.kernel.restorations import (
 from mahtab_tui.kernel.values import WHOLE_UNDO, Restoration, UndoScope
 from mahtab_tui.session.cell_ranges import format_cell_ranges
 from mahtab_tui.session.cells import Cells
-from mahtab_tui.session.inbox import Entries
+from mahtab_tui.session.entry_changes import Entries
 from mahtab_tui.session.namespace_store import NamespaceStore
 from mahtab_tui.session.runtime import Runtime
 
