@@ -8,6 +8,7 @@ import queue
 import threading
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from mahtab_tui.bus import records
 from mahtab_tui.bus.partial_records import stream_key
@@ -24,20 +25,29 @@ MAX_PAST_CHARS = 20_000_000
 MAX_JOINED_CHARS = 100_000
 """Characters up to which pieces of a stream are joined to one record."""
 MAX_STREAM_RECORDS = 100
-"""Such records of a stream that are kept."""
+"""Records of a stream that are kept, each of joined pieces."""
 
 Feed = queue.Queue[Record | None]
 """The records for a watcher; None marks the end."""
 
 
+class _RecordedChange(NamedTuple):
+    """A change of a variable, and the record that reports it among others."""
+
+    record: records.Namespace
+    change: Change
+
+
 class OlderNamespace:
-    """The variables, and which of them are private, as records say that are no longer kept."""
+    """What older records, which are no longer kept, have said about variables: their last changes, and
+    which of them are private."""
 
     def __init__(self) -> None:
-        self._changes: dict[str, list[tuple[records.Namespace, Change]]] = {}
-        """By the variable's name: the last certain change and the uncertain one after it, each with
-        its record. The variable that was changed last is the last one."""
+        self._changes: dict[str, list[_RecordedChange]] = {}
+        """By the variable's name: the last certain change, and the uncertain one after it if there is
+        one. The variable that was changed last is the last one."""
         self._private: dict[str, records.Private] = {}
+        """The records that made variables private, by the variables' names."""
 
     def fold(self, record: Record) -> None:
         """Take a record, if it is about variables."""
@@ -53,23 +63,30 @@ class OlderNamespace:
         if record.fresh:
             self._changes.clear()
         for change in record.changes:
+            recorded_change = _RecordedChange(record, change)
             if change.change == "perhaps" and change.name in self._changes:
-                self._changes[change.name][1:] = [(record, change)]
+                self._changes[change.name][1:] = [recorded_change]
                 continue
+            # Taken out first, so that it becomes the last one.
             self._changes.pop(change.name, None)
             if change.change != "deleted":
-                self._changes[change.name] = [(record, change)]
+                self._changes[change.name] = [recorded_change]
 
     def summarize(self) -> Iterator[Record]:
         """Yield records that say the same as the older ones."""
         yield from self._private.values()
-        pairs = itertools.chain.from_iterable(self._changes.values())
-        for _, group in itertools.groupby(pairs, lambda pair: id(pair[0])):
-            pairs_of_record = list(group)
-            record = pairs_of_record[0][0]
-            changes = tuple(change for _, change in pairs_of_record)
+        recorded_changes = itertools.chain.from_iterable(self._changes.values())
+        for _, group in itertools.groupby(recorded_changes, key=_record_identity):
+            changes_of_record = list(group)
+            record = changes_of_record[0].record
+            changes = tuple(recorded.change for recorded in changes_of_record)
             # The cell itself is no longer there to show them.
             yield record.changed(changes=changes, fresh=False, restored=True)
+
+
+def _record_identity(recorded_change: _RecordedChange) -> int:
+    """Return what tells a change's record from others, which may be equal to it."""
+    return id(recorded_change.record)
 
 
 class Broadcast(logging.Handler):
@@ -80,11 +97,14 @@ class Broadcast(logging.Handler):
         self._mutex = threading.Lock()
         """Held so that a new watcher gets each record exactly once."""
         self._past: deque[Record] = deque()
+        """The recent records, the oldest first."""
         self._past_chars = 0
+        """Characters of these together."""
         self._older_namespace = OlderNamespace()
         self._open_streams: dict[str, deque[Stream]] = {}
-        """Streams that have not ended, by key."""
+        """The pieces of streams that have not ended, by the key of the stream."""
         self._feeds: set[Feed] = set()
+        """The feeds of all watchers."""
         for record in past:
             self._store(record)
 
@@ -116,6 +136,7 @@ class Broadcast(logging.Handler):
             return list(self._recent())
 
     def _recent(self) -> Iterator[Record]:
+        """Yield what `recent_records` returns. The caller holds the mutex."""
         older_records = self._older_namespace.summarize()
         return itertools.chain(older_records, self._past, *self._open_streams.values())
 
@@ -126,20 +147,26 @@ class Broadcast(logging.Handler):
         feed.put(None)
 
     def _store(self, record: Record) -> None:
+        """Keep a record for new watchers. The caller holds the mutex, or is the constructor."""
         key = stream_key(record)
         if not isinstance(record, Stream):
             # The whole text replaces the pieces of its stream.
             self._open_streams.pop(key, None)
-            self._past.append(record)
-            self._past_chars += _count_chars(record)
-            while len(self._past) > MAX_PAST_RECORDS or self._past_chars > MAX_PAST_CHARS:
-                oldest_record = self._past.popleft()
-                self._past_chars -= _count_chars(oldest_record)
-                self._older_namespace.fold(oldest_record)
+            self._store_whole(record)
         elif isinstance(record, records.AssistantChatStream) and record.fresh:
+            # The answer begins again.
             self._open_streams.pop(key, None)
         elif key:
             self._store_piece(key, record)
+
+    def _store_whole(self, record: Record) -> None:
+        """Store a record, and drop the oldest ones that are too many."""
+        self._past.append(record)
+        self._past_chars += _count_chars(record)
+        while len(self._past) > MAX_PAST_RECORDS or self._past_chars > MAX_PAST_CHARS:
+            oldest_record = self._past.popleft()
+            self._past_chars -= _count_chars(oldest_record)
+            self._older_namespace.fold(oldest_record)
 
     def _store_piece(self, key: str, record: Stream) -> None:
         """Store a piece of a stream, joined to the one before it if that is short."""
@@ -172,5 +199,6 @@ def past_for_watchers(past: Sequence[Record], *, same_kernel: bool) -> Iterator[
 
 
 def _count_chars(record: Record) -> int:
+    """Return how many characters a record has, with those of its picture in base64."""
     data = record.data if isinstance(record, DisplayRecord | UserAttachment) else ""
     return len(record.text) + len(data or "")

@@ -1,5 +1,7 @@
-"""The functions of a cell that the code of a search calls: the kernel fetches the calls and sends
-the results."""
+"""Lets the code of a search call functions of the cell that has started it.
+
+The functions are in the kernel, which fetches each call as a request, and sends its result.
+"""
 
 from __future__ import annotations
 
@@ -20,19 +22,27 @@ _CELL_ENDED = {"error": "The cell that has the function has ended."}
 _NO_ANSWER = {"error": "The kernel did not answer."}
 
 
+Request = dict[str, Any]
+"""What the kernel is asked for, as JSON: to call a tool (`call`, `name`, `args` and `kwargs`), or to
+cancel a call (`stop`)."""
+ResultCallback = Callable[[Mapping[str, Any]], None]
+"""Gets the result of a call, or its error, as JSON."""
+
+
 class KernelTools:
-    """A `search.search_tools.ToolRunner` whose calls the kernel fetches. Any thread may use it."""
+    """A `search.search_tools.ToolRunner` whose calls the kernel makes. Any thread may use it."""
 
     def __init__(self) -> None:
         """Begin without calls. Whoever makes it sets `described`."""
         self.described: list[DescribedTool] = []
-        """What there is to call."""
-        self._requests: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
+        """The tools that can be called."""
+        self._requests: queue.SimpleQueue[Request | None] = queue.SimpleQueue()
         """Requests for the kernel; None marks the end."""
         self._lock = threading.Lock()
-        self._callbacks: dict[int, Callable[[Mapping[str, Any]], None]] = {}
-        """Called with the result of each running call, by its number."""
-        self._ended = False
+        """Guards the fields below."""
+        self._callbacks: dict[int, ResultCallback] = {}
+        """By the numbers of the calls that run: what gets their results."""
+        self._has_ended = False
 
     def start(
         self,
@@ -40,15 +50,19 @@ class KernelTools:
         name: str,
         args: Sequence[Any],
         kwargs: Mapping[str, Any],
-        done: Callable[[Mapping[str, Any]], None],
+        done: ResultCallback,
     ) -> None:
         """Let the kernel call a tool.
 
         Args:
+            call: The number of the call.
+            name: The tool's name.
+            args: Its positional arguments.
+            kwargs: Its keyword arguments.
             done: Called with the result or the error, on any thread.
         """
         with self._lock:
-            has_ended = self._ended
+            has_ended = self._has_ended
             if not has_ended:
                 self._callbacks[call] = done
                 request = {"call": call, "name": name, "args": list(args), "kwargs": dict(kwargs)}
@@ -63,7 +77,7 @@ class KernelTools:
             if self._callbacks.pop(call, None) is not None:
                 self._requests.put({"stop": call})
 
-    def next(self) -> dict[str, Any] | None:
+    def next(self) -> Request | None:
         """Wait for the next request; None at the end."""
         request = self._requests.get()
         if request is None:
@@ -72,7 +86,12 @@ class KernelTools:
         return request
 
     def done(self, call: object, result: object) -> None:
-        """Process a result from the kernel, which is not trusted."""
+        """Pass a result of the kernel on to the search.
+
+        Args:
+            call: The number of the call. It is not trusted, and neither is the result.
+            result: The result or the error.
+        """
         if not isinstance(call, int):
             return
         with self._lock:
@@ -83,7 +102,7 @@ class KernelTools:
     def end(self) -> None:
         """End all calls, because the cell or its kernel has ended."""
         with self._lock:
-            self._ended = True
+            self._has_ended = True
             callbacks = list(self._callbacks.values())
             self._callbacks.clear()
             self._requests.put(None)
@@ -92,7 +111,14 @@ class KernelTools:
 
 
 def parse_tools(values: Iterable[Any]) -> list[DescribedTool]:
-    """Parse descriptions from the kernel. Raises `ValueError`."""
+    """Read descriptions of tools from the kernel, which are not trusted.
+
+    Args:
+        values: For each tool its name, its signature and its description.
+
+    Raises:
+        ValueError: They cannot be read, or a tool has a name that searches do not allow.
+    """
     tools = [
         DescribedTool(str(name), str(signature)[:MAX_TOOL_CHARS], str(doc)[:MAX_TOOL_CHARS])
         for name, signature, doc in values
