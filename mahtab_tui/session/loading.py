@@ -39,7 +39,7 @@ def make_loading_cell(file: DataFile, folder: Path, *, pandas: bool) -> LoadingC
     Args:
         file: What to load.
         folder: The kernel's working directory.
-        pandas: Whether the kernel can import it.
+        pandas: Whether the kernel can import pandas.
     """
     path = ascii(str(file.path))
     if file.path.is_relative_to(folder):
@@ -80,10 +80,11 @@ def _reason_for_path(file: DataFile, *, pandas: bool) -> str:
 
 
 def _read_csv(file: DataFile, path: str) -> str:
-    """Return the expression that reads a table.
+    """Return the expression by which pandas reads a table.
 
     Args:
-        path: A literal of Python.
+        file: The table.
+        path: Its path, as a literal of Python.
     """
     options = ""
     if file.separator != ",":
@@ -101,44 +102,52 @@ def _code_without_pandas(file: DataFile, path: str) -> str:
     """Return a cell that needs only the standard library.
 
     Args:
+        file: What to load: a table, JSON, or any other text.
         path: A literal of Python.
     """
-    is_table = file.suffix in SEPARATED_SUFFIXES
-    is_json = file.suffix in JSON_SUFFIXES or file.suffix in JSON_LINES_SUFFIXES
-    is_text = not is_table and not is_json
-    errors = ", errors='replace'" if is_text or file.encoding.is_damaged else ""
-    # The module csv needs the line breaks as they are.
-    newline = ", newline=''" if is_table else ""
-    content = _open_text(file, path, errors=errors, newline=newline)
-    if is_table:
+    errors = ", errors='replace'" if file.encoding.is_damaged else ""
+    if file.suffix in SEPARATED_SUFFIXES:
+        # The module csv needs the line breaks as they are.
+        content = _open_text(file, path, errors=errors, newline=", newline=''")
         delimiter = f", delimiter={file.separator!r}" if file.separator != "," else ""
-        value = f"list(csv.DictReader({content}{delimiter}))"
-    elif file.suffix in JSON_LINES_SUFFIXES or (is_json and file.is_json_lines):
-        value = f"[json.loads(line) for line in {content} if line.strip()]"
-    elif is_json:
-        value = f"json.load({content})"
-    else:
-        value = f"{content}.read()"
+        return _assign(file, f"list(csv.DictReader({content}{delimiter}))", "csv")
 
-    imports: list[str] = []
-    if is_table:
-        imports.append("csv")
-    if is_json:
-        imports.append("json")
-    if file.packing.module:
-        imports.append(file.packing.module)
+    is_json_lines = file.suffix in JSON_LINES_SUFFIXES
+    if is_json_lines or file.suffix in JSON_SUFFIXES:
+        content = _open_text(file, path, errors=errors)
+        if is_json_lines or file.is_json_lines:
+            return _assign(
+                file, f"[json.loads(line) for line in {content} if line.strip()]", "json"
+            )
+        return _assign(file, f"json.load({content})", "json")
+
+    content = _open_text(file, path, errors=", errors='replace'")
+    return _assign(file, f"{content}.read()")
+
+
+def _assign(file: DataFile, value: str, *modules: str) -> str:
+    """Return the cell that assigns a value to a file's variable.
+
+    Args:
+        file: What is loaded.
+        value: An expression.
+        *modules: The modules that it uses, besides those that unpack the file.
+    """
+    unpacking_modules = [file.packing.module] if file.packing.module else []
     if file.packing.members:
-        imports.append("io")
-    return "".join(f"import {module}\n" for module in imports) + f"{file.name} = {value}"
+        unpacking_modules.append("io")
+    imports = [f"import {module}\n" for module in (*modules, *unpacking_modules)]
+    return f"{''.join(imports)}{file.name} = {value}"
 
 
-def _open_text(file: DataFile, path: str, *, errors: str, newline: str) -> str:
+def _open_text(file: DataFile, path: str, *, errors: str = "", newline: str = "") -> str:
     """Return the expression that opens a file as text.
 
     Args:
         file: What to open.
         path: Its path, as a literal of Python.
-        errors: The option `errors` with a comma before it, or nothing; so for `newline`.
+        errors: The option `errors` with a comma before it; empty for the default.
+        newline: The option `newline` in the same form.
     """
     options = f"encoding={file.encoding.name!r}{errors}{newline}"
     if file.packing.members:
@@ -150,7 +159,12 @@ def _open_text(file: DataFile, path: str, *, errors: str, newline: str) -> str:
 
 
 def _note(file: DataFile, path: str) -> str:
-    """Return what the user should know about a loaded file; empty if nothing is uncertain."""
+    """Return what the user should know about a loaded file; empty if nothing is uncertain.
+
+    Args:
+        file: What is loaded.
+        path: Its path, as a literal of Python.
+    """
     displayed_name = one_line(file.path.name)
     notes: list[str] = []
     if len(file.sheets) > 1:
