@@ -1,4 +1,7 @@
-"""Asks a terminal what it can draw."""
+"""Asks a terminal what it can draw, and reads its answers.
+
+They come among the keys that the user presses: both interfaces hand over each sequence that they read.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +12,21 @@ import re
 import struct
 import termios
 import time
-from typing import Literal
+from typing import Literal, NamedTuple
 
 GraphicsProtocol = Literal["kitty", "sixel"]
 GRAPHICS_QUERIES = "\x1b_Gi=31,s=1,v=1,a=q,t=d,f=24;AAAA\x1b\\\x1b[16t\x1b[?1;1;0S\x1b[c"
 """Kitty graphics, the size of a cell, the number of Sixel's colours, and device attributes, which
 every terminal answers."""
 ANSWER_TIMEOUT_S = 2.0
-"""How long answers are waited for before a cell runs, or the terminal is given back; a link may be
+"""Seconds that answers are waited for before a cell runs, or the terminal is given back; a link may be
 slow."""
+DEFAULT_SIXEL_COLOURS = 16
+"""The first terminals that drew Sixel pictures had this many colours."""
+_MIN_SIXEL_COLOURS = 2
+_MAX_SIXEL_COLOURS = 256
+_SIXEL_ATTRIBUTE = "4"
+"""Stands for Sixel among the device attributes of a terminal."""
 _GRAPHICS_REPLY = re.compile(
     r"\x1b_G(?P<kitty>[^\x1b]{0,256})\x1b\\"
     r"|\x1b\[\?(?P<attributes>[\d;]{0,64})c"
@@ -28,6 +37,13 @@ _GRAPHICS_REPLY = re.compile(
 )
 
 
+class CellSize(NamedTuple):
+    """The size of a cell of the terminal, in pixels."""
+
+    width: int
+    height: int
+
+
 def is_mute() -> bool:
     """Return whether this terminal types unknown queries, or lets no graphics through."""
     term = os.environ.get("TERM", "")
@@ -35,14 +51,17 @@ def is_mute() -> bool:
     return is_apple or term.startswith(("tmux", "screen", "linux", "dumb"))
 
 
-def read_cell_size(descriptor: int) -> tuple[int, int] | None:
-    """Return width and height of a cell in pixels; None if the terminal's driver does not know
-    them."""
+def read_cell_size(descriptor: int) -> CellSize | None:
+    """Return the size of a cell; None if the terminal's driver does not know it.
+
+    Args:
+        descriptor: That of the terminal.
+    """
     with contextlib.suppress(OSError):
         sizes = fcntl.ioctl(descriptor, termios.TIOCGWINSZ, bytes(8))
         rows, columns, width, height = struct.unpack("4H", sizes)
         if rows and columns and width >= columns and height >= rows:
-            return width // columns, height // rows
+            return CellSize(width // columns, height // rows)
     return None
 
 
@@ -50,12 +69,15 @@ class TerminalAnswers:
     """What the terminal has answered to questions about graphics."""
 
     def __init__(self) -> None:
+        """Ask nothing yet."""
         self.protocol: GraphicsProtocol | None = None
-        self.cell: tuple[int, int] | None = None
-        """Width and height of a cell in pixels."""
-        self.colours = 16
-        """How many colours a Sixel picture may have; the first such terminals had 16."""
+        """How pictures are drawn; None if the terminal has not said that it can draw any."""
+        self.cell: CellSize | None = None
+        """None if the terminal has not said it."""
+        self.colours = DEFAULT_SIXEL_COLOURS
+        """How many colours a Sixel picture may have."""
         self.awaited = False
+        """Whether answers are still to come."""
         self._deadline_s = 0.0
         """Until when answers are waited for, by the monotonic clock."""
 
@@ -65,26 +87,32 @@ class TerminalAnswers:
         return max(0.0, self._deadline_s - time.monotonic()) if self.awaited else 0.0
 
     def ask(self) -> str:
+        """Return the questions to write to the terminal. From now on, answers are awaited."""
         self.awaited = True
         self._deadline_s = time.monotonic() + ANSWER_TIMEOUT_S
         return GRAPHICS_QUERIES
 
     def read(self, sequence: str) -> bool:
-        """Return whether a sequence is a reply."""
+        """Read an answer. Return whether the sequence is one, and so not a key of the user."""
         reply = _GRAPHICS_REPLY.fullmatch(sequence) if self.awaited else None
         if reply is None:
             return False
-        kitty = reply["kitty"]
-        attributes = reply["attributes"]
-        if kitty is not None and kitty.endswith(";OK"):
-            self.protocol = "kitty"
-        elif reply["height"] and int(reply["height"]) and int(reply["width"]):
-            self.cell = int(reply["width"]), int(reply["height"])
+        if reply["attributes"] is not None:
+            self._take_attributes(reply["attributes"])
+        elif reply["kitty"] is not None:
+            if reply["kitty"].endswith(";OK"):
+                self.protocol = "kitty"
+        elif reply["height"]:
+            size = CellSize(int(reply["width"]), int(reply["height"]))
+            if all(size):
+                self.cell = size
         elif reply["colours"]:
-            self.colours = max(2, min(256, int(reply["colours"])))
-        elif attributes is not None:
-            # Every terminal answers this one, and it is the last. 4 stands for Sixel.
-            if "4" in attributes.split(";")[1:]:
-                self.protocol = self.protocol or "sixel"
-            self.awaited = False
+            colours = int(reply["colours"])
+            self.colours = max(_MIN_SIXEL_COLOURS, min(_MAX_SIXEL_COLOURS, colours))
         return True
+
+    def _take_attributes(self, attributes: str) -> None:
+        """Read the device attributes, which every terminal gives as its last answer."""
+        if _SIXEL_ATTRIBUTE in attributes.split(";")[1:] and self.protocol is None:
+            self.protocol = "sixel"
+        self.awaited = False
