@@ -37,7 +37,8 @@ from mahtab_tui.agent.state import (
     step_results,
 )
 from mahtab_tui.agent.step_results import max_output_chars, render_results
-from mahtab_tui.agent.tool_calls import MAX_CALLS, ToolOutcome, call_message, run_call
+from mahtab_tui.agent.tool_calls import call_message
+from mahtab_tui.agent.tool_runs import MAX_CALLS, ToolOutcome, run_call
 from mahtab_tui.agent.turn_messages import (
     append_text,
     error_ending,

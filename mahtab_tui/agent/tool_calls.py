@@ -1,12 +1,11 @@
-"""Tool calls of a model."""
+"""Tool calls in the messages of a conversation: how tools are offered to a model, how its calls are read
+from the chunks of an answer, and how they are sent back or written as text."""
 
 from __future__ import annotations
 
 import json
-import queue
-import threading
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AIMessageChunk, AnyMessage, BaseMessage, HumanMessage
@@ -14,26 +13,19 @@ from langchain_core.messages.ai import add_ai_message_chunks
 from langchain_core.tools import BaseTool
 
 from mahtab_tui.agent.host import ToolCall
-from mahtab_tui.bus.escaping import escape_controls
-from mahtab_tui.bus.prompt import shorten
-from mahtab_tui.llm import prompts
 from mahtab_tui.llm.base import make_encodable
-from mahtab_tui.system import start_thread
-from mahtab_tui.tools import ToolError
-from mahtab_tui.tools.toolset import Toolset
-
-MAX_TOOL_RESULT_CHARS = 12_000
-"""Characters of a result; the middle of a longer one is left out."""
-MAX_CALLS = 25
-"""Maximum number of tool calls per question."""
-_STOP_CHECK_S = 0.1
-"""Seconds between two questions whether the turn was stopped."""
 
 
 def binding_arguments(
     llm: BaseChatModel, tools: Sequence[BaseTool], *, forbidden: bool = False
 ) -> dict[str, Any]:
-    """Return the arguments that offer tools to a model; empty if it supports none."""
+    """Return the arguments that offer tools to a model; empty if it supports none.
+
+    Args:
+        llm: The model.
+        tools: The tools.
+        forbidden: Whether it must call none of them this time.
+    """
     try:
         bound: Any = llm.bind_tools(tools)
     except NotImplementedError:
@@ -80,19 +72,23 @@ class _RawCall(NamedTuple):
 
 
 def join_chunks(pieces: Iterable[BaseMessage]) -> JoinedAnswer | None:
-    """Join the chunks of an answer into the message for the provider, and parse its tool calls;
-    None if there are none. Truncated arguments are never completed by guessing."""
+    """Join the chunks of an answer into the message for the provider, and parse its tool calls.
+
+    Truncated arguments are never completed by guessing.
+
+    Args:
+        pieces: The chunks; a single message if the service does not stream.
+
+    Returns:
+        None if the answer calls no tools.
+    """
     pieces = [
         piece for piece in pieces if piece.content or piece.additional_kwargs or _raw_calls(piece)
     ]
     if not any(map(_raw_calls, pieces)):
         return None
 
-    joined = pieces[-1]
-    first_chunk = pieces[0]
-    if isinstance(first_chunk, AIMessageChunk):
-        other_chunks = [piece for piece in pieces[1:] if isinstance(piece, AIMessageChunk)]
-        joined = add_ai_message_chunks(first_chunk, *other_chunks)
+    joined = _join_messages(pieces)
     calls = [_streamed_call(index, raw) for index, raw in enumerate(_raw_calls(joined))]
     additional_fields = {
         key: value
@@ -101,6 +97,15 @@ def join_chunks(pieces: Iterable[BaseMessage]) -> JoinedAnswer | None:
     }
     update = {"content": joined.content, "additional_kwargs": additional_fields}
     return JoinedAnswer(call_message("", calls).model_copy(update=update), calls)
+
+
+def _join_messages(pieces: Sequence[BaseMessage]) -> BaseMessage:
+    """Return one message for chunks; the last piece if they are whole messages."""
+    first_piece = pieces[0]
+    if not isinstance(first_piece, AIMessageChunk):
+        return pieces[-1]
+    other_chunks = [piece for piece in pieces[1:] if isinstance(piece, AIMessageChunk)]
+    return add_ai_message_chunks(first_piece, *other_chunks)
 
 
 def _raw_calls(piece: BaseMessage) -> list[_RawCall]:
@@ -160,40 +165,3 @@ def calls_as_text(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
             text = f"{result.pop().text}\n\n{text}"
         result.append(message_class(text, id=message.id))
     return result
-
-
-class ToolOutcome(NamedTuple):
-    """How a tool call has ended."""
-
-    state: Literal["ok", "error", "refused", "stopped"]
-    text: str
-
-
-def run_call(call: ToolCall, tools: Toolset, cancelled: threading.Event) -> ToolOutcome:
-    """Run a tool call until it ends or the turn is stopped; a tool that ignores the stop is
-    abandoned."""
-    if call["problem"]:
-        return ToolOutcome("error", call["problem"])
-    outcomes: queue.SimpleQueue[ToolOutcome] = queue.SimpleQueue()
-    abandoned = threading.Event()
-    """Not `cancelled`, which is cleared when the next turn starts."""
-
-    def work() -> None:
-        try:
-            outcomes.put(ToolOutcome("ok", tools.run(call["name"], call["arguments"], abandoned)))
-        except ToolError as error:
-            outcomes.put(ToolOutcome("error", str(error)))
-        except BaseException as error:  # the thread's outermost frame
-            outcomes.put(ToolOutcome("error", f"{call['name']} failed: {type(error).__name__}."))
-
-    start_thread("tool", work)
-    while not cancelled.is_set():
-        try:
-            outcome = outcomes.get(timeout=_STOP_CHECK_S)
-        except queue.Empty:
-            continue
-        if not cancelled.is_set():
-            text = shorten(escape_controls(outcome.text), MAX_TOOL_RESULT_CHARS)
-            return outcome._replace(text=text)
-    abandoned.set()
-    return ToolOutcome("stopped", prompts.STOPPED_CALL)

@@ -1,5 +1,5 @@
 """What a model gets for a question: the system prompt, the conversation, and the question itself
-with the sections that may change within a session."""
+with the sections that have changed."""
 
 from __future__ import annotations
 
@@ -56,20 +56,32 @@ class TurnPrompts:
             str(message.text) for message in self._history.messages if message.type != "ai"
         )
         question = self._host.add_context(turn, prompt, conversation)
+        question = question._replace(variables=self._variables_to_send(question.variables))
         if not self._nodes.leads_small_model:
-            variables = self._variables_to_send(question.variables)
-            question = question._replace(variables=variables, instruction="")
+            question = question._replace(instruction="")
         self._history.ask(question)
         return question.about_data
 
     def _variables_to_send(self, texts: Mapping[str, str]) -> dict[str, str]:
-        """Return descriptions of variables, with the values that a question names only for a small
-        model: a capable one looks for them itself."""
-        is_small = self._nodes.leads_small_model
-        return {name: text for name, text in texts.items() if is_small or name != VALUES_KEY}
+        """Return the descriptions of variables that the model gets.
+
+        Only a small model gets the values that a question names: others look for them themselves.
+
+        Args:
+            texts: The descriptions by the variables' names, and the values under `VALUES_KEY`.
+        """
+        if self._nodes.leads_small_model:
+            return dict(texts)
+        return {name: text for name, text in texts.items() if name != VALUES_KEY}
 
     def prepare_messages(self, prompt: str, turn: int, system: SystemMessage) -> list[AnyMessage]:
-        """Return the conversation for a question, whose beginning may be summarised now."""
+        """Return the conversation for a question, whose beginning may be summarised now. Waits.
+
+        Args:
+            prompt: The question, which `add_question` has added.
+            turn: Its number.
+            system: The system prompt.
+        """
         nodes = self._nodes
         summary_end = self._history.summary_end
         summariser = nodes.reflection_llm or nodes.llm
@@ -80,7 +92,7 @@ class TurnPrompts:
             self._history.set_variables(self._variables_to_send(variables))
             messages = self._history.messages
 
-        # The summary may have replaced the messages with the newest sections.
+        # Sections are sent when they change, and again if a summary has replaced them.
         texts = [str(message.text) for message in messages]
         changed = changed_sections(self._sections(), texts)
         if changed:
@@ -101,7 +113,7 @@ class TurnPrompts:
             if name in sizes and not sizes[name] and text:
                 sizes[name] = estimated_tokens([text])
 
-        # Descriptions stand in the words of earlier questions.
+        # Descriptions were counted with the words of the questions in which they stand.
         described_tokens = estimated_tokens(self._history.variable_texts())
         sizes["words"] = max(0, sizes["words"] - described_tokens)
         listed_tokens = estimated_tokens([render_variables(variables)]) if variables else 0
@@ -110,8 +122,11 @@ class TurnPrompts:
         return ContextSizes(max_tokens, {"program": program_tokens} | sizes)
 
     def system_message(self) -> SystemMessage:
-        """Return the system prompt. Anything that may change within a session is sent with the
-        questions, so that the start of the prompt stays the same."""
+        """Return the system prompt.
+
+        What may change within a session is sent with the questions, so that the start of the prompt
+        stays the same.
+        """
         tools = self._nodes.toolset
         functions = tools.functions() if tools is not None else ()
         offered_tools = self._nodes.model.offered_tools

@@ -14,7 +14,8 @@ from mahtab_tui.agent.message_fitting import fit
 from mahtab_tui.agent.message_pictures import picture_ids, pictures_to_send, with_pictures
 from mahtab_tui.agent.model_calls import ModelAnswer
 from mahtab_tui.agent.prompt_messages import PromptMessages
-from mahtab_tui.agent.tool_calls import join_chunks, run_call
+from mahtab_tui.agent.tool_calls import join_chunks
+from mahtab_tui.agent.tool_runs import run_call
 from mahtab_tui.bus.hidden_entries import HiddenEntries
 from mahtab_tui.bus.record_xml import to_xml
 from mahtab_tui.llm import prompts

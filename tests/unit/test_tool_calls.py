@@ -18,7 +18,7 @@ from pydantic import BaseModel
 
 from mahtab_tui.agent import ReplAgent
 from mahtab_tui.agent.state import AgentState
-from mahtab_tui.agent.tool_calls import MAX_CALLS
+from mahtab_tui.agent.tool_runs import MAX_CALLS
 from mahtab_tui.agent.written_calls import parse_written_calls
 from mahtab_tui.bus.answers import strip_copied_tags
 from mahtab_tui.kernel.cancellation import Cancellation
