@@ -18,8 +18,8 @@ from mahtab_tui.mcp.arguments import EvalArguments, Mode
 from mahtab_tui.mcp.output_form import ResultForm
 from mahtab_tui.mcp.packages import find_project
 from mahtab_tui.mcp.tools import ToolAnswer
-from mahtab_tui.session.agent_calls import SessionContents
 from mahtab_tui.session.agent_cell import Evaluation
+from mahtab_tui.session.agent_view import SessionContents
 from mahtab_tui.worker.cells.capture import shorten
 
 MAX_VARIABLES = 200

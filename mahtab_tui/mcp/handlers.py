@@ -35,7 +35,7 @@ from mahtab_tui.mcp.output_form import ResultForm
 from mahtab_tui.mcp.own_session import OwnSession
 from mahtab_tui.mcp.packages import find_environment, plan_commands, run_plan
 from mahtab_tui.mcp.tools import McpTool, McpToolError, Report, ToolAnswer
-from mahtab_tui.session.agent_calls import SessionContents
+from mahtab_tui.session.agent_view import SessionContents
 from mahtab_tui.worker.cells.capture import shorten
 
 if TYPE_CHECKING:

@@ -1,20 +1,17 @@
-"""Serves the calls of the agents that joined a session: code (`agent_cell.py`), and what concerns
-the kernel and the session."""
+"""Serves the calls of the agents that joined a session: they run code (`agent_cell.py`), act on the
+kernel and the session, and look at both (`agent_view.py`)."""
 
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from pydantic_core import to_jsonable_python
 
-from mahtab_tui.bus.entry_names import cell_entry
 from mahtab_tui.bus.hidden_characters import refusal
-from mahtab_tui.bus.values import Variable
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.restorations import describe_restoration
 from mahtab_tui.kernel.values import Detail, KernelInfo, Lock
@@ -27,6 +24,7 @@ from mahtab_tui.session.agent_rewinds import (
     join_names,
     name_parts,
 )
+from mahtab_tui.session.agent_view import AgentView, SessionContents
 from mahtab_tui.session.info import PLAN_REFUSAL
 from mahtab_tui.session.joined_agents import (
     AgentCall,
@@ -39,35 +37,29 @@ from mahtab_tui.session.undo_control import name_cells
 
 MAX_CODE_CHARS = 200_000
 """Characters of code that an agent can run in the user's session."""
-MAX_FIRST_LINE_CHARS = 100
-"""Maximum characters of a cell's first line for other agents."""
 ACTIONS = frozenset(("evaluate", "reset", "undo", "rewind", "activate", "permit", "await_stop"))
 """Calls that run or change something."""
-MAX_STALE_CELLS = 10
-"""Stale cells that an agent is told of, the newest."""
 
 
-@dataclass(frozen=True, slots=True)
-class SessionContents:
-    """What an agent gets to know about a session.
+class _ForkRun:
+    """Runs an agent's code in a locked fork, and keeps the answer if the fork allows all of it."""
 
-    The names of the fields are those of the answer, which agents of other versions read.
-    """
+    def __init__(self, make_cell: Callable[[Lock], AgentCell]) -> None:
+        """
+        Args:
+            make_cell: Returns a cell with the code, confined by a lock.
+        """
+        self._make_cell = make_cell
+        self.answer: Evaluation | None = None
+        """None if the code has not run, or needs more than the fork allows."""
 
-    kernel: KernelInfo
-    variables: list[Variable]
-    cells: int
-    """How many cells the agent has run."""
-    busy: float
-    """For how many seconds these cells ran, all together."""
-    alive: float
-    """How many seconds ago the agent joined."""
-    others: list[str]
-    """Cells that others have run since the last request."""
-    stale: list[str] = field(default_factory=list)
-    """The newest cells whose results no longer hold, each with the reason."""
-    marks: dict[str, str] = field(default_factory=dict)
-    """What is said of variables that come from stale cells, by their names."""
+    def run(self, lock: Lock) -> str:
+        """Run the code, and return what it needs that the fork does not allow, as a clause."""
+        cell = self._make_cell(lock)
+        answer = cell.answer()
+        if not cell.needs:
+            self.answer = answer
+        return cell.needs
 
 
 class AgentCalls:
@@ -75,6 +67,7 @@ class AgentCalls:
 
     def __init__(self, session: Session) -> None:
         self._session = session
+        self._view = AgentView(session)
         self._functions: dict[str, Callable[..., Any]] = {
             "evaluate": self._evaluate,
             "reset": self._reset,
@@ -84,13 +77,9 @@ class AgentCalls:
             "activate": self._activate,
             "permit": self._permit,
             "await_stop": self._await_stop,
-            "invalidate_caches": lambda call: session.cells.run_unrecorded(
-                "__import__('importlib').invalidate_caches()",
-                is_nested=partial(runs_nested, session, call),
-                is_cancelled=lambda: call.cancelled,
-            ),
+            "invalidate_caches": self._invalidate_caches,
             "contents": self._contents,
-            "kernel": lambda call: session.kernel.info(),
+            "kernel": self._kernel_info,
             "inspect": self._inspect,
         }
 
@@ -143,29 +132,22 @@ class AgentCalls:
         """Run code as a cell, if the user's settings or the user allow it.
 
         Args:
-            timeout: In seconds.
+            call: The agent's call.
+            code: The code.
+            timeout: Seconds until it is interrupted; None for no limit.
         """
         session = self._session
-        agents = session.joined_agents
         received_code = self._normalize_code(call.agent, code)
         used_names = session.private.uses(received_code)
-        fork_answer: Evaluation | None = None
-        """The answer, if the code could do its work in a locked fork."""
 
-        def run_in_fork(lock: Lock) -> str:
-            """Run the code, and return what it needs that the fork does not allow, as a clause."""
-            nonlocal fork_answer
-            cell = AgentCell(
-                session, call, agents.new_call_id(), received_code, timeout, used_names, lock
-            )
-            answer = cell.answer()
-            if not cell.needs:
-                fork_answer = answer
-            return cell.needs
+        def make_cell(lock: Lock) -> AgentCell:
+            request = session.joined_agents.new_call_id()
+            return AgentCell(session, call, request, received_code, timeout, used_names, lock)
 
+        fork_run = _ForkRun(make_cell)
         permission = session.agent.rules.clear_code(
             received_code,
-            run_in_fork,
+            fork_run.run,
             author=call.agent.name,
             private=used_names,
             trusted=session.info.approval == "auto" or call.agent.trusted,
@@ -173,32 +155,34 @@ class AgentCalls:
             can_ask=not call.agent.owns_session,
         )
         if permission.action == "deny":
-            denial = permission.reason.rstrip(".")
-            return Evaluation(declined=f"declined: {denial[0].lower()}{denial[1:]}")
-        if fork_answer is not None:
-            return fork_answer
+            return _decline(permission.reason)
+        if fork_run.answer is not None:
+            return fork_run.answer
+        if permission.action != "ask":
+            # Only code that the user has allowed may change protected files.
+            return make_cell("guard").answer()
 
-        request = agents.new_call_id()
-        code = received_code
-        # Only code that the user has allowed may change protected files.
-        lock: Lock | None = "guard"
-        if permission.action == "ask":
-            try:
-                code = self._ask_user(call, request, received_code, permission.reason)
-            except AgentCallDeclined as error:
-                if error.is_stop:
-                    self._stop_agent(call.agent)
-                return Evaluation(declined=str(error))
-            lock = None
-        answer = AgentCell(session, call, request, code, timeout, used_names, lock).answer()
-        return replace(answer, edited=code if code != received_code else "")
+        request = session.joined_agents.new_call_id()
+        try:
+            allowed_code = self._ask_user(call, request, received_code, permission.reason)
+        except AgentCallDeclined as error:
+            if error.is_stop:
+                self._stop_agent(call.agent)
+            return Evaluation(declined=str(error))
+        # The cell has the id of the request, so that the transcript shows both in one place.
+        cell = AgentCell(session, call, request, allowed_code, timeout, used_names, None)
+        is_edited = allowed_code != received_code
+        return replace(cell.answer(), edited=allowed_code if is_edited else "")
 
     def _ask_user(self, call: AgentCall, request: str, code: str, reason: str) -> str:
-        """Return the code that the user allows.
+        """Return the code that the user allows, perhaps an edited one.
 
         Raises `AgentCallDeclined` and `AgentCallRefused`.
 
         Args:
+            call: The agent's call.
+            request: The id of the request.
+            code: The agent's code.
             reason: Why the user is asked, as a clause; may be empty.
         """
         if not reason and self._session.info.approval == "review":
@@ -233,7 +217,7 @@ class AgentCalls:
         """Describe the points to which the session can be rewound, a line each."""
         points = self._session.rewinding.points()
         hidden = {point.entry for point in points if point.entry in self._session.agent.hidden}
-        return describe_points(points, hidden, self._first_line)
+        return describe_points(points, hidden, self._view.first_line)
 
     def _rewind(self, call: AgentCall, point: str, dry_run: bool) -> str:
         """Go back to before a point, or describe what that would do. Returns sentences."""
@@ -294,63 +278,19 @@ class AgentCalls:
         return session.kernel.inspect(name, run_code=False)
 
     def _contents(self, call: AgentCall, seen: bool) -> SessionContents:
-        """Describe the session.
+        """Describe the session to an agent; see `AgentView.contents`."""
+        return self._view.contents(call.agent, seen=seen)
 
-        Args:
-            seen: Whether the agent will read this answer, so that the next one leaves out the
-                cells of others that this one reports.
-        """
-        session = self._session
-        agent = call.agent
-        new_cells = list(session.cells.finished)
-        if agent.last_sent in new_cells:
-            del new_cells[: new_cells.index(agent.last_sent) + 1]
-        if new_cells and seen:
-            agent.last_sent = new_cells[-1]
+    def _kernel_info(self, call: AgentCall) -> KernelInfo:
+        return self._session.kernel.info()
 
-        cells_of_others: list[str] = []
-        for finished in new_cells:
-            started = finished.started
-            if started.party != agent.name and started.entry_name not in session.agent.hidden:
-                first_line = self._first_line(started.cell or 0, started.text)
-                row = f"In [{started.cell}] {started.party} ({finished.status}): {first_line}"
-                cells_of_others.append(row)
-        return SessionContents(
-            kernel=session.kernel.info(),
-            variables=session.private.variables(),
-            cells=agent.cell_count,
-            busy=agent.busy_seconds,
-            alive=time.monotonic() - agent.joined_at,
-            others=cells_of_others,
-            stale=self._stale_lines(),
-            marks=session.agent.stale_outputs.stale_marks(),
+    def _invalidate_caches(self, call: AgentCall) -> None:
+        """Let the kernel see modules that the agent's server has installed."""
+        self._session.cells.run_unrecorded(
+            "__import__('importlib').invalidate_caches()",
+            is_nested=partial(runs_nested, self._session, call),
+            is_cancelled=lambda: call.cancelled,
         )
-
-    def _stale_lines(self) -> list[str]:
-        """Return a line for each cell whose result may no longer hold, and why."""
-        hidden = self._session.agent.hidden
-        cells = [
-            cell
-            for cell in self._session.agent.stale_outputs.stale_cells()
-            if cell_entry(cell.number) not in hidden
-        ]
-        lines: list[str] = []
-        for cell in cells[-MAX_STALE_CELLS:]:
-            first_line = self._first_line(cell.number, cell.code)
-            lines.append(f"In [{cell.number}] {first_line}: {cell.reason}")
-        omitted_count = len(cells) - len(lines)
-        if omitted_count:
-            lines.insert(0, f"… {omitted_count:,} earlier")
-        return lines
-
-    def _first_line(self, cell: int, code: str) -> str:
-        """Return how a cell's code begins, unless it uses a private variable."""
-        if self._session.private.is_private_cell(cell):
-            return "uses a private variable"
-        first_line, _, later_lines = code.strip().partition("\n")
-        if later_lines or len(first_line) > MAX_FIRST_LINE_CHARS:
-            return f"{first_line[:MAX_FIRST_LINE_CHARS]} …"
-        return first_line
 
     def _approve_action(self, call: AgentCall, action: str) -> None:
         """Ask about an action on the environment, except in the agent's own session.
@@ -392,3 +332,13 @@ class AgentCalls:
             self._session.notice(f"Code from {agent.name} was not run. {reason}", "warning")
             raise AgentCallRefused(f"The code was not run. {reason}")
         return code
+
+
+def _decline(reason: str) -> Evaluation:
+    """Return the answer about code that may not run.
+
+    Args:
+        reason: A sentence.
+    """
+    clause = reason.rstrip(".")
+    return Evaluation(declined=f"declined: {clause[0].lower()}{clause[1:]}")

@@ -28,7 +28,7 @@ from mahtab_tui.mcp.connection import SessionConnection
 from mahtab_tui.mcp.handlers import AttachOptions, ToolHandlers
 from mahtab_tui.mcp.own_session import OwnSession
 from mahtab_tui.mcp.tools import McpToolError
-from mahtab_tui.session.agent_calls import SessionContents
+from mahtab_tui.session.agent_view import SessionContents
 from mahtab_tui.session.joined_agents import JoinedAgents
 from mahtab_tui.session.running_sessions import RunningSession
 from mahtab_tui.session.sharing import AgentService
