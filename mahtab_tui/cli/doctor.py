@@ -9,7 +9,7 @@ import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from mahtab_tui.bus.hidden_characters import visible
 from mahtab_tui.cli.options import echo, require_working_folder
@@ -39,6 +39,12 @@ from mahtab_tui.version import __version__
 REPORT_NAME_WIDTH = 12
 """The width of the names in a report, in columns."""
 DISCOVERY_TIMEOUT_S = 1.0
+"""Seconds that model servers on this machine have to answer."""
+MAX_LISTED_MODELS = 5
+"""Models of a server that are named."""
+MAX_OUTPUT_CHARS = 200
+"""Characters of a failing sandbox's output that are shown."""
+SANDBOX_TIMEOUT_S = 20
 MIN_FREE_BYTES = 10 * 2**20
 """`doctor` warns of a disk with less free space."""
 
@@ -56,34 +62,24 @@ def report() -> Iterator[str]:
     yield _format_line("mahtab-tui", version)
 
     settings: Settings | None = None
-    config_problem = ""
     try:
         settings = load_settings()
-        yield _format_line("kernel", find_interpreter(settings.python))
     except SettingsError as error:
-        config_problem = str(error)
-    except KernelError as error:
-        yield _format_line("kernel", "none", str(error))
+        settings_problem = str(error)
+    else:
+        settings_problem = " ".join(settings.untrusted)
+        yield _check_interpreter(settings.python)
 
     yield _check_sandbox()
     yield _check_claude(use_api_key=settings is not None and settings.claude_api_key)
     yield _list_model_servers(find_servers(DISCOVERY_TIMEOUT_S))
-
     files = ", ".join(str(path) for path in config_files(Path.cwd()) if path.is_file())
-    if settings is not None:
-        config_problem = " ".join(settings.untrusted)
-    yield _format_line("config", files or "no file; defaults are used", config_problem)
-
+    yield _format_line("config", files or "no file; defaults are used", settings_problem)
     if settings is not None:
         yield from _check_mcp_servers(settings.mcp)
         yield _list_agents(settings.acp)
     yield _check_home()
-    removed_count = collect_file_copies()
-    if removed_count:
-        yield _format_line("files", f"removed old copies for undo, of {removed_count:,} kernels")
-    removed_count = remove_abandoned_folders()
-    if removed_count:
-        yield _format_line("files", f"removed {removed_count:,} copies of checks that were killed")
+    yield from _remove_leftovers()
 
 
 def _format_line(name: str, status: str, advice: str = "") -> str:
@@ -93,32 +89,49 @@ def _format_line(name: str, status: str, advice: str = "") -> str:
     return f"! {name:<{REPORT_NAME_WIDTH}}{status}\n  {'':<{REPORT_NAME_WIDTH}}{advice}"
 
 
+def _check_interpreter(python: str | None) -> str:
+    """Report the interpreter of new kernels.
+
+    Args:
+        python: The interpreter that the settings name; None for the default.
+    """
+    try:
+        return _format_line("kernel", find_interpreter(python))
+    except KernelError as error:
+        return _format_line("kernel", "none", str(error))
+
+
 def _check_sandbox() -> str:
     """Try the search sandbox, because a system may have everything required and still forbid it."""
     try:
-        name, unsupported = asyncio.run(_try_sandbox())
+        sandbox = asyncio.run(_try_sandbox())
     except SandboxError as error:
         return _format_line("sandbox", "none: `rlm` cannot run", str(error))
-    if not unsupported:
-        return _format_line("sandbox", name)
+    if not sandbox.unsupported_features:
+        return _format_line("sandbox", sandbox.name)
     advice = f"It supports only part of Python. Linux gets a process with full Python instead; here {find_missing_support()}."
-    return _format_line("sandbox", name, advice)
+    return _format_line("sandbox", sandbox.name, advice)
 
 
-async def _try_sandbox() -> tuple[str, str]:
-    """Run code in a sandbox; return its name, and what it does not support.
+class _WorkingSandbox(NamedTuple):
+    """The kind of sandbox that searches get here."""
 
-    Raises `SandboxError`.
-    """
+    name: str
+    unsupported_features: str
+    """What of Python it does not support; empty if it supports all."""
+
+
+async def _try_sandbox() -> _WorkingSandbox:
+    """Run code in a sandbox. Raises `SandboxError`."""
     sandboxes = open_sandboxes()
     try:
         sandbox = await sandboxes.start(SearchedText.root("text"), _RefusingHost())
-        result = await sandbox.run("print(len(context))", seconds=20)
+        result = await sandbox.run("print(len(context))", seconds=SANDBOX_TIMEOUT_S)
     finally:
         await sandboxes.close()
     if result.output != "4\n":
-        raise SandboxError(f"It cannot run code: {result.output.strip()[:200]}")
-    return sandboxes.name, sandboxes.unsupported_features
+        raise SandboxError(f"It cannot run code: {result.output.strip()[:MAX_OUTPUT_CHARS]}")
+    return _WorkingSandbox(sandboxes.name, sandboxes.unsupported_features)
 
 
 class _RefusingHost:
@@ -151,7 +164,7 @@ def _list_model_servers(servers: Sequence[ModelServer]) -> str:
     descriptions: list[str] = []
     for server in servers:
         missing = "no model that answers questions" if server.listed_count else "no model"
-        models = ", ".join(server.specs[:5]) or f"{server.provider}: {missing}"
+        models = ", ".join(server.specs[:MAX_LISTED_MODELS]) or f"{server.provider}: {missing}"
         descriptions.append(f"{models} at {server.address}")
     return _format_line("models", "; ".join(descriptions))
 
@@ -196,3 +209,13 @@ def _check_home() -> str:
     elif shutil.disk_usage(existing_folder).free < MIN_FREE_BYTES:
         advice = "The disk is full. Sessions and history may not be saved."
     return _format_line("home", str(home), advice)
+
+
+def _remove_leftovers() -> Iterator[str]:
+    """Remove what programs that were killed have left, and report it; nothing if there was none."""
+    kernel_count = collect_file_copies()
+    if kernel_count:
+        yield _format_line("files", f"removed old copies for undo, of {kernel_count:,} kernels")
+    check_count = remove_abandoned_folders()
+    if check_count:
+        yield _format_line("files", f"removed {check_count:,} copies of checks that were killed")

@@ -1,4 +1,5 @@
-"""Finds the sessions on screens of the same user, and follows one of them."""
+"""Finds the sessions on screens of the same user, by the sockets on which they listen, and follows one
+of them."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from mahtab_tui.store.session_lock import locked_sessions
 from mahtab_tui.worker.link.frames import Frame, FrameError, FrameReader, encode
 
 PROBE_TIMEOUT_S = 2.0
-"""Seconds for answering a probe."""
+"""Seconds that a session may take to say that it is there."""
 AGENT_SOCKET = ".agent"
 """The end of the name of a socket for the agent that answers in a session. It begins with the
 session's process id."""
@@ -47,40 +48,11 @@ class RunningSession(NamedTuple):
         return f"{self.name}  {self.pid}  {self.project}{agents}"
 
 
-def share_folder() -> Path:
-    """Return the folder of the sockets. Raises `SharingError`."""
-    folder = home_folder() / "run"
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        status = folder.lstat()
-        if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
-            raise SharingError(f"{folder} is not a folder of yours.")
-        if stat.S_IMODE(status.st_mode) != 0o700:
-            folder.chmod(0o700)
-    except OSError as error:
-        raise SharingError(f"{folder} cannot be used: {error.strerror}.") from None
-    return folder
-
-
 def running_sessions() -> list[RunningSession]:
     """Return the running sessions, and remove sockets left by crashes. Raises `SharingError`."""
     if not (home_folder() / "run").exists():
         return []
     return list(_find_running(share_folder()))
-
-
-def remove_leftovers() -> None:
-    """Remove unused lock files and sockets. Waits for sockets."""
-    locked_sessions()
-    with suppress(SharingError):
-        running_sessions()
-    for path in (home_folder() / "run").glob(f"*{AGENT_SOCKET}"):
-        try:
-            os.kill(int(path.name.partition("-")[0]), 0)
-        except (ProcessLookupError, ValueError):
-            path.unlink(missing_ok=True)
-        except OSError:
-            pass  # of another user
 
 
 def find_session(name: str | None, project: Path) -> RunningSession:
@@ -126,7 +98,50 @@ def _nearest_sessions(sessions: Sequence[RunningSession], folder: Path) -> list[
     return [session for session in matches if len(session.project) == nearest_length]
 
 
+def follow_session(running: RunningSession) -> Iterator[Record]:
+    """Yield the recent records of a session, then new ones until it ends. Raises `OSError`."""
+    # A `FrameError` means that the session is damaged, or not a session at all.
+    with suppress(FrameError):
+        for frame in _request_frames(running.path, "watch"):
+            if frame.get("op") != "record":
+                continue
+            with suppress(InvalidRecord):
+                record = from_json(frame)
+                if record is not None:
+                    yield record
+
+
+def remove_leftovers() -> None:
+    """Remove unused lock files and sockets. Waits for sockets."""
+    locked_sessions()
+    with suppress(SharingError):
+        running_sessions()
+    for path in (home_folder() / "run").glob(f"*{AGENT_SOCKET}"):
+        try:
+            os.kill(int(path.name.partition("-")[0]), 0)
+        except (ProcessLookupError, ValueError):
+            path.unlink(missing_ok=True)
+        except OSError:
+            pass  # of another user
+
+
+def share_folder() -> Path:
+    """Return the folder of the sockets. Raises `SharingError`."""
+    folder = home_folder() / "run"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        status = folder.lstat()
+        if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
+            raise SharingError(f"{folder} is not a folder of yours.")
+        if stat.S_IMODE(status.st_mode) != 0o700:
+            folder.chmod(0o700)
+    except OSError as error:
+        raise SharingError(f"{folder} cannot be used: {error.strerror}.") from None
+    return folder
+
+
 def _find_running(folder: Path) -> Iterator[RunningSession]:
+    """Yield the sessions that answer on the sockets in a folder, and remove sockets of no session."""
     for path in sorted(folder.glob("*.sock"), key=lambda path: path.name):
         try:
             answer = next(_request_frames(path, "probe", PROBE_TIMEOUT_S), None)
@@ -139,11 +154,11 @@ def _find_running(folder: Path) -> Iterator[RunningSession]:
             continue
         if answer is not None:
             yield RunningSession(
-                str(answer["name"]),
-                str(answer["project"]),
-                int(answer["pid"]),
-                list(map(str, answer["agents"])),
-                path,
+                name=str(answer["name"]),
+                project=str(answer["project"]),
+                pid=int(answer["pid"]),
+                agents=list(map(str, answer["agents"])),
+                path=path,
             )
 
 
@@ -151,6 +166,8 @@ def _request_frames(path: Path, op: str, timeout: float | None = None) -> Iterat
     """Send a request to a session, and yield the frames of its answer.
 
     Args:
+        path: The socket of the session.
+        op: What is requested.
         timeout: Seconds for each frame; None for no limit.
     """
     with socket.socket(socket.AF_UNIX) as connection:
@@ -160,16 +177,3 @@ def _request_frames(path: Path, op: str, timeout: float | None = None) -> Iterat
         reader = FrameReader()
         while data := connection.recv(RECEIVE_BYTES):
             yield from reader.feed(data)
-
-
-def follow_session(running: RunningSession) -> Iterator[Record]:
-    """Yield the recent records of a session, then new ones until it ends. Raises `OSError`."""
-    # A `FrameError` means that the session is damaged, or not a session at all.
-    with suppress(FrameError):
-        for frame in _request_frames(running.path, "watch"):
-            if frame.get("op") != "record":
-                continue
-            with suppress(InvalidRecord):
-                record = from_json(frame)
-                if record is not None:
-                    yield record
