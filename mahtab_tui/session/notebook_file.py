@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from mahtab_tui.bus import records
 from mahtab_tui.bus.entries import Cell, Entry
@@ -37,6 +38,19 @@ class CellNotFound(Exception):
     """A notebook has no such cell. The message is a sentence."""
 
 
+class _ResumedFile(NamedTuple):
+    """How a session goes on with a notebook's file."""
+
+    loaded: LoadedNotebook
+    """The file without the additions of this session."""
+    first_position: int = 1
+    """The position of the file's first cell among those of all notebooks of the session."""
+    is_logged: bool = False
+    """Whether an earlier screen has logged the cells."""
+    change_count: int = 0
+    """Changes that the file does not have yet."""
+
+
 class NotebookFile:
     """A notebook's file, as it was read and as it will be written. Any thread may call it."""
 
@@ -61,47 +75,24 @@ class NotebookFile:
         self._conversation = ExportedConversation()
         self._first_entry = 0
         """The entries from this index on belong to the file as last read."""
-        # Numbers of changes: so far, and those that the file has.
-        self._change_count = 0
+        self._opened_file = ""
+        """The file last opened by the folded records."""
+
+        resumed = _resume(file, past)
+        self._change_count = resumed.change_count
+        """How many changes of the content there were so far."""
         self._written_change_count = 0
-        self.first_position = 1
+        """How many of them the file has."""
+        self.first_position = resumed.first_position
         """The position of the file's first cell among those of all notebooks of the session."""
-        self.loaded = file
+        self.is_logged = resumed.is_logged
+        """Whether an earlier screen has logged the cells."""
+        self.loaded = resumed.loaded
         """The file as it was read, without the session's additions."""
         self._content = file.content
         """The content as last written or read."""
         self._digest = file.digest
-        self.is_logged = False
-        """Whether an earlier screen has logged the cells."""
-        self._opened_file = ""
-        """The file last opened by the folded records."""
-        self._resume(file, past)
-
-    def _resume(self, file: LoadedNotebook, past: Sequence[Record]) -> None:
-        record_classes = records.NotebookOpened | records.NotebookWritten
-        file_records = [record for record in past if isinstance(record, record_classes)]
-        opened_files = [
-            record for record in file_records if isinstance(record, records.NotebookOpened)
-        ]
-        if not opened_files:
-            return
-
-        last_opened = opened_files[-1]
-        last_state = file_records[-1]
-        is_other_file = str(file.path) != (last_state.file or last_opened.file)
-        if is_other_file or file.digest != last_state.digest:
-            # Its cells are logged again, after those of the earlier file.
-            self.first_position = last_opened.first + last_opened.cells
-            self._change_count = int(is_other_file)
-            return
-
-        self.is_logged = True
-        self.first_position = last_opened.first
-        # The session's additions are at the file's end, and are written anew.
-        own_cells = file.cells[: last_opened.cells]
-        self.loaded = replace(file, content={**file.content, "cells": own_cells})
-        later_records = past[past.index(last_state) :]
-        self._change_count = sum(isinstance(record, CONTENT_RECORDS) for record in later_records)
+        """The digest of the file as last written or read; empty if it does not exist yet."""
 
     @property
     def path(self) -> Path:
@@ -152,29 +143,43 @@ class NotebookFile:
         with self._lock:
             # Counted first: what is logged while the file is written counts as not written.
             change_count = self._change_count
-            content = self._build_content()
-            text = merging.render_text(self.loaded, content)
-            digest_on_disk = writing.file_digest(self.path)
-            is_unchanged = content == self._content
-            # A script has no outputs, so its text may be unchanged although cells ran.
-            if not is_unchanged and self.loaded.format != "ipynb":
-                is_unchanged = text == merging.render_text(self.loaded, self._content)
-
-            sentence = ""
-            if digest_on_disk not in (self._digest, ""):
-                copy = writing.free_name(self.path)
-                self._digest = writing.write_text(copy, text, self.loaded.style.encoding)
-                sentence = f"Another program has changed {self.label}, so this session is now saved in {one_line(copy.name)}."
-                self.loaded = replace(self.loaded, path=copy)
-            elif digest_on_disk != self._digest or not is_unchanged:
-                self._digest = writing.write_text(self.path, text, self.loaded.style.encoding)
-                sentence = f"Saved {self.label}."
-
-            if sentence:
-                self._content = content
-                emit(self._log, records.NotebookWritten(digest=self._digest, file=str(self.path)))
+            sentence = self._write(self._build_content())
             self._written_change_count = change_count
             return sentence
+
+    def _write(self, content: Node) -> str:
+        """Write the file, unless it has this content. Result and errors are those of `save`."""
+        text = merging.render_text(self.loaded, content)
+        digest_on_disk = writing.file_digest(self.path)
+        is_missing = digest_on_disk == ""
+        encoding = self.loaded.style.encoding
+        if digest_on_disk != self._digest and not is_missing:
+            copy = writing.free_name(self.path)
+            self._digest = writing.write_text(copy, text, encoding)
+            sentence = f"Another program has changed {self.label}, so this session is now saved in {one_line(copy.name)}."
+            self.loaded = replace(self.loaded, path=copy)
+        elif digest_on_disk != self._digest or not self._has_content(content, text):
+            self._digest = writing.write_text(self.path, text, encoding)
+            sentence = f"Saved {self.label}."
+        else:
+            return ""
+        self._content = content
+        emit(self._log, records.NotebookWritten(digest=self._digest, file=str(self.path)))
+        return sentence
+
+    def _has_content(self, content: Node, text: str) -> bool:
+        """Return whether the file as last written or read has this content.
+
+        Args:
+            content: The content.
+            text: The same as text.
+        """
+        if content == self._content:
+            return True
+        # A script has no outputs, so its text may be the same although cells ran.
+        if self.loaded.format == "ipynb":
+            return False
+        return text == merging.render_text(self.loaded, self._content)
 
     def _build_content(self) -> Node:
         """Return the file's content with the results of its cells and the session's additions."""
@@ -208,3 +213,32 @@ class NotebookFile:
                     self._first_entry = len(self._conversation.entries)
                 self._opened_file = record.file
             self._conversation.fold((record,))
+
+
+def _resume(file: LoadedNotebook, past: Sequence[Record]) -> _ResumedFile:
+    """Return how a session goes on with a file.
+
+    Args:
+        file: The file, as it was read.
+        past: The stored records of the session.
+    """
+    record_classes = records.NotebookOpened | records.NotebookWritten
+    file_records = [record for record in past if isinstance(record, record_classes)]
+    opened_files = [record for record in file_records if isinstance(record, records.NotebookOpened)]
+    if not opened_files:
+        return _ResumedFile(file)
+
+    last_opened = opened_files[-1]
+    last_state = file_records[-1]
+    is_other_file = str(file.path) != (last_state.file or last_opened.file)
+    if is_other_file or file.digest != last_state.digest:
+        # Its cells are logged again, after those of the earlier file.
+        first_position = last_opened.first + last_opened.cells
+        return _ResumedFile(file, first_position, change_count=int(is_other_file))
+
+    # The session's additions are at the file's end, and are written anew.
+    own_cells = file.cells[: last_opened.cells]
+    loaded = replace(file, content={**file.content, "cells": own_cells})
+    later_records = past[past.index(last_state) :]
+    change_count = sum(isinstance(record, CONTENT_RECORDS) for record in later_records)
+    return _ResumedFile(loaded, last_opened.first, is_logged=True, change_count=change_count)

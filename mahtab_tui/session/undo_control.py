@@ -40,8 +40,8 @@ class UndoTarget(NamedTuple):
     """The first entry that leaves the conversation; empty for none."""
 
 
-class _CellUndo(NamedTuple):
-    """An undo, which a redo reverses."""
+class _DoneUndo(NamedTuple):
+    """An undo that was done, which a redo reverses."""
 
     target: UndoTarget
     cells: tuple[int, ...]
@@ -89,11 +89,11 @@ class UndoControl:
         for record in runtime.past:
             if isinstance(record, records.Undo):
                 self._mark_undone(record.cells, undone=record.undone)
-        self._undone: list[_CellUndo] = []
+        self._done_undos: list[_DoneUndo] = []
         """What can be done again, the newest last."""
 
     def last_step(self) -> int:
-        """Return the cell that ran last, or the first cell of its answer."""
+        """Return the cell that ran last, or the first cell of its answer. Raises `KernelError`."""
         cells = [step.cell for step in self._runtime.kernel.undo_steps()]
         if not cells:
             raise KernelError("There is nothing to undo.")
@@ -146,7 +146,7 @@ class UndoControl:
                 if target.scope.namespace:
                     cells = self.cells_from(target.cell)
                     authors.provenance = provenance.before(target.cell)
-            undone = _CellUndo(
+            done_undo = _DoneUndo(
                 target=target,
                 cells=cells,
                 provenance=provenance,
@@ -154,7 +154,7 @@ class UndoControl:
                 last_turn=self._last_turn(),
                 kernel_pid=self._kernel_pid,
             )
-            self._undone.append(undone)
+            self._done_undos.append(done_undo)
             self._mark_undone(cells, undone=True)
             if target.cell is not None:
                 moment = f"before cell {target.cell} ran"
@@ -170,49 +170,50 @@ class UndoControl:
         """
         with self._lock:
             self._refuse_while_running()
-            undone = self._last_undone()
-            self._refuse_if_continued(undone)
+            last_undo = self._last_undo()
+            self._refuse_if_continued(last_undo)
             restoration = NOTHING_RESTORED
-            is_same_kernel = undone.kernel_pid == self._kernel_pid
-            if undone.target.cell is not None and is_same_kernel:
-                restoration = self._redo_cells(undone)
-            self._undone.pop()
-            if undone.target.entry:
-                self._entries.restore(undone.target.entry)
-            if undone.target.cell is not None and not is_same_kernel:
+            is_same_kernel = last_undo.kernel_pid == self._kernel_pid
+            if last_undo.target.cell is not None and is_same_kernel:
+                restoration = self._redo_cells(last_undo)
+            self._done_undos.pop()
+            if last_undo.target.entry:
+                self._entries.restore(last_undo.target.entry)
+            if last_undo.target.cell is not None and not is_same_kernel:
                 emit(self._runtime.log, records.Notice(_KERNEL_REPLACED, level="warning"))
             return restoration
 
-    def _redo_cells(self, undone: _CellUndo) -> Restoration:
+    def _redo_cells(self, last_undo: _DoneUndo) -> Restoration:
         """Do again what an undo has taken back of cells."""
-        scope = undone.target.scope
+        scope = last_undo.target.scope
         restoration = self._runtime.kernel.redo(scope)
         if scope.namespace:
-            self._cells.authors.provenance = undone.provenance
-        self._mark_undone(undone.cells, undone=False)
-        self._report(scope, undone.cells, restoration, "before the undo", undone=False)
+            self._cells.authors.provenance = last_undo.provenance
+        self._mark_undone(last_undo.cells, undone=False)
+        self._report(scope, last_undo.cells, restoration, "before the undo", undone=False)
         return restoration
 
     @property
     def _kernel_pid(self) -> int:
         return self._runtime.kernel.info().pid
 
-    def _last_undone(self) -> _CellUndo:
+    def _last_undo(self) -> _DoneUndo:
         """Return the last undo of which anything can be done again. Raises `KernelError`."""
-        while self._undone:
-            undone = self._undone[-1]
-            if undone.target.entry or undone.kernel_pid == self._kernel_pid:
-                return undone
-            self._undone.pop()
+        while self._done_undos:
+            last_undo = self._done_undos[-1]
+            if last_undo.target.entry or last_undo.kernel_pid == self._kernel_pid:
+                return last_undo
+            self._done_undos.pop()
         raise KernelError("There is nothing to redo.")
 
-    def _refuse_if_continued(self, undone: _CellUndo) -> None:
+    def _refuse_if_continued(self, last_undo: _DoneUndo) -> None:
         """Raise `KernelError` if the session has gone on since an undo that the kernel alone does not
         know completely."""
-        is_known_to_kernel = undone.target.scope.namespace and not undone.target.entry
-        if not is_known_to_kernel and undone.last_cell != self._cells.last:
+        target = last_undo.target
+        is_known_to_kernel = target.scope.namespace and not target.entry
+        if not is_known_to_kernel and last_undo.last_cell != self._cells.last:
             raise KernelError("There is nothing to redo: cells have run since the last undo.")
-        if undone.target.entry and undone.last_turn != self._last_turn():
+        if target.entry and last_undo.last_turn != self._last_turn():
             raise KernelError("There is nothing to redo: you have asked the model since.")
 
     def _mark_undone(self, cells: Sequence[int], *, undone: bool) -> None:
