@@ -16,12 +16,8 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from mahtab_tui.knowledge.code_search_process import Match, SearchRequest
-from mahtab_tui.knowledge.confined_folder import (
-    ConfinedFolder,
-    ConfinedFolderError,
-    is_encoding,
-    split_lines,
-)
+from mahtab_tui.knowledge.confined_folder import ConfinedFolder, ConfinedFolderError
+from mahtab_tui.knowledge.text_decoding import is_encoding, split_lines
 from mahtab_tui.settings.model import PACKAGE
 from mahtab_tui.system import tie_to_parent
 

@@ -14,9 +14,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, TypedDict
 
-from mahtab_tui.knowledge.confined_folder import ConfinedFolder, ConfinedFolderError, split_lines
+from mahtab_tui.knowledge.confined_folder import ConfinedFolder, ConfinedFolderError
 from mahtab_tui.knowledge.project_files import is_wanted, source_files, visible_files
 from mahtab_tui.knowledge.ripgrep import find_candidates
+from mahtab_tui.knowledge.text_decoding import split_lines
 
 FILES_BEFORE_RIPGREP = 300
 """Files that are searched without it, because a search for a common word, or of a small folder, ends

@@ -1,9 +1,11 @@
-"""Opens and decodes files inside one folder. Each part of a path is opened from the folder before
-it, without following links, so that nothing can be exchanged between check and use."""
+"""Opens and reads files inside one folder.
+
+Each part of a path is opened from the folder before it, without following links, so that nothing can be
+exchanged between check and use.
+"""
 
 from __future__ import annotations
 
-import codecs
 import errno
 import os
 import stat
@@ -11,21 +13,10 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from mahtab_tui.knowledge.text_decoding import BinaryFile, decode
+
 MAX_FILE_BYTES = 5_000_000
-
-BYTE_ORDER_MARKS = {
-    codecs.BOM_UTF8: "utf-8-sig",
-    codecs.BOM_UTF32_LE: "utf-32",
-    codecs.BOM_UTF32_BE: "utf-32",
-    codecs.BOM_UTF16_LE: "utf-16",
-    codecs.BOM_UTF16_BE: "utf-16",
-}
-"""The encodings of files by their first bytes; UTF-32 starts like UTF-16, so it comes first."""
-
-AMBIGUOUS_BYTES = frozenset(range(0x80, 0xA0))
-"""Printed in Windows-1252, controls in Latin-1."""
-UNDEFINED_BYTES = frozenset((0x81, 0x8D, 0x8F, 0x90, 0x9D))
-"""Undefined in Windows-1252."""
+"""A larger file is not read, unless a caller sets another limit."""
 
 # A folder that may be entered need not be one that may be listed, which only Linux tells apart.
 FOLDER_FLAGS = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -41,61 +32,7 @@ KIND_PROBLEMS = {
     stat.S_IFCHR: "is a device, not a file",
     stat.S_IFBLK: "is a device, not a file",
 }
-
-
-class BinaryFile(Exception):
-    """The bytes are not text."""
-
-
-def is_encoding(name: str) -> bool:
-    """Return whether a codec decodes bytes to text; ``hex`` does not."""
-    try:
-        b"x".decode(name, "replace")
-    except (LookupError, ValueError):
-        return False
-    return True
-
-
-def marked_encoding(data: bytes) -> str | None:
-    """Return the encoding that a file's byte order mark names; None without a mark."""
-    for mark, encoding in BYTE_ORDER_MARKS.items():
-        if data.startswith(mark):
-            return encoding
-    return None
-
-
-def decode(data: bytes, encoding: str | None = None) -> str:
-    """Decode as given (``cp037``), by the byte order mark, or as UTF-8, Windows-1252 or Latin-1.
-
-    Raises `BinaryFile`, `LookupError`.
-    """
-    if encoding is not None:
-        if not is_encoding(encoding):
-            raise LookupError(encoding)
-        # Mainframes end lines with NEL.
-        return data.decode(codecs.lookup(encoding).name, "replace").replace("\x85", "\n")
-    if (marked := marked_encoding(data)) is not None:
-        return data.decode(marked, "replace")
-    if b"\0" in data:
-        raise BinaryFile
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError:
-        return data.decode(single_byte_encoding(data))
-
-
-def single_byte_encoding(data: bytes) -> str:
-    """Return whether text that is not UTF-8 is Windows-1252 or Latin-1."""
-    ambiguous_bytes = set(data) & AMBIGUOUS_BYTES
-    if ambiguous_bytes and not ambiguous_bytes & UNDEFINED_BYTES:
-        return "cp1252"
-    return "latin-1"
-
-
-def split_lines(text: str) -> list[str]:
-    """Return the lines of a text. Only a line feed ends one, not a form feed or U+2028."""
-    lines = [line.removesuffix("\r") for line in text.split("\n")]
-    return lines if lines[-1] else lines[:-1]
+"""What is wrong with what a path names, as the end of a sentence, by its kind."""
 
 
 class ConfinedFolderError(Exception):
@@ -139,7 +76,15 @@ class ConfinedFolder:
         return descriptor
 
     def read_bytes(self, path: str, limit: int = MAX_FILE_BYTES) -> bytes:
-        """Read a file. Raises `ConfinedFolderError`, also for more than `limit` bytes."""
+        """Return the content of a file.
+
+        Args:
+            path: Relative to the folder, or absolute within it.
+            limit: The most bytes that it may have.
+
+        Raises:
+            ConfinedFolderError: It cannot be read, or is larger.
+        """
         with open(self.open(path), "rb") as file:
             try:
                 data = file.read(limit + 1)
@@ -150,7 +95,16 @@ class ConfinedFolder:
         return data
 
     def read_text(self, path: str, limit: int = MAX_FILE_BYTES, encoding: str | None = None) -> str:
-        """Read in the given or the detected encoding. Raises `ConfinedFolderError`."""
+        """Return the text of a file.
+
+        Args:
+            path: As for `read_bytes`.
+            limit: As for `read_bytes`.
+            encoding: Its encoding; None to detect it.
+
+        Raises:
+            ConfinedFolderError: It cannot be read, is larger, or is not text.
+        """
         try:
             return decode(self.read_bytes(path, limit), encoding)
         except BinaryFile:
@@ -176,6 +130,7 @@ class ConfinedFolder:
         return path
 
     def _error(self, path: str, error: OSError) -> ConfinedFolderError:
+        """Return the error for a file that could not be opened."""
         if error.errno in (errno.ENOENT, errno.ENOTDIR):
             return ConfinedFolderError(f"File not found: {path}")
         if error.errno == errno.ELOOP:
@@ -190,6 +145,10 @@ def open_stepwise(root: int, parts: Sequence[str]) -> int:
 
     Args:
         root: The descriptor of the folder, which stays open.
+        parts: The names of the folders below it, and of the file.
+
+    Returns:
+        The descriptor of the file, which does not block.
     """
     folder = os.dup(root)
     try:

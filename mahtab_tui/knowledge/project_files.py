@@ -14,7 +14,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mahtab_tui.knowledge.confined_folder import ConfinedFolder, ConfinedFolderError, split_lines
+from mahtab_tui.knowledge.confined_folder import ConfinedFolder, ConfinedFolderError
+from mahtab_tui.knowledge.text_decoding import split_lines
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec

@@ -11,7 +11,8 @@ from typing import IO, NamedTuple
 
 from mahtab_tui.bus.file_sizes import format_size
 from mahtab_tui.bus.prompt import shorten
-from mahtab_tui.knowledge.confined_folder import FOLDER_FLAGS, BinaryFile, open_stepwise
+from mahtab_tui.knowledge.confined_folder import FOLDER_FLAGS, open_stepwise
+from mahtab_tui.knowledge.text_decoding import BinaryFile
 from mahtab_tui.llm.pictures import (
     MAX_FILE_BYTES,
     PICTURE_HEAD_BYTES,

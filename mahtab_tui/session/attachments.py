@@ -22,7 +22,7 @@ from mahtab_tui.bus.records import UserAttachment
 from mahtab_tui.kernel.base import Kernel, KernelError
 from mahtab_tui.kernel.inspector_client import InspectorClient
 from mahtab_tui.kernel.values import Completion, CompletionKind, Completions
-from mahtab_tui.knowledge.confined_folder import BinaryFile
+from mahtab_tui.knowledge.text_decoding import BinaryFile
 from mahtab_tui.llm.pictures import (
     MAX_PICTURES,
     EncodedPicture,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mahtab_tui.bus.sanitize import one_line
-from mahtab_tui.knowledge.confined_folder import decode
+from mahtab_tui.knowledge.text_decoding import decode
 from mahtab_tui.session.file_formats import (
     COMPRESSIONS,
     HEAD_BYTES,

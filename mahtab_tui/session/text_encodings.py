@@ -8,7 +8,7 @@ import re
 import unicodedata
 from typing import IO, NamedTuple
 
-from mahtab_tui.knowledge.confined_folder import marked_encoding, single_byte_encoding
+from mahtab_tui.knowledge.text_decoding import marked_encoding, single_byte_encoding
 
 _CHUNK_BYTES = 1_048_576
 _SAMPLE_BYTES = 65_536

@@ -13,7 +13,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from mahtab_tui.knowledge.confined_folder import decode
+from mahtab_tui.knowledge.text_decoding import decode
 from mahtab_tui.worker.rlm import contexts
 from mahtab_tui.worker.rlm.contexts import ContextError, ContextText, read_context
 
