@@ -19,6 +19,8 @@ from ..values.objects import (
 from ..values.summaries import one_line, safe_length
 from ..values.variables import MAX_COLUMNS
 
+_MAX_NAME_CHARS = 30
+"""Characters of the name of a part or of a type that are shown."""
 NAMED_PARTS = 3
 """Names to show of columns or keys that came, went or changed in one way."""
 MAX_KEYS = 100
@@ -91,20 +93,23 @@ def column_names(value: Any) -> tuple[str, ...]:
 
 
 def _keys(value: dict[Any, Any]) -> Parts:
+    """Return the keys of a dict, with the values that can be compared."""
     if len(value) > MAX_KEYS:
         return NO_PARTS
     parts = []
     for key, item in list(value.items()):
-        if type(key) is str:
-            is_compared = (
-                address_of(type(item)) in ATOMS and (safe_length(item) or 0) <= MAX_COMPARED_CHARS
-            )
-            sample = hash(item) if is_compared else address_of(item)
-            parts.append(ComparedPart(key, name_of(type(item)), sample))
+        if type(key) is not str:
+            continue
+        is_atom = address_of(type(item)) in ATOMS
+        is_compared = is_atom and (safe_length(item) or 0) <= MAX_COMPARED_CHARS
+        sample = hash(item) if is_compared else address_of(item)
+        parts.append(ComparedPart(key, name_of(type(item)), sample))
     return Parts("key", 0, tuple(parts), "")
 
 
 def _pandas_columns(table: Any) -> Parts:
+    """Return the columns of a table whose names are texts. May raise anything for a table in an
+    inconsistent state."""
     labels = table.columns
     if not is_own_index(labels) or len(labels) > MAX_COLUMNS:
         return NO_PARTS
@@ -144,12 +149,25 @@ def _sample(column: Any) -> int:
 
 
 def _index_name(index: Any) -> str:
+    """Return how an index is named: by its names, or else by its type."""
     if not is_own_index(index):
         return ""
     names = [name for name in index.names if type(name) is str]
     if names:
-        return ", ".join(f"`{one_line(name, 30)}`" for name in names)
+        return ", ".join(f"`{one_line(name, _MAX_NAME_CHARS)}`" for name in names)
     return "range" if is_one_of(index, "pandas", "RangeIndex") else str(index.dtype)
+
+
+class _PartChanges(NamedTuple):
+    """Which parts came, went or changed."""
+
+    added: list[str]
+    removed: list[str]
+    with_new_type: dict[str, list[str]]
+    """Parts by what is said of their types: ``: str → datetime64[us]``."""
+    with_new_values: list[str]
+    common_count: int
+    """How many parts there were before, too."""
 
 
 def describe_parts(old: Parts, new: Parts) -> str:
@@ -159,40 +177,49 @@ def describe_parts(old: Parts, new: Parts) -> str:
     """
     if old.word != new.word or not old.parts or not new.parts:
         return ""
-    old_parts = {part.name: part for part in old.parts}
-    new_names = {part.name for part in new.parts}
-    added = [part.name for part in new.parts if part.name not in old_parts]
-    removed = [name for name in old_parts if name not in new_names]
-    with_new_type: dict[str, list[str]] = {}
-    with_new_values = []
-    common_count = 0
-    for part in new.parts:
-        old_part = old_parts.get(part.name)
-        if old_part is None:
-            continue
-        common_count += 1
-        if old_part.type != part.type:
-            types = f": {one_line(old_part.type, 30)} → {one_line(part.type, 30)}"
-            with_new_type.setdefault(types, []).append(part.name)
-        elif old_part.sample != part.sample and old.length == new.length:
-            with_new_values.append(part.name)
-
+    changes = _compare_parts(old, new)
     clauses = []
-    if added:
-        clauses.append(f"+ {_name_parts(new.word, added)}")
-    if removed:
-        clauses.append(f"− {_name_parts(new.word, removed)}")
-    for types, names in with_new_type.items():
+    if changes.added:
+        clauses.append(f"+ {_name_parts(new.word, changes.added)}")
+    if changes.removed:
+        clauses.append(f"− {_name_parts(new.word, changes.removed)}")
+    for types, names in changes.with_new_type.items():
         clauses.append(_name_parts(new.word, names) + types)
-    if 0 < len(with_new_values) < max(2, common_count):
-        clauses.append(_name_parts(new.word, with_new_values))
+    have_others_stayed = len(changes.with_new_values) < max(2, changes.common_count)
+    if changes.with_new_values and have_others_stayed:
+        clauses.append(_name_parts(new.word, changes.with_new_values))
     if old.index_name != new.index_name and old.index_name and new.index_name:
         clauses.append(f"index: {old.index_name} → {new.index_name}")
     return ", ".join(clauses)
 
 
+def _compare_parts(old: Parts, new: Parts) -> _PartChanges:
+    old_parts = {part.name: part for part in old.parts}
+    new_names = {part.name for part in new.parts}
+    with_new_type: dict[str, list[str]] = {}
+    with_new_values = []
+    common_parts = [part for part in new.parts if part.name in old_parts]
+    for part in common_parts:
+        old_part = old_parts[part.name]
+        if old_part.type != part.type:
+            types = f": {one_line(old_part.type, _MAX_NAME_CHARS)} → {one_line(part.type, _MAX_NAME_CHARS)}"
+            with_new_type.setdefault(types, []).append(part.name)
+        elif old_part.sample != part.sample and old.length == new.length:
+            with_new_values.append(part.name)
+    return _PartChanges(
+        added=[part.name for part in new.parts if part.name not in old_parts],
+        removed=[name for name in old_parts if name not in new_names],
+        with_new_type=with_new_type,
+        with_new_values=with_new_values,
+        common_count=len(common_parts),
+    )
+
+
 def _name_parts(word: str, names: list[str]) -> str:
+    """Name the first parts, and say how many others there are."""
     plural = word if len(names) == 1 else f"{word}s"
-    text = f"{plural} " + ", ".join(f"`{one_line(name, 30)}`" for name in names[:NAMED_PARTS])
+    text = f"{plural} " + ", ".join(
+        f"`{one_line(name, _MAX_NAME_CHARS)}`" for name in names[:NAMED_PARTS]
+    )
     unnamed_count = len(names) - NAMED_PARTS
     return f"{text} and {unnamed_count:,} more" if unnamed_count > 0 else text

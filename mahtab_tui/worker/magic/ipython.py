@@ -1,5 +1,8 @@
-"""What cells written for notebooks import from `IPython.display`, whether IPython is installed or
-not."""
+"""What cells written for notebooks import from `IPython.display`, whether IPython is installed or not.
+
+`DISPLAY_NAMES` has all of it; `ipython_imports` puts these names into the modules that cells import.
+The parameters are those of IPython. Options that have no effect in a terminal are accepted.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,8 @@ from ..values import displays
 from ..values.html_words import html_words
 from ..values.rich_forms import MIMES
 
+_JPEG_START = b"\xff\xd8"
+
 
 class DisplayHandle:
     """A display that can be updated while its cell runs."""
@@ -23,9 +28,11 @@ class DisplayHandle:
         return f"<DisplayHandle display_id={self.display_id}>"
 
     def display(self, obj: object, **options: object) -> None:
+        """Show a value as a display that can be updated."""
         displays.show_named(_readable(obj), self.display_id, update=False)
 
     def update(self, obj: Any, **options: Any) -> None:
+        """Replace what the display shows."""
         displays.show_named(_readable(obj), self.display_id, update=True)
 
 
@@ -40,11 +47,11 @@ def display(
     """Show values as `IPython.display.display` does.
 
     Args:
-        objs: the values.
-        display_id: a name by which the display can be updated; True for a new name.
-        update: replace the display that has this name.
-        clear: first remove what the cell has output.
-        raw: whether the values are dicts of data by MIME type.
+        objs: The values.
+        display_id: A name by which the display can be updated; True for a new name.
+        update: Whether to replace the display that has this name.
+        clear: Whether to remove first what the cell has output.
+        raw: Whether the values are dicts of data by MIME type.
         options: IPython's other options, which have no effect here.
 
     Returns:
@@ -74,7 +81,11 @@ def update_display(obj: object, *, display_id: str, **options: object) -> None:
 
 
 def clear_output(wait: bool = False) -> None:
-    """Remove what the cell has output. wait: only when it outputs something else."""
+    """Remove what the cell has output.
+
+    Args:
+        wait: Whether to do so only when it outputs something else.
+    """
     # A widget means its own part of the output, which a terminal does not have.
     caller = sys._getframe(1).f_globals.get("__name__")
     if not str(caller).startswith("ipywidgets."):
@@ -95,7 +106,7 @@ def _readable(value: Any) -> object:
 
 
 class _Bundle:
-    """Data by MIME type."""
+    """Data by MIME type, as a value that can be shown."""
 
     def __init__(self, data: dict[str, object]) -> None:
         self._data = data
@@ -120,9 +131,10 @@ class _Bundle:
 
 
 class DisplayObject:
-    """Text or bytes that are shown in one way."""
+    """Text or bytes that are shown in one way. Derived classes say in which."""
 
     _mime: ClassVar[str] = ""
+    """The type of the data; empty to show its text only."""
 
     def __init__(
         self,
@@ -131,6 +143,13 @@ class DisplayObject:
         filename: str | None = None,
         **options: object,
     ) -> None:
+        """
+        Args:
+            data: The data, or, for some classes, the path of a file that has it.
+            url: An address of the data, which is not loaded, but shown.
+            filename: A file that has the data.
+            options: IPython's other options; `metadata` is kept, and the others have no effect.
+        """
         if isinstance(data, (str, os.PathLike)) and self._is_path(os.fspath(data)):
             filename = os.fspath(data)
             data = None
@@ -143,9 +162,11 @@ class DisplayObject:
 
     @staticmethod
     def _is_path(text: str) -> bool:
+        """Return whether data that is a text is the path of a file."""
         return False
 
     def _read(self, filename: str) -> object:
+        """Return the data in a file."""
         with open(filename, encoding="utf-8") as file:
             return file.read()
 
@@ -159,6 +180,8 @@ class DisplayObject:
 
 
 class HTML(DisplayObject):
+    """HTML, of which a terminal shows the words."""
+
     _mime = "text/html"
 
     def __repr__(self) -> str:
@@ -169,36 +192,47 @@ class HTML(DisplayObject):
 
 
 class Markdown(DisplayObject):
+    """Markdown."""
+
     _mime = "text/markdown"
 
 
 class Latex(DisplayObject):
-    _mime = "text/markdown"
+    """LaTeX, which is shown as code."""
 
     def _repr_mimebundle_(self, **options: object) -> dict[str, object]:
         return {"text/markdown": f"```latex\n{self.data}\n```"}
 
 
-class Math(Latex): ...
+class Math(Latex):
+    """A formula in LaTeX."""
 
 
 class Code(DisplayObject):
+    """Python code."""
+
     def _repr_mimebundle_(self, **options: object) -> dict[str, object]:
         return {"text/markdown": f"```python\n{self.data}\n```"}
 
 
-class Pretty(DisplayObject): ...
+class Pretty(DisplayObject):
+    """Text that is shown as it is."""
 
 
-class SVG(DisplayObject): ...
+class SVG(DisplayObject):
+    """A drawing, which is shown as its text."""
 
 
 class Javascript(DisplayObject):
+    """A script for a notebook, which does not run."""
+
     def __repr__(self) -> str:
         return "JavaScript, which a terminal cannot run"
 
 
 class JSON(DisplayObject):
+    """Data, which is shown as JSON."""
+
     def __repr__(self) -> str:
         return str(late_import("json").dumps(self.data, indent=1, default=repr))
 
@@ -222,10 +256,8 @@ class Image(DisplayObject):
     def _repr_mimebundle_(self, **options: object) -> dict[str, object]:
         if not isinstance(self.data, bytes):
             return {}
-        mime = "image/png"
-        if self.data.startswith(b"\xff\xd8"):
-            mime = "image/jpeg"
-        return {mime: self.data}
+        is_jpeg = self.data.startswith(_JPEG_START)
+        return {"image/jpeg" if is_jpeg else "image/png": self.data}
 
 
 DISPLAY_NAMES: dict[str, object] = {
