@@ -1,4 +1,8 @@
-"""Tells which commands of Git write settings of the repository, or start other programs."""
+"""Tells which commands of Git write settings of the repository, or start other programs.
+
+Settings decide what Git starts later, so that code of a model must not write them unseen
+(`command_words`). What is not known here counts as starting a program.
+"""
 
 from __future__ import annotations
 
@@ -31,31 +35,32 @@ _READING_FORMS = {
 """The words after subcommands with which they neither write settings nor start programs, although
 they can do so with others."""
 _READING_CONFIG_FORMS = frozenset(("get", "list", "get-all"))
+"""The words after `git config` with which it only reads."""
 _READING_CONFIG_OPTIONS = frozenset(
     ("--get", "--get-all", "--get-regexp", "--get-urlmatch", "--list", "-l")
 )
 _WRITING_CONFIG_OPTIONS = frozenset(
-    (
-        *("--unset", "--unset-all", "--remove-section", "--rename-section", "--edit", "-e"),
-        *("--add", "--replace-all", "--comment"),
-    )
+    "--unset --unset-all --remove-section --rename-section --edit -e --add --replace-all"
+    " --comment".split()
 )
-_CONFIG_OPTIONS_WITH_VALUE = (
-    *("-f", "--file", "--blob", "-t", "--type", "--default", "--comment", "--value", "--url"),
+_CONFIG_OPTIONS_WITH_VALUE = tuple(
+    "-f --file --blob -t --type --default --comment --value --url".split()
 )
-_LISTING_BRANCH_OPTIONS = (
-    *("--list", "--contains", "--no-contains", "--merged", "--no-merged", "--points-at"),
+"""Options of `git config` after which the next argument is a value."""
+_LISTING_BRANCH_OPTIONS = tuple(
+    "--list --contains --no-contains --merged --no-merged --points-at".split()
 )
 """Options with which `git branch` makes no branch."""
 _BRANCH_OPTIONS_WITH_VALUE = ("--format", "--sort")
+"""Options after which the next argument is not the name of a branch."""
 _USES_REMOTES = frozenset("archive clone fetch ls-remote pull push remote submodule".split())
 """Subcommands whose words may be addresses of repositories."""
 _HELPER_ADDRESS = re.compile(r"(?:-[\w-]*=?)?[A-Za-z0-9][\w.+-]{0,100}::")
 """The beginning of an address for which Git starts the program that it names, as in ``ext::program``."""
 _WRITING_OPTIONS = {
-    "branch": (
-        *("-u", "--set-upstream-to", "--unset-upstream", "--edit-description", "-t", "--track"),
-        *("-m", "-M", "--move", "-c", "-C", "--copy", "-d", "-D", "--delete"),
+    "branch": tuple(
+        "-u --set-upstream-to --unset-upstream --edit-description -t --track -m -M --move -c -C"
+        " --copy -d -D --delete".split()
     ),
     "checkout": ("-t", "--track"),
     "switch": ("-t", "--track"),
@@ -74,10 +79,10 @@ _STARTING_OPTIONS = {
     "archive": ("--exec",),
 }
 """Options of subcommands whose values are commands."""
-_HARMLESS_SETTINGS = (
-    *("user.", "author.", "committer.", "color.", "advice.", "commit.gpgsign", "core.quotepath"),
-    *("core.autocrlf", "core.safecrlf", "init.defaultbranch", "log.", "http."),
-    *("safe.directory", "gc.auto", "diff.renames", "diff.algorithm", "fetch.", "column."),
+_HARMLESS_SETTINGS = tuple(
+    "user. author. committer. color. advice. commit.gpgsign core.quotepath core.autocrlf"
+    " core.safecrlf init.defaultbranch log. http. safe.directory gc.auto diff.renames"
+    " diff.algorithm fetch. column.".split()
 )
 """Beginnings of settings that name no program."""
 
@@ -105,6 +110,7 @@ class _GitCall(NamedTuple):
 
 
 def _read_call(arguments: Sequence[Word]) -> _GitCall:
+    """Separate the arguments of Git from those of its subcommand."""
     texts = [word.text for word in arguments if not word.redirection]
     settings: list[str] = []
     has_unusual_option = False
@@ -114,7 +120,8 @@ def _read_call(arguments: Sequence[Word]) -> _GitCall:
         has_unusual_option |= option.startswith(("--exec-path", "--config-env"))
         index += 1
         if option in _OPTIONS_WITH_VALUE:
-            settings += texts[index : index + 1] if option == "-c" else []
+            if option == "-c":
+                settings += texts[index : index + 1]
             index += 1
         elif option.startswith("-c"):
             settings.append(option[2:])
@@ -141,6 +148,7 @@ def changes_settings(arguments: Sequence[Word]) -> bool:
 
 
 def _changes_config(call: _GitCall) -> bool:
+    """Return whether a call of `git config` writes a setting."""
     if _has_option(call.options, _WRITING_CONFIG_OPTIONS):
         return True
     options = _options_without_values(call.arguments, _CONFIG_OPTIONS_WITH_VALUE)
@@ -153,6 +161,7 @@ def _changes_config(call: _GitCall) -> bool:
 
 
 def _lists_branches(call: _GitCall) -> bool:
+    """Return whether a call of `git branch` makes no branch."""
     options = _options_without_values(call.arguments, _BRANCH_OPTIONS_WITH_VALUE)
     return any(option.partition("=")[0] in _LISTING_BRANCH_OPTIONS for option in options)
 
@@ -209,15 +218,21 @@ def _is_harmless_setting(setting: str) -> bool:
 def _has_option(options: Sequence[str], wanted: Collection[str]) -> bool:
     """Return whether one of some options is there: alone, with a value, abbreviated, or with other short
     ones."""
-    for option in options:
-        name = option.partition("=")[0]
-        if name in wanted:
-            return True
-        is_abbreviated = name.startswith("--") and name != "--"
-        if is_abbreviated and any(long.startswith(name) for long in wanted):
-            return True
-        if not name.startswith("--") and any(
-            letter in name[1:] for letter in (short[1:] for short in wanted if len(short) == 2)
-        ):
-            return True
-    return False
+    wanted_letters = {option[1:] for option in wanted if len(option) == 2}
+    return any(_is_wanted(option.partition("=")[0], wanted, wanted_letters) for option in options)
+
+
+def _is_wanted(option: str, wanted: Collection[str], wanted_letters: Collection[str]) -> bool:
+    """Return whether an option is one of those wanted.
+
+    Args:
+        option: The option without its value.
+        wanted: The options.
+        wanted_letters: The letters of the short ones among them.
+    """
+    if option in wanted:
+        return True
+    if option.startswith("--"):
+        # Git takes the beginning of a long option for it.
+        return option != "--" and any(long.startswith(option) for long in wanted)
+    return any(letter in option[1:] for letter in wanted_letters)

@@ -48,6 +48,16 @@ class _Running(NamedTuple):
     """The system's numbers of the threads that `threading` does not know: those of libraries, and those
     that Python has started, but that have not run yet."""
 
+    def has_more_threads(self, before: _Running) -> bool:
+        """Return whether threads run Python code that did not do so before."""
+        if self.unnamed_thread_count > before.unnamed_thread_count:
+            return True
+        return _has_new(self.threads, before.threads)
+
+    def has_unknown_threads(self, before: _Running) -> bool:
+        """Return whether there are new threads that may still begin to run Python code."""
+        return not self.unknown_thread_ids <= before.unknown_thread_ids
+
 
 class LeftRunning:
     """Compares what runs or waits before and after unapproved cells: threads, tasks and callbacks of the
@@ -88,18 +98,19 @@ class LeftRunning:
         deadline = time.monotonic() + _ENDING_TIMEOUT_S
         while True:
             running = self._list_running(cell)
-            if running is not None:
+            if running is None:
+                has_left_threads = True
+                may_change = True
+            else:
                 if _has_new(running.others, running_before.others):
                     return True
-                has_left_threads = (
-                    _has_new(running.threads, running_before.threads)
-                    or running.unnamed_thread_count > running_before.unnamed_thread_count
-                )
-                may_begin = running.unknown_thread_ids - running_before.unknown_thread_ids
-                if not has_left_threads and not may_begin:
-                    return False
+                has_left_threads = running.has_more_threads(running_before)
+                may_change = has_left_threads or running.has_unknown_threads(running_before)
+            if not may_change:
+                return False
+            # Threads that begin later than this are not waited for.
             if time.monotonic() > deadline:
-                return running is None or has_left_threads
+                return has_left_threads
             time.sleep(_POLL_INTERVAL_S)
 
     def _list_running(self, cell: int) -> _Running | None:

@@ -4,10 +4,11 @@ fork it is lost, and the model is told."""
 from __future__ import annotations
 
 import ast
+import itertools
 import sys
 import threading
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, Callable
 
@@ -21,7 +22,9 @@ from ..values.objects import MISSING, address_of, class_module, get_if_loaded, i
 from .loaded_modules import watch_imports
 
 MAX_LABELS = 20
+"""Names of changed states that are reported."""
 _SET_BY_LIBRARIES = frozenset(("sys.meta_path", "sys.path_hooks", "matplotlib.units.registry"))
+"""States that libraries change when they are imported."""
 _SYSTEM_MODULES = ("ctypes.", "os.")
 """What their functions do for longer than a call is refused to a fork, or only reads."""
 _LASTING_SYSTEM_CALLS = frozenset(("os.register_at_fork",))
@@ -107,31 +110,17 @@ class StateRecorder:
             self._plot_settings = _read_plot_settings()
 
     def changed_labels(self, source: str) -> list[str]:
-        """Return names of what differs now."""
+        """Return names of what differs now, at most `MAX_LABELS`.
+
+        Args:
+            source: The code; of some states, it decides whether a change was meant.
+        """
         if self._process is None or self._threads is None:
             return []
-        mentioned_values = [self._namespace.get(name) for name in self._mentioned]
-        changes = self._process.find_changes(self._mentioned, mentioned_values)
-        labels = [label for label in changes if label not in _SET_BY_LIBRARIES]
-        lasting_calls = find_lasting_calls(self._mentioned, mentioned_values)
-        labels += [
-            call.name
-            for call in lasting_calls
-            if not call.name.startswith(_SYSTEM_MODULES) or call.name in _LASTING_SYSTEM_CALLS
+        labels = [
+            *self._process_labels(self._process),
+            *itertools.chain.from_iterable(map(self._library_labels, self._libraries)),
         ]
-        descriptor_changes = self._process.find_descriptor_changes((), ())
-        # A file that was read or written is named itself, and has its name in the label.
-        labels += [change.name for change in descriptor_changes if "(" not in change.name]
-        for library in self._libraries:
-            replaced_attributes = library.iter_changes(self._mentioned)
-            labels += [f"{library.label}.{name}" for name, _, _ in replaced_attributes]
-            if library.registry_action() is not None:
-                labels.append(library.label)
-            labels += [
-                container.label
-                for container in library.contents
-                if container.find_change() is not None
-            ]
         if self._plot_settings != _read_plot_settings():
             labels.append("matplotlib.rcParams")
         if self._threads.find_started_threads():
@@ -142,6 +131,30 @@ class StateRecorder:
             labels.append("weakref.finalize")
         set_labels = [label for label in labels if _may_set(source, label)]
         return list(dict.fromkeys(set_labels))[:MAX_LABELS]
+
+    def _process_labels(self, process: ProcessState) -> list[str]:
+        """Return the names of what the process has otherwise now: settings, calls, open files."""
+        mentioned_values = [self._namespace.get(name) for name in self._mentioned]
+        changes = process.find_changes(self._mentioned, mentioned_values)
+        labels = [label for label in changes if label not in _SET_BY_LIBRARIES]
+        for call in find_lasting_calls(self._mentioned, mentioned_values):
+            is_of_system = call.name.startswith(_SYSTEM_MODULES)
+            if not is_of_system or call.name in _LASTING_SYSTEM_CALLS:
+                labels.append(call.name)
+        descriptor_changes = process.find_descriptor_changes((), ())
+        # A file that was read or written is named itself, and has its name in the label.
+        labels += [change.name for change in descriptor_changes if "(" not in change.name]
+        return labels
+
+    def _library_labels(self, library: LibrarySnapshot) -> Iterator[str]:
+        """Yield the names of what a module or class of a library has otherwise now."""
+        for name, _, _ in library.iter_changes(self._mentioned):
+            yield f"{library.label}.{name}"
+        if library.registry_action() is not None:
+            yield library.label
+        for container in library.contents:
+            if container.find_change() is not None:
+                yield container.label
 
 
 def _may_set(source: str, label: str) -> bool:
