@@ -13,14 +13,14 @@ from itertools import chain
 from typing import NamedTuple
 
 from .command_folders import FOLDER_COMMANDS, value_forms
-from .shell_variables import (
-    VARIABLES_OF_SHELLS,
+from .named_variables import (
     is_unquoted,
     makes_several_words,
     may_be_option,
     named_variables,
     possible_options,
 )
+from .shell_variables import VARIABLES_OF_SHELLS
 from .shell_words import COMPUTING_COMMAND, NUMBER, PRINTED_NUMBER, Word
 from .simple_commands import SimpleCommand, assigned_name
 
@@ -75,72 +75,106 @@ def describe_unknown_computation(commands: Sequence[SimpleCommand], *, keeps_nam
         commands: All commands.
         keeps_names: Whether the names of programs surely mean what they say.
     """
-    part = _unknown_computation(commands, keeps_names=keeps_names).strip()
+    part = _Computations(commands, keeps_names=keeps_names).unknown_part().strip()
     return f"`{part}`, which may be any text and may run as code," if part else ""
 
 
-def _unknown_computation(commands: Sequence[SimpleCommand], *, keeps_names: bool) -> str:
-    """Return what commands compute although it may be anything; empty if they compute only numbers, and
-    variables that they set to numbers. The parameters are those of `describe_unknown_computation`."""
-    certain_commands = [command for command in commands if command.is_certain]
-    expressions = _read_expressions(certain_commands, keeps_names=keeps_names)
-    if expressions.unknown_part:
-        return expressions.unknown_part
-    for name in expressions.names:
-        if name in (*VARIABLES_OF_SHELLS, "PATH") or _VARIABLES_WITH_TEXTS.fullmatch(name):
-            return name
-    return (
-        _tested_item(commands)
-        or _text_in_expressions(commands, expressions, keeps_names=keeps_names)
-        or _unset_variable(commands, expressions)
-    )
+class _Computations:
+    """What commands compute together: a variable that one sets may be computed by another."""
 
+    def __init__(self, commands: Sequence[SimpleCommand], *, keeps_names: bool) -> None:
+        """The parameters are those of `describe_unknown_computation`."""
+        self._commands = commands
+        self._keeps_names = keeps_names
+        certain_commands = [command for command in commands if command.is_certain]
+        self._expressions = _read_expressions(certain_commands, keeps_names=keeps_names)
 
-def _tested_item(commands: Sequence[SimpleCommand]) -> str:
-    """Return an assignment of a text with an index to a variable that `test` splits into words: one of
-    these may be an option, and the next the item of a variable, whose index is computed."""
-    split_names = {
-        name
-        for command in commands
-        if command.is_certain and command.program in _TESTS
-        for word in filter(is_unquoted, command.arguments)
-        for name in chain.from_iterable(_EXPANSION_OF_NAME.findall(word.text))
-    }
-    for command in commands:
-        for word in command.words:
+    def unknown_part(self) -> str:
+        """Return what the commands compute although it may be anything; empty if they compute only
+        numbers, and variables that they set to numbers."""
+        if self._expressions.unknown_part:
+            return self._expressions.unknown_part
+        for name in self._expressions.names:
+            if name in (*VARIABLES_OF_SHELLS, "PATH") or _VARIABLES_WITH_TEXTS.fullmatch(name):
+                return name
+        if part := self._tested_item():
+            return part
+        if part := self._text_in_expressions():
+            return part
+        return self._unset_variable()
+
+    def _tested_item(self) -> str:
+        """Return an assignment of a text with an index to a variable that `test` splits into words: one
+        of these may be an option, and the next the item of a variable, whose index is computed."""
+        split_names = set(self._names_split_by_tests())
+        for word in self._all_words():
             if assigned_name(word) in split_names and "[" in word.text.partition("=")[2]:
                 return word.text
-    return ""
-
-
-def _text_in_expressions(
-    commands: Sequence[SimpleCommand], expressions: _Expressions, *, keeps_names: bool
-) -> str:
-    """Return a word that sets a variable to a text, although expressions contain the variable; empty
-    if there is none."""
-    if not expressions.names:
         return ""
-    for command in commands:
-        for word in _words_setting_text(command, keeps_names=keeps_names):
-            names = (name for form in value_forms(word) for name in _NAME.findall(form))
-            if not expressions.names.keys().isdisjoint(names):
-                return word.text
-    return ""
 
+    def _names_split_by_tests(self) -> Iterator[str]:
+        """Yield the variables of whose values `test` may make several words."""
+        for command in self._commands:
+            if not command.is_certain or command.program not in _TESTS:
+                continue
+            for word in filter(is_unquoted, command.arguments):
+                yield from chain.from_iterable(_EXPANSION_OF_NAME.findall(word.text))
 
-def _unset_variable(commands: Sequence[SimpleCommand], expressions: _Expressions) -> str:
-    """Return a variable in expressions that the commands do not set, if they depend on variables which
-    its value may set; empty if there is none.
-
-    Otherwise it counts as a number: what is set elsewhere is looked at when the command starts.
-    """
-    if not any(map(_depends_on_variables, commands)):
+    def _text_in_expressions(self) -> str:
+        """Return a word that sets a variable to a text, although expressions contain the variable; empty
+        if there is none."""
+        if not self._expressions.names:
+            return ""
+        for command in self._commands:
+            for word in self._words_setting_text(command):
+                names = (name for form in value_forms(word) for name in _NAME.findall(form))
+                if not self._expressions.names.keys().isdisjoint(names):
+                    return word.text
         return ""
-    known_names = expressions.set_names | _INTEGER_VARIABLES | _VARIABLES_WITH_NUMBERS
-    for command in commands:
-        known_names |= set(map(assigned_name, command.words))
-        known_names |= {word.text for word in named_variables(command)}
-    return next((name for name in expressions.names if name not in known_names), "")
+
+    def _words_setting_text(self, command: SimpleCommand) -> Iterator[Word]:
+        """Yield the words of a command that set variables to something else than a number."""
+        if command.program == COMPUTING_COMMAND or self._loops_over_numbers(command):
+            return
+        named_words = list(named_variables(command))
+        assigning_words = command.words
+        if command.is_harmless and not named_words:
+            # What looks like an assignment among the arguments of `echo` is none.
+            assigning_words = command.words[: len(command.words) - len(command.arguments)]
+        for word in (*filter(assigned_name, assigning_words), *named_words):
+            is_option = command.program in _DECLARING_COMMANDS and word.text.startswith(("-", "+"))
+            if word.is_computed or word.redirection or is_option:
+                continue
+            value = _without_numbers(word.text.partition("=")[2], keeps_names=self._keeps_names)
+            if _NUMBERS.fullmatch(value) is None:
+                yield word
+
+    def _loops_over_numbers(self, command: SimpleCommand) -> bool:
+        """Return whether a command begins a loop in which a variable has only numbers as values."""
+        texts = [
+            _without_numbers(word.text, keeps_names=self._keeps_names) for word in command.words
+        ]
+        begins_loop = texts[:1] == ["for"] and texts[2:3] == ["in"]
+        return begins_loop and all(map(_is_number, texts[3:]))
+
+    def _unset_variable(self) -> str:
+        """Return a variable in expressions that the commands do not set, if they depend on variables
+        which its value may set; empty if there is none.
+
+        Otherwise it counts as a number: what is set elsewhere is looked at when the command starts.
+        """
+        if not any(map(_depends_on_variables, self._commands)):
+            return ""
+        set_names = self._expressions.set_names | _INTEGER_VARIABLES | _VARIABLES_WITH_NUMBERS
+        set_names |= set(map(assigned_name, self._all_words()))
+        for command in self._commands:
+            set_names |= {word.text for word in named_variables(command)}
+        return next((name for name in self._expressions.names if name not in set_names), "")
+
+    def _all_words(self) -> Iterator[Word]:
+        """Yield the words of all commands."""
+        for command in self._commands:
+            yield from command.words
 
 
 def _depends_on_variables(command: SimpleCommand) -> bool:
@@ -156,7 +190,8 @@ def _depends_on_variables(command: SimpleCommand) -> bool:
 
 
 def _read_expressions(commands: Iterable[SimpleCommand], *, keeps_names: bool) -> _Expressions:
-    """Return what commands compute. The parameters are those of `describe_unknown_computation`."""
+    """Return what commands compute. The parameters are those of
+    `describe_unknown_computation`."""
     names: dict[str, None] = {}
     set_names: set[str] = set()
     unknown_part = ""
@@ -223,30 +258,6 @@ def _declared_integers(command: SimpleCommand) -> Iterator[str]:
         for word in command.arguments:
             if not word.text.startswith(("-", "+")):
                 yield from _NAME.findall(word.text.partition("=")[0])
-
-
-def _words_setting_text(command: SimpleCommand, *, keeps_names: bool) -> Iterator[Word]:
-    """Yield the words of a command that set variables to something else than a number."""
-    if command.program == COMPUTING_COMMAND or _loops_over_numbers(command, keeps_names):
-        return
-    named_words = list(named_variables(command))
-    assigning_words = command.words
-    if command.is_harmless and not named_words:
-        # What looks like an assignment among the arguments of `echo` is none.
-        assigning_words = command.words[: len(command.words) - len(command.arguments)]
-    for word in (*filter(assigned_name, assigning_words), *named_words):
-        is_option = command.program in _DECLARING_COMMANDS and word.text.startswith(("-", "+"))
-        if word.is_computed or word.redirection or is_option:
-            continue
-        value = _without_numbers(word.text.partition("=")[2], keeps_names=keeps_names)
-        if _NUMBERS.fullmatch(value) is None:
-            yield word
-
-
-def _loops_over_numbers(command: SimpleCommand, keeps_names: bool) -> bool:
-    """Return whether a command begins a loop in which a variable has only numbers as values."""
-    texts = [_without_numbers(word.text, keeps_names=keeps_names) for word in command.words]
-    return texts[:1] == ["for"] and texts[2:3] == ["in"] and all(map(_is_number, texts[3:]))
 
 
 def _is_number(text: str) -> bool:

@@ -1,11 +1,14 @@
-"""Tells which simple commands set variables that decide what shells and programs do."""
+"""Tells which simple commands set variables that decide what shells and programs do.
+
+After such a command, the words of the others do not show which files they change (`command_words`).
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 from .command_folders import value_forms
+from .named_variables import EXPANSION, makes_several_words, named_variables
 from .shell_words import NUMBER, Word
 from .simple_commands import SimpleCommand, assigned_name
 
@@ -23,18 +26,6 @@ _VARIABLES_OF_PROGRAMS = re.compile(
 """Variables whose values programs run as commands, or that name a file with such commands."""
 _PLAIN_PROGRAMS = frozenset(("", ":", "true", "false", "cat", "less", "more"))
 """Values of such variables that change nothing."""
-_SETTING_COMMANDS = frozenset(
-    "declare export float for foreach getln getopts integer local mapfile nameref read readarray"
-    " readonly select set setenv strftime sysread typeset unset vared zparseopts".split()
-)
-"""Commands that set, declare or remove variables whose names are among their arguments."""
-_SETTING_OPTIONS = {
-    "printf": re.compile(r"-v"),
-    "print": re.compile(r"-[A-Za-z]*v"),
-    "wait": re.compile(r"-[A-Za-z]*p"),
-}
-"""The option with which a command sets a variable, by the names of such commands. The name may be in
-the same word."""
 _SPLITTING_COMMANDS = frozenset(("export", "local", "readonly"))
 """Setting commands for which some shells make several words of what they expand, so that a value may set
 further variables."""
@@ -43,23 +34,10 @@ _PLAIN_EXPANSION = re.compile(
     rf"|\$[?#]|\$\{{#\w+\}}|{re.escape(NUMBER)}"
 )
 """A variable of the system's or a number, which have no assignments in them."""
-_SEVERAL_WORDS = re.compile(r"\$\{?[@=^]|\$\{[(!]|\[@\]")
-"""An expansion to several words, also in quotes: ``$@``, ``${y[@]}``, ``${!y}`` if `y` is ``z[@]``, or,
-in zsh, ``$=y``, ``$^y`` and ``${(s: :)y}``."""
-_NEEDED_VARIABLES = frozenset("DIRSTACK HOME OLDPWD PWD".split())
-"""Variables without which something else decides where a shell goes."""
-_LOOPS = frozenset(("for", "foreach", "select"))
 _REFERRING_COMMANDS = frozenset(("declare", "local", "typeset"))
 """Commands with an option, `-n`, by which a name stands for another variable from then on."""
 _REFERRING_OPTION = re.compile(r"-[A-Za-z]*n")
 _NAME = re.compile(r"[A-Za-z_]\w*")
-_EXPANSION = re.compile(r"[$`{]")
-_OPTION_START = re.compile(r"(?:-[A-Za-z]*)?[$`{]")
-"""How a word begins that may be an option because of what a shell puts in it."""
-_OPTION_END = re.compile(r"(?:\$[@*#?!$-]?|[})`])\w*\Z|\]\Z")
-"""How such a word ends if the name of a variable, or of an item, may be in it."""
-_WRITTEN_OPTION = re.compile(r"-[A-Za-z]*\$|\$-|\$\\(?:x2d|0?55|u0*2d)", re.IGNORECASE)
-"""How a word may begin that has the sign of an option itself: ``-$x``, ``$'-v'``, ``$'\\x2dv'``."""
 _SHELL_NAMES = "|".join(sorted(VARIABLES_OF_SHELLS))
 _INNER_ASSIGNMENT = re.compile(
     rf"(?<![\w$])(?:{_SHELL_NAMES})(?:\[[^\]]{{0,100}}\])?\s{{0,20}}"
@@ -96,6 +74,8 @@ def sets_home(command: SimpleCommand) -> bool:
 
 
 def _sets_deciding_variable(word: Word) -> bool:
+    """Return whether a word sets, or may set, a variable by which shells or programs do something
+    else."""
     name = assigned_name(word)
     if name in VARIABLES_OF_SHELLS:
         return True
@@ -104,10 +84,9 @@ def _sets_deciding_variable(word: Word) -> bool:
         return True
     if word.is_expanded and _INDIRECT_ASSIGNMENT.search(word.text):
         return True
-    return any(
-        pattern.search(word.text) is not None
-        for pattern in (_INNER_ASSIGNMENT, _DESCRIPTOR_VARIABLE)
-    )
+    if _INNER_ASSIGNMENT.search(word.text) is not None:
+        return True
+    return _DESCRIPTOR_VARIABLE.search(word.text) is not None
 
 
 def _may_be_split(word: Word) -> bool:
@@ -125,77 +104,16 @@ def _may_be_split(word: Word) -> bool:
     return "$" in own_value.sub("", value) or "`" in value
 
 
-def named_variables(command: SimpleCommand) -> list[Word]:
-    """Return the arguments of a command that are, or may be, names of variables that it sets."""
-    # A variable for the descriptors of the process stands before its command.
-    if any(word.text == "coproc" for word in command.words):
-        return list(command.words)
-    arguments = [word for word in command.arguments if not word.redirection]
-    if command.program == "unset":
-        # What is set to decide something decides nothing without a value.
-        return [word for word in arguments if word.is_expanded or _names_needed(word)]
-    if command.program in _LOOPS:
-        return arguments[:1]
-    if command.program in _SETTING_COMMANDS:
-        return arguments
-    option = _SETTING_OPTIONS.get(command.program)
-    if option is None:
-        return []
-    names = []
-    for index, word in enumerate(arguments):
-        if option.match(word.text):
-            names += arguments[index : index + 2]
-    return names
-
-
-def possible_options(command: SimpleCommand) -> Iterator[Word]:
-    """Yield the arguments of a command that may be options with names of variables because of what a
-    shell puts in them."""
-    if command.program not in _SETTING_OPTIONS:
-        return
-    names = named_variables(command)
-    for word in command.arguments:
-        if may_be_option(word):
-            yield word
-        elif not word.redirection and not word.text.startswith("-") and word not in names:
-            return
-
-
-def may_be_option(word: Word) -> bool:
-    """Return whether a word may be an option, with a name in it or without one, because of what a shell
-    puts in it."""
-    if not word.is_expanded or _OPTION_START.match(word.text) is None:
-        return False
-    patterns = (_WRITTEN_OPTION.match, _OPTION_END.search)
-    is_option = any(find(word.text) is not None for find in patterns)
-    return is_option or is_unquoted(word) or makes_several_words(word)
-
-
-def makes_several_words(word: Word) -> bool:
-    """Return whether a shell may make several words of what it puts in a word, also in quotes."""
-    return _SEVERAL_WORDS.search(word.text) is not None
-
-
-def is_unquoted(word: Word) -> bool:
-    """Return whether a shell may make several words of what it puts in a word."""
-    return word.is_expanded and _EXPANSION.search(word.unquoted_text) is not None
-
-
-def _names_needed(word: Word) -> bool:
-    """Return whether a word names a needed variable, or an item of it, which may be all of it."""
-    names = [_NAME.match(form) for form in value_forms(word)]
-    return any(name is not None and name[0] in _NEEDED_VARIABLES for name in names)
-
-
 def _may_name_deciding(word: Word) -> bool:
     """Return whether a word among names of variables is a deciding one, or may be."""
-    if word.is_expanded and _EXPANSION.search(word.text.partition("=")[0]):
+    if word.is_expanded and EXPANSION.search(word.text.partition("=")[0]):
         return True
     names = [_NAME.match(form) for form in value_forms(word)]
     return any(name is not None and _is_deciding(name[0]) for name in names)
 
 
 def _is_deciding(name: str) -> bool:
+    """Return whether a variable decides what shells or programs do."""
     return name in VARIABLES_OF_SHELLS or _VARIABLES_OF_PROGRAMS.fullmatch(name) is not None
 
 
