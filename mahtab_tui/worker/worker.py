@@ -552,7 +552,7 @@ class Worker:
         cloudpickle = frame["cloudpickle"] or os.path.join(
             os.path.dirname(os.path.dirname(__file__)), "cloudpickle"
         )
-        self.environment.cloudpickle = cloudpickle
+        self.environment.imports.cloudpickle = cloudpickle
         self._save_jobs.prepare({**frame, "cloudpickle": cloudpickle})
 
     def _restore(self, frame: Frame) -> Frame:

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import contextvars
-import os
 import sys
 import threading
 import warnings
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from types import CodeType, CoroutineType, FunctionType, ModuleType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ..stdlib import copy_module, late_import
 from ..undo.descriptor_states import opening_own_descriptors
 from ..values.objects import class_module
+from .current_loop import CurrentLoop
 from .tracebacks import OUR_FOLDER, format_safely
 
 if TYPE_CHECKING:
@@ -31,18 +31,6 @@ _BROKEN_LOOP = (
     "The event loop of asyncio is broken: its tasks do not run any more. The next `await` makes a new"
     " one.\n"
 )
-
-
-class _LoopFunctions(NamedTuple):
-    """Two functions of `asyncio.events`, which read and set the running loop of this thread."""
-
-    get_running: Callable[[], Any]
-    set_running: Callable[[Any], None]
-
-    def install(self, events: Any) -> None:
-        """Put both functions into `asyncio.events`."""
-        events._get_running_loop = self.get_running
-        events._set_running_loop = self.set_running
 
 
 class EventLoop:
@@ -63,21 +51,18 @@ class EventLoop:
         """The callback that wakes a task that sleeps, as it was when the first loop was made."""
         self._waker_codes: tuple[CodeType, ...] = ()
         """The code of the functions that `wakes_task` knows, as it was then."""
-        self._thread_id = 0
-        """The thread on which the loop is current; 0 outside of cells."""
-        self._original_functions: list[tuple[Any, _LoopFunctions]] = []
-        """The functions that `make_current` has replaced, each with its module; empty outside of
-        cells."""
+        self._current = CurrentLoop()
+        """Makes the loop current while a cell runs."""
         self.used = False
         """Whether a cell has left anything that may print later."""
 
     @contextmanager
     def current(self) -> Iterator[None]:
         """Make the loop current, so that `create_task` also works in code that awaits nothing."""
-        if self._thread_id:
+        if self._current.thread_id:
             yield
             return
-        self._thread_id = threading.get_ident()
+        self._current.thread_id = threading.get_ident()
         try:
             if "asyncio" in sys.modules:
                 if "asyncio.events" in sys.modules:
@@ -86,7 +71,7 @@ class EventLoop:
                 _forget_interrupted_import()
             yield
         finally:
-            self._thread_id = 0
+            self._current.thread_id = 0
             self._leave_current()
 
     def make_current(self) -> None:
@@ -95,47 +80,24 @@ class EventLoop:
         Functions of asyncio are replaced meanwhile, so that `asyncio.run` works although there is a
         current loop.
         """
-        is_cells_thread = self._thread_id == threading.get_ident()
-        if not is_cells_thread or self._original_functions:
+        is_cells_thread = self._current.thread_id == threading.get_ident()
+        if not is_cells_thread or self._current.is_active:
             return
         with suppress(Exception):  # of an event loop policy of the user's, or of a damaged library
             asyncio = self._load_asyncio()
             if asyncio.events._get_running_loop() is None:
                 loop = self._get(asyncio)
-                self._replace_functions(asyncio.events, loop)
+                self._current.replace_functions(asyncio.events, loop)
                 imported_events = sys.modules.get("asyncio.events")
                 # A cell may have removed asyncio, and imported it again.
                 if type(imported_events) is ModuleType and imported_events is not asyncio.events:
-                    self._replace_functions(imported_events, loop)
-
-    def _replace_functions(self, events: Any, loop: asyncio.AbstractEventLoop) -> None:
-        """Let functions of `asyncio.events` treat a loop that does not run as the current one."""
-        process_id = os.getpid()
-        original = _LoopFunctions(events._get_running_loop, events._set_running_loop)
-
-        def get_really_running() -> object:
-            running_loop = original.get_running()
-            if running_loop is loop and not loop.is_running():
-                return None
-            return running_loop
-
-        def set_running_or_current(running_loop: object) -> None:
-            is_cells_thread = threading.get_ident() == self._thread_id
-            if running_loop is None and is_cells_thread and os.getpid() == process_id:
-                running_loop = loop
-            original.set_running(running_loop)
-
-        self._original_functions.append((events, original))
-        _LoopFunctions(get_really_running, set_running_or_current).install(events)
-        original.set_running(loop)
+                    self._current.replace_functions(imported_events, loop)
 
     def _leave_current(self) -> None:
         """Put the replaced functions of asyncio back, and note whether the cell has left tasks."""
-        if not self._original_functions:
+        if not self._current.is_active:
             return
-        for events, original in self._original_functions:
-            original.install(events)
-        self._original_functions = []
+        self._current.restore()
         self._asyncio._set_running_loop(None)
         loop = self._loop
         if self.used or loop is None:

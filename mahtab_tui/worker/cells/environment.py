@@ -1,4 +1,7 @@
-"""Streams, builtins and signals of the process while a cell runs."""
+"""Streams, builtins and signals of the process while a cell runs, and the audit events that it raises.
+
+A cell may replace or close any of them; whatever it leaves is put right when it ends.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +17,9 @@ from typing import Any, TextIO
 
 from ..link.descriptors import duplicate_high
 from ..link.interrupts import Interrupts
-from ..stdlib import is_ours, own_module
 from ..values.objects import MISSING
 from .capture import ErrorStream, flush, open_stdout
-from .debugger import load_pdb
+from .library_imports import LibraryImports
 from .tracebacks import format_safely
 
 AuditHandler = Callable[[str, tuple[Any, ...]], None]
@@ -26,18 +28,6 @@ AuditHandler = Callable[[str, tuple[Any, ...]], None]
 _FLUSH_BEFORE = "subprocess.Popen os.system os.posix_spawn os.exec os.spawn pty.spawn".split()
 """Events after which another process writes to fd 1 and 2."""
 
-_PROCESS_STARTERS = frozenset(
-    {"multiprocessing.popen_spawn_posix", "multiprocessing.popen_forkserver"}
-)
-"""Modules that start processes which do not inherit the cells. Code that does so has imported one
-of them."""
-_NOTEBOOK_LIBRARIES = frozenset(
-    (
-        *("IPython", "IPython.display", "IPython.core.display_functions"),
-        *("IPython.core.getipython", "ipywidgets", "tqdm.notebook"),
-    )
-)
-"""They expect a notebook; `ipython.prepare_import` fits them to this screen."""
 _MAX_LOADED_FILES = 500
 """Files read by cells that are remembered."""
 _UNLISTED_FOLDERS = (sys.prefix, sys.base_prefix, "/usr/", "/proc/", "/dev/")
@@ -46,9 +36,9 @@ _UNLISTED_FOLDERS = (sys.prefix, sys.base_prefix, "/usr/", "/proc/", "/dev/")
 _MIN_RECURSION_DEPTH = 400
 """A cell may set less, which is not enough for the kernel's own code."""
 _DEFAULT_RECURSION_DEPTH = 1000
+"""What a cell gets that has set less."""
 _LOWEST_PIPE_FD = 32
 """Cells close low descriptors, and open files with their numbers."""
-_PANDAS_DEFAULT_WIDTH = 80
 
 
 class CellEnvironment:
@@ -68,9 +58,8 @@ class CellEnvironment:
             on_asyncio: Called when a cell imports asyncio.
         """
         self._main = main
-        self._on_asyncio = on_asyncio
-        self.cloudpickle = ""
-        """The folder of cloudpickle; empty if unknown."""
+        self.imports = LibraryImports(main.__dict__, interrupts, on_asyncio)
+        """Fits libraries that cells import."""
         self._interrupts = interrupts
         self._pid = os.getpid()
         self._c_library = ctypes.CDLL(None)
@@ -83,9 +72,8 @@ class CellEnvironment:
         """The names that were restored after cells of this process."""
         self._modules = sys.modules
         self._stdin = sys.stdin
-        self._has_fitted_pandas = False
         self._audit_handlers: dict[str, list[AuditHandler]] = {
-            "import": [self._prepare_import],
+            "import": [self.imports.prepare],
             **{event: [self._note_loaded] for event in ("open", "sqlite3.connect")},
             **{event: [lambda event, args: self.flush()] for event in _FLUSH_BEFORE},
         }
@@ -125,16 +113,23 @@ class CellEnvironment:
         if sys.getrecursionlimit() < _MIN_RECURSION_DEPTH:
             sys.setrecursionlimit(_DEFAULT_RECURSION_DEPTH)
 
+        self._flush_descriptors()
+        if nested:
+            sys.stdout, sys.stderr = streams_before
+        else:
+            self._restore_interpreter()
+
+    def _flush_descriptors(self) -> None:
+        """Write what waits for descriptors 1 and 2, and let them lead to the host again."""
         self._c_library.fflush(None)
         flush(getattr(sys, "stdout", None), getattr(sys, "stderr", None))
         for fd in (1, 2):
             if _identity(fd) != self._pipe_identity:
                 os.dup2(self._pipe, fd)
         self.flush()
-        if nested:
-            sys.stdout, sys.stderr = streams_before
-            return
 
+    def _restore_interpreter(self) -> None:
+        """Restore what the kernel and the next cell need of Python."""
         if sys.gettrace() is not None:
             sys.settrace(None)
         self._set_streams()
@@ -169,7 +164,7 @@ class CellEnvironment:
         Args:
             on_asyncio: Called when the cell imports asyncio.
         """
-        self._on_asyncio = on_asyncio
+        self.imports.on_asyncio = on_asyncio
         self._pid = os.getpid()
         self.repaired_builtins.clear()
         self._pipe = 1
@@ -225,30 +220,11 @@ class CellEnvironment:
 
     def _note_loaded(self, event: str, args: tuple[object, ...]) -> None:
         """Note a file that a cell opens."""
-        if (
-            self._interrupts.running
-            and len(self.loaded) < _MAX_LOADED_FILES
-            and type(args[0]) is str
-            and not args[0].startswith(_UNLISTED_FOLDERS)
-        ):
-            self.loaded.setdefault(os.path.abspath(args[0]))
-
-    def _prepare_import(self, event: str, args: tuple[Any, ...]) -> None:
-        """Fit a library to the kernel when a cell imports it."""
-        name = args[0]
-        if name.startswith("matplotlib."):  # before pyplot has chosen a backend
-            own_module("values.matplotlib_backend").choose_backend()
-        elif name.startswith("pandas.") and not self._has_fitted_pandas:
-            self._has_fitted_pandas = _fit_pandas()
-        elif name.partition(".")[0] == "asyncio" and self._interrupts.running:
-            if "asyncio" not in sys.modules and is_ours("asyncio"):
-                self._on_asyncio()
-        elif name in _NOTEBOOK_LIBRARIES:
-            own_module("magic.ipython_imports").prepare_import(name)
-        elif name in _PROCESS_STARTERS:
-            own_module("saving.spawning").install(self._main.__dict__, self.cloudpickle)
-        elif name == "pdb" and is_ours("pdb"):
-            load_pdb()
+        path = args[0]
+        if not self._interrupts.running or len(self.loaded) >= _MAX_LOADED_FILES:
+            return
+        if type(path) is str and not path.startswith(_UNLISTED_FOLDERS):
+            self.loaded.setdefault(os.path.abspath(path))
 
     def _reset_child(self) -> None:
         """Give a forked child streams and signals as a program of its own has them."""
@@ -263,14 +239,3 @@ def _identity(fd: int) -> tuple[int, int] | None:
     except OSError:
         return None
     return status.st_dev, status.st_ino
-
-
-def _fit_pandas() -> bool:
-    """Make pandas use the terminal's width; return False if its options do not exist yet."""
-    config: Any = sys.modules.get("pandas._config")
-    try:
-        if config.get_option("display.width") == _PANDAS_DEFAULT_WIDTH:
-            config.set_option("display.width", None)
-    except (AttributeError, KeyError):  # pandas raises OptionError, a KeyError
-        return False
-    return True
