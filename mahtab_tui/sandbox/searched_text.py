@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple, cast
 
 from mahtab_tui.worker.link.frames import Frame
-from mahtab_tui.worker.sandbox.evidence import find_values
+from mahtab_tui.worker.sandbox.answer_values import find_values
 
 if TYPE_CHECKING:
     from mahtab_tui.worker.rlm.contexts import ContextText, NamedContext

@@ -10,7 +10,7 @@ from mahtab_tui.sandbox.base import CallRefusedError
 from mahtab_tui.sandbox.searched_text import SearchedText, TextRun, TextSpan
 from mahtab_tui.search.search_tools import check_plain_data
 from mahtab_tui.search.sub_answers import is_quoted
-from mahtab_tui.worker.sandbox.evidence import named_lines
+from mahtab_tui.worker.sandbox.answer_values import named_lines
 from mahtab_tui.worker.sandbox.line_search import find_line
 
 MAX_PARTS = 5_000

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence, Set
 from typing import NamedTuple
 
 from mahtab_tui.sandbox.searched_text import SearchedText, TextSpan
-from mahtab_tui.worker.sandbox.evidence import answer_values, find_once, stands_in
+from mahtab_tui.worker.sandbox.answer_values import answer_values, find_once, stands_in
 
 _MIN_QUOTE_CHARS = 16
 """A shorter answer of a sub-call is not looked for as a whole: it would match by chance."""

@@ -479,9 +479,9 @@ def test_part_read_by_another_thread_is_found_in_the_next_text() -> None:
 
     slow_part.hook = read_in_other_thread
     finder.remember([slow_part])
-    assert finder.find_runs(LOG[:30]) == [[0, 0, 30]]
+    assert finder.find_runs(LOG[:30]) == [(0, 0, 30)]
     other_thread.join()
-    assert finder.find_runs(LOG[100:130]) == [[0, 100, 30]]
+    assert finder.find_runs(LOG[100:130]) == [(0, 100, 30)]
 
 
 def test_line_numbers_are_meaningless_among_documents() -> None:

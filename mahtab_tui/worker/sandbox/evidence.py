@@ -6,13 +6,13 @@ name, a number, a line) that is there only once. All positions count characters.
 
 from __future__ import annotations
 
-import re
 import threading
 from bisect import bisect_right, insort
 from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
+from .answer_values import Span, find_values, named_lines
 from .line_search import line_end
 from .pieces import MAX_SENT_SPANS, Part, Piece, to_plain_str
 
@@ -26,28 +26,19 @@ _QUOTABLE_CHARS = range(_HEAD_CHARS, 2_001)
 _MAX_REMEMBERED_PARTS = 5_000
 _MAX_QUOTING_CHARS = 5_000_000
 """Characters of texts made by code that are searched for quoted parts, about a second."""
-_MAX_SCANNED_CHARS = 100_000_000
-"""Characters of the text to read for the values of one answer."""
-_MAX_VALUES = 1_000
-"""Values of an answer that are looked for."""
-_MAX_OCCURRENCES = 10_000
-"""Most occurrences of a value to check; most are within other words."""
 _MAX_ANSWER_DEPTH = 4
 """Levels of nested lists and dicts in which pieces are looked for."""
-_MAX_NAMED_LINES = 1_000
 
-_QUOTATION = re.compile(
-    r'"([^"\n]{4,2000})"|“([^“”\n]{4,2000})”|`([^`\n]{4,2000})`|(?<!\w)\'([^\'\n]{4,2000})\''
-)
-_BETWEEN_VALUES = re.compile(r"[\n,;|\t]|: ")
-_BETWEEN_WORDS = re.compile(r"[\s,;|\"'`“”()\[\]{}<>]+")
-_AROUND_VALUES = " \t\r\n-*•.:\"'`“”()[]{}<>"
-"""Characters that are removed from both ends of a value."""
-_MORE_NUMBERS = r"(?:\s*(?:,|-|–|to|and)\s*\d{1,9})"
-_LINE_NUMBERS = re.compile(
-    rf"\b(?:line\s+(\d{{1,9}}{_MORE_NUMBERS}*)|lines\s+(\d{{1,9}}{_MORE_NUMBERS}+))", re.IGNORECASE
-)
-"""\"lines 6000" counts lines; "lines 6000 and 6001" names them."""
+
+class QuotedRun(NamedTuple):
+    """A remembered part that another text quotes."""
+
+    offset: int
+    """Where it begins in the other text."""
+    start: int
+    """Where it begins in the whole text."""
+    size: int
+    """Its length in characters."""
 
 
 class EvidenceFinder:
@@ -78,9 +69,9 @@ class EvidenceFinder:
             self._parts.extend(new_parts)
             self._quotations = None
 
-    def find_runs(self, text: str) -> list[list[int]]:
-        """Return where a text that code has made quotes remembered parts: [offset in it, offset in the
-        whole text, characters] of each. Empty once too much text has been searched."""
+    def find_runs(self, text: str) -> list[QuotedRun]:
+        """Return where a text that code has made quotes remembered parts; nothing once too much text
+        has been searched."""
         with self._lock:
             if len(text) > self._quoting_chars or not self._parts:
                 return []
@@ -90,7 +81,7 @@ class EvidenceFinder:
             quotations = self._quotations
         return quotations.find_runs(text)
 
-    def find(self, answer: object, words: str, numbered: bool) -> list[tuple[int, int]]:
+    def find(self, answer: object, words: str, numbered: bool) -> list[Span]:
         """Return the spans that support an answer, in order.
 
         Args:
@@ -101,32 +92,32 @@ class EvidenceFinder:
         pieces = list(_pieces_in(answer))
         spans = {(piece.start, piece.end) for piece in pieces}
         piece_texts = {to_plain_str(piece) for piece in pieces}
-        for offset, start, size in self.find_runs(words):
+        for run in self.find_runs(words):
             # Of a piece in the answer, its own position counts.
-            if words[offset : offset + size] not in piece_texts:
-                spans.add((start, start + size))
+            if words[run.offset : run.offset + run.size] not in piece_texts:
+                spans.add((run.start, run.start + run.size))
         self._add_values(words, spans)
         if numbered:
             spans.update(self._named_lines(words))
         return sorted(spans)
 
-    def _add_values(self, words: str, spans: set[tuple[int, int]]) -> None:
+    def _add_values(self, words: str, spans: set[Span]) -> None:
         """Add the spans of an answer's values that occur only once in what code has read, or else in
         the whole text, unless one of the spans has them in it already."""
         with self._lock:
             parts = tuple(self._parts)
-        read_spans = merge_spans(sorted((part.start, part.end) for part in parts))
+        read_spans = _merge_spans(sorted((part.start, part.end) for part in parts))
         whole_text = [(0, len(self._text))]
-        covered_spans = merge_spans(sorted(spans))
+        covered_spans = _merge_spans(sorted(spans))
         for searched_spans in (read_spans, whole_text):
             for start, end in find_values(words, self._text, searched_spans):
-                index = bisect_right(covered_spans, [start, len(self._text)]) - 1
+                index = bisect_right(covered_spans, (start, len(self._text))) - 1
                 is_covered = index >= 0 and end <= covered_spans[index][1]
                 if not is_covered:
                     spans.add((start, end))
-                    insort(covered_spans, [start, end])
+                    insort(covered_spans, (start, end))
 
-    def _named_lines(self, words: str) -> Iterator[tuple[int, int]]:
+    def _named_lines(self, words: str) -> Iterator[Span]:
         """Yield the spans of the lines whose numbers an answer names."""
         line = 1
         start = 0
@@ -161,9 +152,9 @@ class _QuotationFinder:
         }
         """The lengths of the parts that begin in this way, longest first."""
 
-    def find_runs(self, text: str) -> list[list[int]]:
+    def find_runs(self, text: str) -> list[QuotedRun]:
         """Return the runs of quoted text, as `EvidenceFinder.find_runs` does."""
-        runs: list[list[int]] = []
+        runs: list[QuotedRun] = []
         offset = 0
         while offset <= len(text) - _HEAD_CHARS and len(runs) < MAX_SENT_SPANS:
             part = None
@@ -172,7 +163,7 @@ class _QuotationFinder:
             if part is None:
                 offset += 1
             else:
-                runs.append([offset, part.start, len(part)])
+                runs.append(QuotedRun(offset, part.start, len(part)))
                 offset += len(part)
         return runs
 
@@ -204,88 +195,16 @@ def _pieces_in(answer: object, depth: int = 0) -> Iterator[Piece]:
         yield from _pieces_in(item, depth + 1)
 
 
-def merge_spans(spans: Iterable[tuple[int, int]]) -> list[list[int]]:
+def _merge_spans(spans: Iterable[Span]) -> list[Span]:
     """Merge spans, given in order, that touch or have only a line break between them. Empty ones are
     dropped."""
-    merged_spans: list[list[int]] = []
+    merged_spans: list[Span] = []
     for start, end in spans:
         if start >= end:
             continue
         if merged_spans and start <= merged_spans[-1][1] + 1:
-            merged_spans[-1][1] = max(merged_spans[-1][1], end)
+            merged_start, merged_end = merged_spans.pop()
+            merged_spans.append((merged_start, max(merged_end, end)))
         else:
-            merged_spans.append([start, end])
+            merged_spans.append((start, end))
     return merged_spans
-
-
-def answer_values(words: str) -> list[str]:
-    """Return the values in an answer, longest first: all of it, its lines, quotations, items, and
-    words with digits, unless they are short."""
-    values = {words, *words.splitlines(), *_BETWEEN_VALUES.split(words)}
-    values.update("".join(groups) for groups in _QUOTATION.findall(words))
-    values.update(word for word in _BETWEEN_WORDS.split(words) if re.search(r"\d", word))
-    stripped_values = {value.strip(_AROUND_VALUES) for value in values}
-    telling_values = [value for value in stripped_values if _is_telling(value)]
-    telling_values.sort(key=lambda value: (-len(value), value))
-    return telling_values[:_MAX_VALUES]
-
-
-def _is_telling(value: str) -> bool:
-    """Return whether a value is long enough to be there not just by chance."""
-    if value.isdigit():
-        return len(value) > 3
-    return len(value) > 2
-
-
-def find_values(words: str, text: str, spans: Sequence[Sequence[int]]) -> Iterator[tuple[int, int]]:
-    """Yield start and end of each value of an answer that occurs exactly once in these spans of a
-    text."""
-    searched_chars = sum(end - start for start, end in spans) + 1
-    for value in answer_values(words)[: _MAX_SCANNED_CHARS // searched_chars]:
-        if span := find_once(value, text, spans):
-            yield span
-
-
-def find_once(words: str, text: str, spans: Sequence[Sequence[int]]) -> tuple[int, int] | None:
-    """Return start and end of words that occur exactly once in these spans of a text; None if they do
-    not. Within longer words they do not count."""
-    starts: list[int] = []
-    for span_start, span_end in spans:
-        starts += islice(_find_words(words, text, span_start, span_end), 2 - len(starts))
-    if len(starts) == 1:
-        return starts[0], starts[0] + len(words)
-    return None
-
-
-def stands_in(words: str, text: str) -> bool:
-    """Return whether a text contains words, not only within longer ones."""
-    return next(_find_words(words, text, 0, len(text)), None) is not None
-
-
-def _find_words(words: str, text: str, search_start: int, search_end: int) -> Iterator[int]:
-    """Yield where words start that are not within longer ones."""
-    start = str.find(text, words, search_start, search_end)
-    for _ in range(_MAX_OCCURRENCES):
-        if start < 0:
-            return
-        end = start + len(words)
-        if not _is_within_word(text, start) and not _is_within_word(text, end):
-            yield start
-        start = str.find(text, words, end, search_end)
-
-
-def _is_within_word(text: str, offset: int) -> bool:
-    if offset == 0:
-        return False
-    around = str.__getitem__(text, slice(offset - 1, offset + 1))
-    return len(around) == 2 and around.isalnum()
-
-
-def named_lines(words: str) -> set[int]:
-    """Return the numbers of the lines that an answer names, as in "line 5" and "lines 5 to 7"."""
-    numbers = (
-        int(number)
-        for match in _LINE_NUMBERS.finditer(words)
-        for number in re.findall(r"\d+", match[0])
-    )
-    return {number for number in islice(numbers, _MAX_NAMED_LINES) if number}

@@ -280,7 +280,7 @@ class SandboxFunctions:
             span = find_span(text, self._text)
         if span:
             return {"span": list(span)}
-        runs = self._evidence.find_runs(text)
+        runs = list(map(list, self._evidence.find_runs(text)))
         if runs:
             return {"text": text, "runs": runs}
         return {"text": text}
