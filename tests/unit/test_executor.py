@@ -36,7 +36,7 @@ from mahtab_tui.worker.magic.timing import duration
 from mahtab_tui.worker.tools import toolbox
 from mahtab_tui.worker.tools.claude_sessions import load_claude_sessions
 from mahtab_tui.worker.tools.files import create, edit, read
-from mahtab_tui.worker.tools.shell_commands import needs_terminal
+from mahtab_tui.worker.tools.terminal_programs import needs_terminal
 from mahtab_tui.worker.tools.text_tools import grep, partition, peek
 
 PLAIN = st.text(st.characters(exclude_characters="\r\b\x1b"), min_size=1, max_size=9)

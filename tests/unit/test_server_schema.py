@@ -23,7 +23,7 @@ from mahtab_tui.servers.tool_signature import (
     with_required,
 )
 from mahtab_tui.worker.link.json_structure import exceeds_structure_limit
-from mahtab_tui.worker.tools import servers
+from mahtab_tui.worker.tools.tool_functions import make_tool_function
 
 RECURSIVE: dict[str, Any] = {
     "$defs": {"node": {"properties": {"next": {"$ref": "#/$defs/node"}}}},
@@ -71,9 +71,9 @@ def make_signature(schema: Any, description: str = "Words.") -> ToolSignature:
 
 
 def make_function(tool: ToolSignature) -> Any:
-    server = servers.make_objects([{"name": "it", "about": ""}], lambda: None)["it"]
     parameters = [parameter._asdict() for parameter in tool.parameters]
-    return servers._function(server, {**tool._asdict(), "parameters": parameters})
+    described = {**tool._asdict(), "parameters": parameters}
+    return make_tool_function(described, "it", lambda wire, arguments: None)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import types
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from ..tools.servers import OmittedArgument
+from ..tools.tool_functions import OmittedArgument
 from ..values.objects import (
     BOUND,
     SCALARS,

@@ -10,19 +10,18 @@ from contextlib import suppress
 from typing import Any, Callable
 
 from ..link.host import Host
-from ..link.host_functions import define_function
 from ..sandbox.caller_tools import plain_data
 from ..stdlib import late_import
 from ..values import displays
 from ..values.rich_forms import MAX_PICTURE_BYTES, MIMES
 from .text_tools import mark_as_text
 
+# Pickles of earlier versions look for `OmittedArgument` here.
+from .tool_functions import OmittedArgument as OmittedArgument
+from .tool_functions import make_tool_function
+
 _MAX_ARGUMENT_CHARS = 20_000_000
 """Characters of all arguments of a call."""
-
-# Names in the code of a tool's function that no argument of a tool has.
-_OMITTED_NAME = "__not_given__"
-_OTHERS_NAME = "__others__"
 
 
 class ToolFailed(RuntimeError):
@@ -41,17 +40,6 @@ class Picture(bytes):
 
     def __repr__(self) -> str:
         return f"<picture {self.mime}, {len(self):,} bytes>"
-
-
-class OmittedArgument:
-    """An argument that is left to the server."""
-
-    def __init__(self, text: str) -> None:
-        """text: what signatures show as its default."""
-        self.shown = text
-
-    def __repr__(self) -> str:
-        return self.shown
 
 
 class Server:
@@ -77,9 +65,11 @@ class Server:
         self._name = name
         self._about = about
         self._revision = -1
+        """The number of the list of tools; -1 before the server has started."""
         self._lock = threading.Lock()
         self._loader: threading.Thread | None = None
         self._wires: dict[str, Any] = {}
+        """The functions of the tools, by their names for the server."""
         self.__dict__["__doc__"] = f"The MCP server {name}: {about}\n\n{Server.__doc__}"
 
     def __getattr__(self, name: str) -> Any:
@@ -107,10 +97,9 @@ class Server:
         return [name for name in list(self.__dict__) if name != "__doc__"]
 
     def __repr__(self) -> str:
-        count = f"{len(self._wires):,} tools"
         state = "starts when a tool is used"
         if self._revision >= 0:
-            state = count
+            state = f"{len(self._wires):,} tools"
         return f"<MCP server {self._name}: {self._about}; {state}>"
 
     def __reduce__(self) -> Any:
@@ -138,11 +127,18 @@ class Server:
         self._replace(answer["revision"], answer["tools"])
 
     def _replace(self, revision: int, described: list[dict[str, Any]]) -> None:
-        """Offer these tools. revision: the number of their list."""
+        """Offer these tools.
+
+        Args:
+            revision: The number of their list.
+            described: The tools, as the host describes them.
+        """
         with self._lock:
             if revision == self._revision:
                 return
-            functions = {tool["name"]: _function(self, tool) for tool in described}
+            functions = {
+                tool["name"]: make_tool_function(tool, self._name, self._call) for tool in described
+            }
             doc = "\n".join(
                 [
                     f"The MCP server {self._name}: {self._about}",
@@ -159,6 +155,12 @@ class Server:
             self._revision = revision
 
     def _call(self, wire: str, arguments: dict[str, Any]) -> Any:
+        """Call a tool, and return its result: a value, or several, or None. Raises `ToolFailed`.
+
+        Args:
+            wire: The name of the tool for its server.
+            arguments: The arguments by their names for the server.
+        """
         texts = {
             name: os.fspath(value) if hasattr(type(value), "__fspath__") else value
             for name, value in arguments.items()
@@ -214,78 +216,17 @@ class Tools:
 
 
 def make_objects(servers: list[dict[str, Any]], origin: Callable[[], int | None]) -> dict[str, Any]:
-    """Create the objects of the namespace. origin: returns the calling cell."""
+    """Create the objects of the namespace.
+
+    Args:
+        servers: The `name` of each server, and what it is `about`.
+        origin: Returns the calling cell.
+    """
     ToolFailed.__module__ = "builtins"  # so that tracebacks name it as code does
     objects: dict[str, Any] = {
         server["name"]: Server(server["name"], server["about"], origin) for server in servers
     }
     return {**objects, "tools": Tools(), "ToolFailed": ToolFailed}
-
-
-def _function(server: Server, tool: dict[str, Any]) -> Callable[..., Any]:
-    """Return the function of a tool, with its parameters.
-
-    Args:
-        server: The tool's.
-        tool: As the host describes it. A parameter has a `name` in Python and one on the wire.
-    """
-    parameters = tool["parameters"]
-    wire_names = {parameter["name"]: parameter["wire"] for parameter in parameters}
-
-    def call(arguments: dict[str, Any], others: dict[str, Any]) -> Any:
-        wire_arguments = {
-            wire_names[name]: value
-            for name, value in arguments.items()
-            if type(value) is not OmittedArgument
-        }
-        return server._call(tool["wire"], {**wire_arguments, **others})
-
-    arguments_code = ", ".join(
-        f"{parameter['name']!r}: {parameter['name']}" for parameter in parameters
-    )
-    others_code = _OTHERS_NAME if tool["open"] else "{}"
-    function = define_function(
-        tool["name"],
-        f"({_parameters_code(tool)}) -> object",
-        f"{{{arguments_code}}}, {others_code}",
-        {
-            "__call__": call,
-            _OMITTED_NAME: _omitted_arguments(parameters),
-            "__name__": __name__,
-            "__builtins__": builtins,
-        },
-    )
-    function.__doc__ = tool["doc"]
-    function.__qualname__ = f"{server._name}.{tool['name']}"
-    return function
-
-
-def _parameters_code(tool: dict[str, Any]) -> str:
-    """Return the parameters of a tool's function as code; optional ones only by name."""
-    required = []
-    optional = []
-    for parameter in tool["parameters"]:
-        code = f"{parameter['name']}: {parameter['annotation']}"
-        if parameter["required"]:
-            required.append(code)
-        else:
-            optional.append(f"{code} = {_OMITTED_NAME}[{parameter['name']!r}]")
-    parameters = [*required]
-    if optional:
-        parameters += ["*", *optional]
-    if tool["open"]:
-        parameters.append(f"**{_OTHERS_NAME}")
-    return ", ".join(parameters)
-
-
-def _omitted_arguments(parameters: list[dict[str, Any]]) -> dict[str, OmittedArgument]:
-    """Return the defaults of parameters, which show what the server would take, by name."""
-    return {
-        parameter["name"]: OmittedArgument(
-            "…" if parameter["default"] is None else repr(parameter["default"])
-        )
-        for parameter in parameters
-    }
 
 
 def _value(part: dict[str, Any]) -> Any:
