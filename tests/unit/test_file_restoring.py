@@ -25,7 +25,8 @@ from mahtab_tui.worker.witness.archive import Archive
 from mahtab_tui.worker.witness.copies import remove_abandoned
 from mahtab_tui.worker.witness.drafts import remove_drafts
 from mahtab_tui.worker.witness.file_step import FileStep
-from mahtab_tui.worker.witness.nodes import Node, NodeTable
+from mahtab_tui.worker.witness.node_table import NodeTable
+from mahtab_tui.worker.witness.nodes import Node
 from mahtab_tui.worker.witness.process_files import descendants, read_memory, shares_files
 from mahtab_tui.worker.witness.restoring import Restorer
 from mahtab_tui.worker.witness.states import FILE, FOLDER, read_state

@@ -49,7 +49,7 @@ from mahtab_tui.store.sqlite import ALL_RECORDS, load_records
 from mahtab_tui.system import start_thread
 from mahtab_tui.worker.guard.confined_changes import unavailable_reason
 from mahtab_tui.worker.saving.folder import INDEX, OWNER
-from mahtab_tui.worker.witness.copies import copy_content
+from mahtab_tui.worker.witness.content_copying import copy_content
 
 FIRST_RUN_COLUMNS = 80
 SECOND_RUN_COLUMNS = 200

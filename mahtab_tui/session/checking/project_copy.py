@@ -19,7 +19,7 @@ from mahtab_tui.session.checking.check_folder import (
     unusable_folder,
 )
 from mahtab_tui.settings.model import home_folder
-from mahtab_tui.worker.witness.copies import copy_content
+from mahtab_tui.worker.witness.content_copying import copy_content
 
 MAX_FILES = 100_000
 """Files, folders and links of a project that is copied."""

@@ -1,24 +1,30 @@
-"""Copies of files, as they were before a cell or an undo changed them."""
+"""Copies of files, as they were before a cell or an undo changed them.
+
+Each witness has a folder for them, within limits. A copy is a file of its own, or another name of the file itself.
+"""
 
 from __future__ import annotations
 
 import errno
 import fcntl
 import os
-import stat
 import time
 from array import array
 from contextlib import suppress
 
+from .content_copying import copy_content, read_free_bytes, try_to_share_blocks
 from .drafts import Drafts, remove_drafts
 from .opened_folders import OpenedFoldersList, close_opened_folders
 from .states import FileState, read_state, unpack_state
 
-_FICLONE = 0x40049409
-"""The request of Linux to let one file share the blocks of another until either is written."""
-_COPY_BYTES = 2**20
 _NO_COPY = -1
+"""In place of a size, for a number of which there is no copy."""
+_LOCK_GRACE_S = 60.0
+"""Seconds in which a witness locks the folder that it has made."""
+
+# Files in the folder of copies
 _LOCK_NAME = "in-use"
+"""Locked as long as the witness lives."""
 _DRAFTS_NAME = "drafts"
 _OPENED_FOLDERS_NAME = "opened-folders"
 
@@ -29,6 +35,13 @@ class Copy:
     __slots__ = ("_copies", "_packed_state", "is_name", "serial")
 
     def __init__(self, copies: Copies, serial: int, *, is_name: bool) -> None:
+        """Own a file that was just made.
+
+        Args:
+            copies: The folder.
+            serial: The name of the file in it.
+            is_name: Whether it is the file itself, under another name.
+        """
         self._copies = copies
         self.serial = serial
         """Its name in the folder; 0 once another object has taken its place."""
@@ -90,12 +103,14 @@ class Copies:
         self.max_cell_bytes = max_cell_bytes
         self.max_bytes = max_bytes
         self._cell_bytes = 0
+        """Bytes of the copies that were made of files of the running cell."""
         self._sizes = array("q")
         """Bytes of the copies by their numbers, from the first one that is there; `_NO_COPY` for those
         that are not. (A dictionary would need ten times the memory.)"""
         self._first_serial = 1
         """The number of the first one."""
         self._count = 0
+        """How many copies there are."""
         self._used_bytes = 0
         """Bytes of all copies on the disk."""
         self._is_undoing = False
@@ -110,6 +125,7 @@ class Copies:
             remove_abandoned(os.path.dirname(folder))
 
     def begin_cell(self) -> None:
+        """Allow the next cell as many bytes as a cell may have."""
         self._cell_bytes = 0
         removed_count = 0
         for size in self._sizes:
@@ -119,9 +135,11 @@ class Copies:
         self._forget_numbers(removed_count)
 
     def begin_undo(self) -> None:
+        """Remove no copy because of the limit before `end_undo`."""
         self._is_undoing = True
 
     def end_undo(self) -> None:
+        """Keep to the limit again."""
         self._is_undoing = False
         self.drafts.forget()
         self._evict()
@@ -131,7 +149,15 @@ class Copies:
         return state.inode[0] == read_state(self.folder).inode[0]
 
     def name(self, path: str, state: FileState) -> Copy:
-        """Give a file another name here. Raises `OSError`."""
+        """Give a file another name here.
+
+        Args:
+            path: The file.
+            state: What it is.
+
+        Raises:
+            OSError: It is too large to be kept, or lies on another file system.
+        """
         if too_large := self._describe_size(state):
             raise OSError(0, too_large)
         serial = self._new_serial()
@@ -139,7 +165,15 @@ class Copies:
         return self._add(serial, state, is_name=True)
 
     def copy(self, path: str, state: FileState) -> Copy:
-        """Copy the content of a file. Raises `OSError`, whose text says why there is no copy."""
+        """Copy the content of a file.
+
+        Args:
+            path: The file.
+            state: What it is.
+
+        Raises:
+            OSError: Its text says why there is no copy, as a clause.
+        """
         obstacle = self.find_obstacle(path, state)
         if obstacle:
             raise OSError(0, obstacle)
@@ -158,7 +192,8 @@ class Copies:
             with suppress(OSError):
                 os.unlink(copy_path)
             raise OSError(error.errno, _describe_failure(error.errno)) from None
-        self._cell_bytes += 0 if self._is_undoing else size
+        if not self._is_undoing:
+            self._cell_bytes += size
         return self._add(serial, state, is_name=False)
 
     def find_obstacle(self, path: str, state: FileState, other_bytes: int = 0) -> str:
@@ -189,7 +224,7 @@ class Copies:
         trial_path = self.path_of(self._new_serial())
         try:
             with open(path, "rb") as reader, open(trial_path, "xb") as writer:
-                return _try_to_share_blocks(reader.fileno(), writer.fileno())
+                return try_to_share_blocks(reader.fileno(), writer.fileno())
         except OSError:
             return False
         finally:
@@ -203,6 +238,7 @@ class Copies:
         return f"it was not copied, because it is larger than {self.max_bytes / 2**30:g} GB"
 
     def _new_serial(self) -> int:
+        """Return the next number, of which there is no copy yet."""
         self._sizes.append(_NO_COPY)
         return self._first_serial + len(self._sizes) - 1
 
@@ -260,88 +296,6 @@ def _describe_failure(number: int | None) -> str:
     return f"it could not be copied ({os.strerror(number or 0)})"
 
 
-def read_free_bytes(folder: str) -> int:
-    """Return how much may be written to the file system of a folder. Raises `OSError`."""
-    status = os.statvfs(folder)
-    return status.f_bavail * status.f_frsize
-
-
-def set_marks(path: str, state: FileState) -> None:
-    """Give a file permissions, owner and time. Raises `OSError`."""
-    now = read_state(path)
-    if now.owner != state.owner:
-        with suppress(OSError):
-            os.chown(path, *state.owner)
-    if stat.S_IMODE(now.mode) != stat.S_IMODE(state.mode):
-        os.chmod(path, stat.S_IMODE(state.mode))
-    os.utime(path, ns=(state.mtime_ns, state.mtime_ns))
-
-
-def copy_content(source: str, target: str) -> None:
-    """Copy a file: by sharing its blocks, if the file system can, else only what is not a hole. What the
-    target has had is overwritten, and cut off last. Raises `OSError`."""
-    reader = os.open(source, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-    try:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-        writer = os.open(target, flags, 0o600)
-        try:
-            source_status = os.fstat(reader)
-            old_status = os.fstat(writer)
-            if os.path.samestat(source_status, old_status):
-                raise OSError(errno.EINVAL, "its copy is the file itself")
-            _copy_between(reader, writer, source_status.st_size, old_status.st_size)
-            os.ftruncate(writer, source_status.st_size)
-        finally:
-            os.close(writer)
-    finally:
-        os.close(reader)
-
-
-def _try_to_share_blocks(reader: int, writer: int) -> bool:
-    """Let a file share the blocks of another one, if the file system can; return whether it does."""
-    try:
-        fcntl.ioctl(writer, _FICLONE, reader)
-    except OSError:
-        return False
-    return True
-
-
-def _copy_between(reader: int, writer: int, size: int, old_size: int) -> None:
-    """Write the content of a file over that of another, whose size is old_size."""
-    if _try_to_share_blocks(reader, writer):
-        return
-    position = 0
-    while position < size:
-        start, end = _next_data(reader, position, size)
-        # There is nothing to overwrite behind the end of the old content.
-        for hole_start in range(position, min(start, old_size), _COPY_BYTES):
-            hole_end = min(hole_start + _COPY_BYTES, start, old_size)
-            _write_all(writer, bytes(hole_end - hole_start), hole_start)
-        for data_start in range(start, end, _COPY_BYTES):
-            data = os.pread(reader, min(_COPY_BYTES, end - data_start), data_start)
-            _write_all(writer, data, data_start)
-        position = end
-
-
-def _next_data(reader: int, position: int, size: int) -> tuple[int, int]:
-    """Return where the next part of a file that is not a hole begins and ends."""
-    try:
-        start = os.lseek(reader, position, os.SEEK_DATA)
-        return start, os.lseek(reader, start, os.SEEK_HOLE)
-    except OSError as error:
-        if error.errno == errno.ENXIO:  # only a hole follows
-            return size, size
-        return position, size
-
-
-def _write_all(writer: int, data: bytes, position: int) -> None:
-    view = memoryview(data)
-    while view:
-        written_bytes = os.pwrite(writer, view, position)
-        view = view[written_bytes:]
-        position += written_bytes
-
-
 def remove_abandoned(folder: str) -> int:
     """Remove the copies of witnesses that have ended; return how many folders there were.
 
@@ -370,11 +324,12 @@ def remove_copies(folder: str) -> None:
 
 
 def _is_abandoned(folder: str) -> bool:
+    """Return whether the witness of a folder of copies has ended."""
     try:
         lock = os.open(os.path.join(folder, _LOCK_NAME), os.O_RDWR | os.O_CLOEXEC)
     except OSError:
         # A witness that has just made its folder has no lock yet.
-        return time.time() - read_state(folder).mtime_ns / 1e9 > 60
+        return time.time() - read_state(folder).mtime_ns / 1e9 > _LOCK_GRACE_S
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

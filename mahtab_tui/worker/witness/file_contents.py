@@ -10,7 +10,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Callable
 
-from .copies import copy_content, set_marks
+from .content_copying import copy_content, set_marks
 from .journal import FileJournal
 from .nodes import Node, Version
 from .plan import UndoPlan

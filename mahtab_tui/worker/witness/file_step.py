@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 
 from .archive import Archive
 from .copies import Copies
-from .nodes import Name, Node, NodeTable, Version
+from .node_table import NodeTable
+from .nodes import Name, Node, Version
 
 MAX_ARCHIVED_NAMES = 250
 """Names that are packed together. If one of their files is asked for, all are unpacked."""

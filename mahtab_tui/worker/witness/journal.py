@@ -14,7 +14,8 @@ from itertools import chain
 
 from .copies import Copies
 from .file_step import FileStep, NameChange, NodeChange
-from .nodes import Content, Name, Node, NodeTable, Version
+from .node_table import NodeTable
+from .nodes import Content, Name, Node, Version
 from .path_changes import PathChange, list_path_changes
 from .states import FOLDER, MISSING_KIND, FileState, read_state
 

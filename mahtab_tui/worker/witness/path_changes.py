@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Set
 from typing import NamedTuple
 
 from .file_step import FileStep
-from .nodes import Name, Node, NodeTable
+from .node_table import NodeTable
+from .nodes import Name, Node
 
 
 class PathChange(NamedTuple):

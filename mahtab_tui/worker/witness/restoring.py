@@ -14,7 +14,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Callable, NamedTuple
 
-from .copies import set_marks
+from .content_copying import set_marks
 from .file_contents import CHANGED_MEANWHILE, FileContents
 from .file_step import FileStep, NameChange, NodeChange
 from .journal import FileJournal

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
-from .copies import read_free_bytes
+from .content_copying import read_free_bytes
 from .earlier_files import EarlierFiles
 from .file_step import FileStep
 from .journal import FileJournal
