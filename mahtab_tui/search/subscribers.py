@@ -12,7 +12,7 @@ from mahtab_tui.bus.codec import as_json
 from mahtab_tui.bus.records import Record, SearchChatStream, SearchRecord
 from mahtab_tui.search.events import Emit
 from mahtab_tui.search.logs import LogFile
-from mahtab_tui.worker.rlm.search_log import TurnLines
+from mahtab_tui.worker.rlm.turn_lines import TurnLines
 
 
 def make_subscribers(

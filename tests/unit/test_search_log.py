@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from mahtab_tui.worker.rlm.search_log import Span, build_tree
+from mahtab_tui.worker.rlm.call_tree import build_tree
+from mahtab_tui.worker.rlm.search_log import Span
 
 BEGIN = {
     "tag": "rlm-call",

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import codecs
-import difflib
 import json
 import os
-import re
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -15,6 +13,7 @@ from typing import Any, NamedTuple
 
 from ..sandbox.names import name_problem
 from ..walking import walk_folders
+from .context_keywords import rejection_reason
 
 _UTF_16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _SAMPLE_BYTES = 8_192
@@ -27,24 +26,6 @@ _MAX_PATH_CHARS = 1_000
 """Characters up to which a string may be the name of a file."""
 _MAX_COLUMNS = 100
 """Columns of a table whose names the model is told."""
-_FOREIGN_OPTIONS = frozenset(
-    "api_key base_url api_base api_version azure_endpoint organization project backend backend_kwargs environment environment_kwargs headers"
-    " extra_headers extra_body default_headers custom_system_prompt system_prompt system prompt messages question task signature"
-    " stop logger callbacks lm sub_lm llm client provider root_model recursive_model recursive_prompt orchestrator user"
-    " response_format output_type schema reasoning_effort thinking interpreter".split()
-)
-"""Options of other programs, so hardly the name of a context."""
-_SECRET_WORDS = frozenset(
-    "key apikey token secret password passwd credential credentials auth authorization".split()
-)
-"""Parts of the names of keywords that are hardly names of texts."""
-_SECRET = re.compile(
-    r"(?:(?:sk|pk|rk)[-_][\w-]{10,}|gh[a-z]_\w{20,}|github_pat_\w{20,}|glpat-[\w-]{15,}|hf_\w{20,}|xox[a-z]-[\w-]{10,}|AKIA[A-Z0-9]{12,}"
-    r"|AIza[\w-]{20,}|eyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]*|Bearer\s+\S{10,})\s*"
-)
-"""Forms of keys of services."""
-_MAX_SECRET_CHARS = 500
-"""Longer values are texts."""
 _TEXT_KEYS = ("page_content", "text", "content")
 """The keys under which documents of libraries have their text."""
 
@@ -142,7 +123,7 @@ def read_contexts(
         ContextError: They cannot be searched.
     """
     for name, value in keywords.items():
-        if problem := _rejection(name, value, options):
+        if problem := rejection_reason(name, value, options):
             raise ContextError(problem)
     named_contexts = {**(contexts or {}), **keywords}
     if not named_contexts:
@@ -179,24 +160,6 @@ def _read_named(named_contexts: Mapping[str, object]) -> ContextText:
         contexts.append(NamedContext(name, context.kind, start, end, parts, context.about))
         notices += context.notices
     return joined._replace(notices=tuple(notices), contexts=tuple(contexts))
-
-
-def _rejection(name: str, value: object, options: Iterable[str]) -> str:
-    """Return why a keyword is not taken for a context, as sentences; empty if it is."""
-    otherwise = f"If it is a text for the model, pass contexts={{{name!r}: …}}."
-    if close := difflib.get_close_matches(name, options, 1, 0.75):
-        return f"There is no option {name!r}; did you mean {close[0]!r}? {otherwise}"
-    if name in _FOREIGN_OPTIONS:
-        return f"There is no option {name!r}. {otherwise}"
-    if isinstance(value, (str, bytes)) and len(value) <= _MAX_SECRET_CHARS:
-        text = value.decode("latin-1") if isinstance(value, bytes) else value
-        if _SECRET_WORDS & set(name.lower().split("_")):
-            return f"{name} looks like a secret and is sent to no model. {otherwise}"
-        if _SECRET.fullmatch(text.strip()):
-            return f"The value of {name} looks like a secret and is sent to no model. {otherwise}"
-    if value is None or isinstance(value, (bool, int, float, complex)):
-        return f"There is no option {name!r}, and a value of type {type(value).__name__} is no text to search."
-    return ""
 
 
 class _DecodedText(NamedTuple):

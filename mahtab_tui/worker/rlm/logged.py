@@ -31,7 +31,7 @@ class Logged:
     def tree(self) -> SearchCall | None:
         """The calls of the search, as data that `print` shows as a tree; None if it ended before
         the first."""
-        tree: SearchCall | None = own_module("rlm.search_log").build_tree(self.log, self._contexts)
+        tree: SearchCall | None = own_module("rlm.call_tree").build_tree(self.log, self._contexts)
         return tree
 
     @property

@@ -339,9 +339,9 @@ class _HostSearches:
 
     def _print_turns(self, packed_log: bytes) -> None:
         """Print the lines of a log that are new. It begins with those of the earlier searches."""
-        search_log = own_module("rlm.search_log")
-        turn_lines = search_log.TurnLines()
-        lines = [turn_lines.describe(event) for event in search_log.unpack_events(packed_log)]
+        events = own_module("rlm.search_log").unpack_events(packed_log)
+        turn_lines = own_module("rlm.turn_lines").TurnLines()
+        lines = [turn_lines.describe(event) for event in events]
         printable_lines = [line for line in lines if line]
         sys.stderr.write("".join(printable_lines[self._printed_line_count :]))
         self._printed_line_count = len(printable_lines)

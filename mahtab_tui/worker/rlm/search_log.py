@@ -1,8 +1,10 @@
-"""The log of a search, packed into little memory, and the tree of calls that is built from it.
+"""The log of a search, packed into little memory, and what is read in it: calls, their turns, and spans of text.
 
-A log is a list of events in the order in which they happened. An event is a record of the bus as plain
-data, with the keys `tag`, `text`, `time` and `attrs`; `mahtab_tui/bus/records/searches.py` has the
-attributes of each tag.
+A log is a list of events in the order in which they happened. An event is a record of the bus as plain data, with
+the keys `tag`, `text`, `time` and `attrs`; `mahtab_tui/bus/records/searches.py` has the attributes of each tag.
+`call_tree` builds the tree of calls from it, and `turn_lines` a line for each turn.
+
+Saved pickles name the classes of this module.
 """
 
 from __future__ import annotations
@@ -16,8 +18,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .contexts import NamedContext
 
-_TURN_FIELDS = {"rlm-chat": "words", "rlm-repl-in": "code", "rlm-repl-out": "output"}
-"""The field of a `CallTurn` that the text of an event becomes, by the tag of the event."""
 _MAX_SHORT_CHARS = 60
 """A query or an answer longer than this is cut where it is shown in a line."""
 _COMPRESSION_LEVEL = 1
@@ -41,10 +41,12 @@ class Span(tuple[int, int]):
 
     @property
     def start(self) -> int:
+        """Where it begins, in characters."""
         return self[0]
 
     @property
     def end(self) -> int:
+        """Where it ends; the character there is not a part of it."""
         return self[1]
 
     def __eq__(self, other: object) -> bool:
@@ -71,8 +73,11 @@ def to_context_spans(
     """Convert spans of the whole text to spans of the named texts of which it consists.
 
     A span over several named texts becomes one for each: if "a" is at 0 to 10 and "b" at 11 to 20, (8, 13)
-    becomes Span(8, 10, "a") and Span(0, 2, "b"). What lies between them belongs to none. Without named
-    texts, the spans stay as they are.
+    becomes Span(8, 10, "a") and Span(0, 2, "b"). What lies between them belongs to none.
+
+    Args:
+        spans: Starts and ends in the whole text.
+        contexts: The named texts; without any, the spans stay as they are.
     """
     named_contexts = list(contexts)
     if not named_contexts:
@@ -149,10 +154,12 @@ class SearchCall:
 
     def _tree_line(self) -> str:
         indent = "  " * self.id.count(".")
-        return f"{indent}{self.id} {self.state}: {_short(self.query)} -> {_short(self.answer)}"
+        return (
+            f"{indent}{self.id} {self.state}: {short_line(self.query)} -> {short_line(self.answer)}"
+        )
 
     def __repr__(self) -> str:
-        query = _short(self.query)
+        query = short_line(self.query)
         return f"<SearchCall {self.id} {self.state}: {query} ({len(self.calls):,} calls)>"
 
 
@@ -173,138 +180,7 @@ def unpack_events(data: bytes) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines]
 
 
-def build_tree(
-    events: Sequence[Mapping[str, Any]], contexts: Sequence[NamedContext] = ()
-) -> SearchCall | None:
-    """Return the first call of a search, with all others below it.
-
-    Args:
-        events: The events of the search.
-        contexts: The texts that were searched, if they have names.
-
-    Returns:
-        The call without a parent; None if the search ended before its first call.
-    """
-    builder = _TreeBuilder(contexts)
-    for event in events:
-        builder.add(event)
-    return builder.root
-
-
-class _TreeBuilder:
-    """Builds the tree of calls from the events of a search, one after the other."""
-
-    def __init__(self, contexts: Sequence[NamedContext]) -> None:
-        self.root: SearchCall | None = None
-        """The call without a parent; None as long as it has not begun."""
-        self._contexts = contexts
-        self._calls: dict[str, SearchCall] = {}
-        """The calls that have begun, by their ids."""
-        self._parent_ids: dict[str, str | None] = {}
-        """The ids of the calls that made them, by their ids; None for the first call."""
-
-    def add(self, event: Mapping[str, Any]) -> None:
-        """Write what an event says into its call, and the usage also into the calls above it. Events of
-        calls that have not begun are left out."""
-        attributes = event["attrs"]
-        if attributes.get("event") == "begin":
-            self._add_call(event["text"], attributes)
-            return
-        call = self._calls.get(attributes.get("node", ""))
-        if call is None:
-            return
-        if event["tag"] == "rlm-final":
-            call.answer = event["text"]
-            call.state = attributes["state"]
-            call.seconds = attributes["duration"]
-            call.spans = to_context_spans(attributes["spans"], self._contexts)
-        elif event["tag"] == "usage":
-            self._add_usage(call, attributes)
-        elif event["tag"] in _TURN_FIELDS:
-            _add_to_turn(call, event)
-
-    def _add_call(self, query: str, attributes: Mapping[str, Any]) -> None:
-        """Add a call that begins to the sub-calls of its parent, or as the root."""
-        call = SearchCall(
-            attributes["node"],
-            query,
-            attributes["kind"],
-            attributes["model"],
-            attributes["chars"],
-        )
-        parent_id = attributes["parent"]
-        self._calls[call.id] = call
-        self._parent_ids[call.id] = parent_id
-        if parent_id is None:
-            self.root = call
-        elif parent_id in self._calls:
-            self._calls[parent_id].calls.append(call)
-
-    def _add_usage(self, call: SearchCall, attributes: Mapping[str, Any]) -> None:
-        """Count a model call in the call that made it and in those above it."""
-        tokens = attributes.get("input_tokens", 0) + attributes.get("output_tokens", 0)
-        call_id: str | None = call.id
-        while call_id is not None and call_id in self._calls:
-            counted_call = self._calls[call_id]
-            counted_call.model_calls += 1
-            counted_call.tokens += tokens
-            counted_call.usd += attributes.get("cost") or 0.0
-            call_id = self._parent_ids[call_id]
-
-
-def _add_to_turn(call: SearchCall, event: Mapping[str, Any]) -> None:
-    """Write the words, the code or the output of a turn into the call. Events without the number of a
-    turn, which counts from 1, are left out."""
-    attributes = event["attrs"]
-    number = attributes.get("turn") or 0
-    if number < 1:
-        return
-    while len(call.turns) < number:
-        call.turns.append(CallTurn())
-    turn = call.turns[number - 1]
-    setattr(turn, _TURN_FIELDS[event["tag"]], event["text"])
-    turn.status = attributes.get("status", turn.status)
-
-
-class TurnLines:
-    """Describes the turns and the answers of a search, a line for each.
-
-    It must get all events of the search in their order. Some lines, which end with a newline:
-
-        1 turn 1: print(len(context)) -> ok: 91204
-        1 turn 2, no code: I need to see the first page.
-        1 done after 8.1 s: 42
-    """
-
-    def __init__(self) -> None:
-        self._last_texts: dict[str, str] = {}
-        """By the id of the call: the code of the present turn, or what the model wrote if no code
-        has run yet; shortened."""
-
-    def describe(self, event: Mapping[str, Any]) -> str:
-        """Return the line that an event completes; empty if it completes none. A turn without code
-        has no end of its own: the next turn of its call completes its line."""
-        attributes = event["attrs"]
-        text = _short(event["text"].strip())
-        call_id = attributes.get("node", "")
-        tag = event["tag"]
-        if tag in ("rlm-chat", "rlm-repl-in"):
-            self._last_texts[call_id] = text
-        elif tag == "rlm-repl-out":
-            code = self._last_texts.pop(call_id, "")
-            line = f"{call_id} turn {attributes['turn']}: {code} -> {attributes['status']}: {text}"
-            return line.rstrip() + "\n"
-        elif tag == "rlm-final":
-            self._last_texts.pop(call_id, None)
-            end = f"{attributes['state']} after {attributes['duration']:,.1f} s"
-            return f"{call_id} {end}: {text}\n"
-        elif attributes.get("event") == "turn" and call_id in self._last_texts:
-            words = self._last_texts.pop(call_id)
-            return f"{call_id} turn {attributes['turn'] - 1}, no code: {words}\n"
-        return ""
-
-
-def _short(text: str) -> str:
+def short_line(text: str) -> str:
     """Return the beginning of a text as one line without control characters; an ellipsis says that it
     goes on."""
     beginning = text[: _MAX_SHORT_CHARS + 1]
