@@ -1,4 +1,8 @@
-"""Rows that show code, and changes to variables."""
+"""Draws code as rows, with the colours of its tokens.
+
+Code may be long, or grow while a model writes it. Of long code only the two ends are drawn, and of code
+that grows only its last lines are drawn again.
+"""
 
 from __future__ import annotations
 
@@ -26,54 +30,72 @@ from mahtab_tui.tui.theme import Palette
 
 PYTHON = PythonLexer(stripnl=False, ensurenl=False)
 WRAP_MARK = "↪ "
+"""Begins the rows that continue a line."""
+MAX_HEAD_LINES = MAX_CODE_LINES * 3 // 4
+MAX_TAIL_LINES = MAX_CODE_LINES // 4
+"""Of longer code, at most this many of the first and of the last lines are drawn."""
 _NO_CHARACTER = (sys.maxsize, "")
+"""Stands behind the last hidden character."""
 
 
 class CodeRows(list[Row]):
     """The rows of code that may grow, as a model writes it."""
 
     def __init__(self, width: int, palette: Palette, bar: Style) -> None:
+        """
+        Args:
+            width: The width of a row, in cells.
+            palette: The colours.
+            bar: The colour of the bar on the left, which shows the author.
+        """
         super().__init__()
         self._width = width
         self._palette = palette
         self._bar = bar
         self._code = ""
+        """The code that is drawn."""
         self._settled_chars = 0
-        """The length of the beginning whose highlighting is final."""
+        """The length of the beginning of the code whose colours more code cannot change."""
         self._settled_rows: list[Row] = []
+        """The rows of this beginning."""
         self._head = ""
-        """The start of long code, which stays."""
+        """The first lines of long code, which are drawn once."""
         self._head_rows: list[Row] = []
+        """The rows of these lines."""
 
     def update(self, code: str) -> None:
-        """Show this code; if it grew, draw only its last lines."""
+        """Show this code; if it has grown, draw only its last lines."""
         if code == self._code and self:
             return
         if not code.startswith(self._code[: self._settled_chars]):
             self._settled_chars = 0
             self._settled_rows = []
         self._code = code
-        ends = two_ends(code)
-        if ends != [code]:
-            self._show_ends(ends)
-            return
+        parts = two_ends(code)
+        if parts == [code]:
+            self._draw_whole(code)
+        else:
+            self._draw_parts(parts)
 
-        tail = code[self._settled_chars :]
-        self[:] = [*self._settled_rows, *self._draw_rows(tail)]
-        settled_chars = safe_length(tail)
+    def _draw_whole(self, code: str) -> None:
+        """Draw the lines that are not settled, and settle those that more code cannot change."""
+        open_code = code[self._settled_chars :]
+        self[:] = [*self._settled_rows, *self._draw_rows(open_code)]
+        settled_chars = safe_length(open_code)
         if settled_chars:
             # Without the last line break, which would add an empty row.
-            self._settled_rows += self._draw_rows(tail[: settled_chars - 1])
+            self._settled_rows += self._draw_rows(open_code[: settled_chars - 1])
             self._settled_chars += settled_chars
 
-    def _show_ends(self, ends: list[str]) -> None:
-        head, *other_ends = ends
+    def _draw_parts(self, parts: list[str]) -> None:
+        """Draw the parts of long code, as `two_ends` returns them; the first one only once."""
+        head, *other_parts = parts
         if head != self._head:
             self._head = head
             self._head_rows = list(self._draw_rows(head))
         self[:] = self._head_rows
-        for end in other_ends:
-            self.extend(self._draw_rows(end))
+        for part in other_parts:
+            self.extend(self._draw_rows(part))
 
     def _draw_rows(self, code: str) -> Iterator[Row]:
         return code_rows(PYTHON, code, self._width, self._palette, self._bar)
@@ -82,7 +104,15 @@ class CodeRows(list[Row]):
 def code_rows(
     lexer: Lexer, code: str, width: int, palette: Palette, bar: Style | None = None
 ) -> Iterator[Row]:
-    """Draw code; long lines are wrapped between tokens, with a mark."""
+    """Draw code; long lines are wrapped between tokens, with a mark.
+
+    Args:
+        lexer: Pygments' lexer of the language.
+        code: The code.
+        width: The width of a row, in cells.
+        palette: The colours.
+        bar: The style of a bar on the left; None for no bar.
+    """
     for line in highlight(lexer, code.expandtabs(4), palette):
         for row in paragraph(line, width, bar, WRAP_MARK, token_cuts):
             if row.soft:
@@ -95,18 +125,15 @@ def code_rows(
 def two_ends(code: str) -> list[str]:
     """Return the start and the end of long code, with a comment on what is left out between them.
 
-    Short code comes back whole.
+    Short code comes back as a single part, in which only lines of many characters are cut.
     """
     line_count = code.count("\n") + 1
-    if line_count <= MAX_CODE_LINES and len(code) <= MAX_TEXT_HEAD_CHARS + MAX_TEXT_TAIL_CHARS:
-        if len(code) <= MAX_LINE_CHARS:
-            return [code]
+    has_few_lines = line_count <= MAX_CODE_LINES
+    if has_few_lines and len(code) <= MAX_TEXT_HEAD_CHARS + MAX_TEXT_TAIL_CHARS:
         return [_shorten_lines(code.split("\n"))]
 
-    max_head_lines = MAX_CODE_LINES * 3 // 4
-    max_tail_lines = MAX_CODE_LINES // 4
-    head_lines = code[:MAX_TEXT_HEAD_CHARS].split("\n", max_head_lines)[:max_head_lines]
-    tail_lines = code[-MAX_TEXT_TAIL_CHARS:].rsplit("\n", max_tail_lines)[-max_tail_lines:]
+    head_lines = code[:MAX_TEXT_HEAD_CHARS].split("\n", MAX_HEAD_LINES)[:MAX_HEAD_LINES]
+    tail_lines = code[-MAX_TEXT_TAIL_CHARS:].rsplit("\n", MAX_TAIL_LINES)[-MAX_TAIL_LINES:]
     if line_count > MAX_CODE_LINES:
         omitted = f"{line_count - len(head_lines) - len(tail_lines):,} lines"
     else:
@@ -126,7 +153,13 @@ def _shorten_lines(lines: list[str]) -> str:
 
 
 def highlight(lexer: Lexer, code: str, palette: Palette) -> list[list[Span]]:
-    """Return the spans of each line; hidden characters become symbols."""
+    """Return the spans of each line; hidden characters become symbols.
+
+    Args:
+        lexer: Pygments' lexer of the language.
+        code: The code.
+        palette: The colours.
+    """
     lines: list[list[Span]] = [[]]
     hidden = hidden_characters(code)
     hidden_offset, symbol = next(hidden, _NO_CHARACTER)
@@ -134,6 +167,7 @@ def highlight(lexer: Lexer, code: str, palette: Palette) -> list[list[Span]]:
     for token, text in tokens(lexer, code):
         style = palette.token(token)
         token_end = token_start + len(text)
+        # Of this token.
         drawn_chars = 0
         while hidden_offset < token_end:
             position = hidden_offset - token_start
@@ -147,6 +181,7 @@ def highlight(lexer: Lexer, code: str, palette: Palette) -> list[list[Span]]:
 
 
 def _add_text(lines: list[list[Span]], text: str, style: Style) -> None:
+    """Add a text to the last line. Its line breaks begin further lines."""
     for index, piece in enumerate(text.split("\n")):
         if index:
             lines.append([])
@@ -155,7 +190,10 @@ def _add_text(lines: list[list[Span]], text: str, style: Style) -> None:
 
 
 def tokens(lexer: Lexer, code: str) -> Iterator[tuple[TokenType, str]]:
-    """Yield the tokens of code. A huge line makes it one plain token, because lexers are slow."""
+    """Yield the tokens of code, each with its text.
+
+    Code with a huge line is one plain token, because lexers are slow.
+    """
     if any(len(line) > MAX_LINE_CHARS for line in code.split("\n")):
         yield Token.Text, code
         return
