@@ -3,27 +3,39 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from mahtab_tui.bus import records
 from mahtab_tui.bus.plans import requested_steps
 from mahtab_tui.bus.records import Record
 
-# By the state in a record: what the transcript says of the author, and the short form in the header.
-_ACTIVITIES = {
-    "thinking": ("is thinking", "thinking"),
-    "reflecting": ("is checking the result", "checking"),
-    "summarising": ("is summarising the conversation", "summarising"),
-    "max-turns": ("is summing up", "summing up"),
-    "stalled": ("is summing up", "summing up"),
+
+class _ActivityWords(NamedTuple):
+    """How an activity is named."""
+
+    doing: str
+    """What the transcript says after the author's name."""
+    brief: str
+    """The same in fewer words, for the header."""
+
+
+_AGENT_WORDS = {
+    "thinking": _ActivityWords("is thinking", "thinking"),
+    "reflecting": _ActivityWords("is checking the result", "checking"),
+    "summarising": _ActivityWords("is summarising the conversation", "summarising"),
+    "max-turns": _ActivityWords("is summing up", "summing up"),
+    "stalled": _ActivityWords("is summing up", "summing up"),
 }
-_WAITING_BRIEF = "waiting for you"
+"""By the state of a model or an agent. In other states it does nothing."""
+_WRITING = _ActivityWords("is writing", "writing")
+_WAITING = _ActivityWords("waits for you", "waiting for you")
 
 
 def step_suffix(step: int | None) -> str:
     """Name a step after the first.
 
     Args:
-        step: From 0.
+        step: The number of the step, from 0; None for none.
     """
     return f" · step {step + 1}" if step else ""
 
@@ -52,21 +64,29 @@ class Activity:
 
     @property
     def waits_for_person(self) -> bool:
-        return self.brief == _WAITING_BRIEF
+        """Whether it goes on only when the user has answered."""
+        return self.brief == _WAITING.brief
 
 
 class Activities:
-    """The current activity of the model. since: the session's start, in seconds since the epoch."""
+    """The current activity of the model, or of the agent that answers."""
 
     def __init__(self, since: float) -> None:
+        """
+        Args:
+            since: When the session started, in seconds since the epoch. What older records say has
+                ended.
+        """
         self.current: Activity | None = None
         """None between two steps and while code runs."""
         self.turn_running = False
+        """Whether a question is being answered."""
         self._since = since
         self._plan_turn: int | None = None
         """The question that has a plan carried out. Its steps are counted, not the replies."""
 
     def fold(self, record: Record) -> None:
+        """Take what a record says about the activity."""
         match record:
             case records.UserChat(turn=turn):
                 if requested_steps(record.text):
@@ -74,44 +94,51 @@ class Activities:
                 elif turn == self._plan_turn:
                     self._plan_turn = None
             case records.Agent(state=state):
-                doing, brief = _ACTIVITIES.get(state, ("", ""))
-                self.turn_running = bool(doing) and record.time >= self._since
-                self._change(record, doing, brief, bool(doing))
+                words = _AGENT_WORDS.get(state)
+                self.turn_running = words is not None and record.time >= self._since
+                if words is not None:
+                    words = self._with_step(words, record)
+                self._change(record, words)
             case records.AssistantReading(share=share) if self.current is not None:
                 read_share = share if share < 1 else None
                 self.current = replace(self.current, read_share=read_share)
             case records.AssistantChatStream() if self.current is not None:
                 self.current = replace(
-                    self.current, doing="is writing", brief="writing", read_share=None
+                    self.current, doing=_WRITING.doing, brief=_WRITING.brief, read_share=None
                 )
-            case records.AssistantTool(state=state):
-                doing = f"waits for {record.name}"
-                self._change(record, doing, "using a tool", state == "running")
-            case records.Approval(guest=None, state=state) | records.Review(state=state):
-                self._change(record, "waits for you", _WAITING_BRIEF, state == "waiting")
+            case records.AssistantTool(state="running"):
+                words = _ActivityWords(f"waits for {record.name}", "using a tool")
+                self._change(record, words)
+            case records.Approval(guest=None, state="waiting") | records.Review(state="waiting"):
+                self._change(record, _WAITING)
+            case records.AssistantTool() | records.Approval(guest=None) | records.Review():
+                self.current = None
             case records.AssistantChat() | records.AssistantReplIn(guest=None):
                 self.current = None
 
     def _change(
         self,
         record: records.Agent | records.AssistantTool | records.Approval | records.Review,
-        doing: str,
-        brief: str,
-        begins: bool,
+        words: _ActivityWords | None,
     ) -> None:
-        """Begin or end an activity.
+        """Begin another activity.
 
         Args:
-            begins: Whether it is going on now.
+            record: Says who does it, and since when.
+            words: What the activity is called; None if the last one has only ended.
         """
         self.current = None
-        if begins and record.time >= self._since:
-            if isinstance(record, records.Agent):
-                carries_out_plan = self._plan_turn is not None and record.turn == self._plan_turn
-                suffix = "" if carries_out_plan else step_suffix(record.step)
-                doing += suffix
-                brief += suffix
-            self.current = Activity(record.party or "model", doing, brief, record.time)
+        if words is not None and record.time >= self._since:
+            author = record.party or "model"
+            self.current = Activity(author, words.doing, words.brief, record.time)
+
+    def _with_step(self, words: _ActivityWords, record: records.Agent) -> _ActivityWords:
+        """Add the step of the answer, unless the user sees the steps of a plan instead."""
+        carries_out_plan = self._plan_turn is not None and record.turn == self._plan_turn
+        if carries_out_plan:
+            return words
+        suffix = step_suffix(record.step)
+        return _ActivityWords(words.doing + suffix, words.brief + suffix)
 
 
 class PendingRequests:
@@ -119,8 +146,11 @@ class PendingRequests:
 
     def __init__(self) -> None:
         self._since: dict[tuple[str, ...], float] = {}
+        """When each open question was asked, by what identifies it: the tag of its record and its id,
+        with the tree and the node of a search in between."""
 
     def fold(self, record: Record) -> None:
+        """Take a question that opens, or is answered or dropped."""
         key: tuple[str, ...]
         match record:
             case records.SearchFinal():

@@ -1,4 +1,4 @@
-"""Draws entries as rows.
+"""Draws the entries of a transcript as rows, and estimates how many rows they have.
 
 `_DRAWERS` names what draws each kind of entry: a function, or for what grows while it is shown (cells,
 answers) a class that draws only what is new. `EntryRows` is the same for all kinds.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from mahtab_tui.bus.entries import (
@@ -57,6 +58,8 @@ _STATE_MARKS: Mapping[PlanState, str] = {
 """What stands before a step of a plan, by its state."""
 _REMOVED_LABELS = {"hidden": "hidden from the model", "replaced": "rewound", "undone": "undone"}
 """What stands beside an entry that was taken out of the conversation, by the reason."""
+_PLAN_INDENT = "     "
+"""Stands before the rows that continue a step of a plan, below its words."""
 _READING_BAR_CELLS = 20
 """Width of the bar that shows how much of a prompt has been read."""
 COLLAPSED_ROWS = 3
@@ -74,18 +77,22 @@ def question_rows(question: Question, width: int, palette: Palette) -> list[Row]
         author = []
     for number, step in enumerate(question.plan, 1):
         spans = _plan_step_spans(number, step, palette)
-        rows += paragraph(spans, width, palette.person, indent="     ")
-
-    # Each attachment has its size, or the reason why it is missing.
-    chips: list[Span] = []
-    for chip in question.attachments:
-        label = " ".join(plain(chip.label).split())
-        detail = " ".join(plain(chip.problem or chip.size).split())
-        style = palette.bad if chip.problem else palette.muted
-        chips += [(label, palette.highlight), (f" {detail}   " if detail else "   ", style)]
-    if chips:
-        rows += paragraph(chips, width, palette.person)
+        rows += paragraph(spans, width, palette.person, indent=_PLAN_INDENT)
+    if question.attachments:
+        rows += paragraph(_attachment_spans(question, palette), width, palette.person)
     return rows
+
+
+def _attachment_spans(question: Question, palette: Palette) -> list[Span]:
+    """Draw the attachments, each with its size, or with the reason why it is missing."""
+    spans: list[Span] = []
+    for attachment in question.attachments:
+        label = " ".join(plain(attachment.label).split())
+        detail = " ".join(plain(attachment.problem or attachment.size).split())
+        detail_style = palette.bad if attachment.problem else palette.muted
+        spans.append((label, palette.highlight))
+        spans.append((f" {detail}   " if detail else "   ", detail_style))
+    return spans
 
 
 def _plan_step_spans(number: int, step: PlanStep, palette: Palette) -> list[Span]:
@@ -97,10 +104,9 @@ def _plan_step_spans(number: int, step: PlanStep, palette: Palette) -> list[Span
         "answered": palette.good,
         "failed": palette.bad,
     }.get(state, palette.muted)
-    words = one_line(plain(step.text))
     return [
         (f"{_STATE_MARKS[state]} ", style),
-        (f"{number}. {words}", palette.text),
+        (f"{number}. {one_line(step.text)}", palette.text),
         (f"  {state}", style),
     ]
 
@@ -135,16 +141,14 @@ def tool_rows(use: ToolUse, width: int, palette: Palette) -> list[Row]:
 
 def _arguments(source: str) -> str:
     """Return arguments as `name=value`; as they are if they are not a JSON object."""
-    try:
-        arguments = dict(json.loads(source))
-        parts = []
-        for name, value in arguments.items():
-            parts.append(f"{name}={json.dumps(value, ensure_ascii=False)}")
-        source = "  ".join(parts)
-    except (ValueError, TypeError, RecursionError):
-        # The record may come from another program.
-        pass
-    return plain(source).replace("\n", " ")
+    text = source
+    # The record may come from another program.
+    with suppress(ValueError, TypeError, RecursionError):
+        arguments = dict(json.loads(source)).items()
+        text = "  ".join(
+            f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in arguments
+        )
+    return plain(text).replace("\n", " ")
 
 
 def note_rows(note: Note, width: int, palette: Palette) -> list[Row]:
@@ -229,12 +233,21 @@ class EntryRows:
     def __init__(
         self, entry: Entry, width: int, palette: Palette, space: PictureSpace = DEFAULT_SPACE
     ) -> None:
+        """
+        Args:
+            entry: The entry. `update` draws it as it is then.
+            width: The width of a row, in cells.
+            palette: The colours.
+            space: How large pictures may be.
+        """
         self._entry = entry
         self._space = space
         self._width = width
         self._palette = palette
         self._version = -1
+        """The version of the entry that is drawn."""
         self._rows: Rows = []
+        """The rows of the whole entry, without the gap."""
 
     def update(self) -> None:
         """Draw the entry again if it has changed."""
@@ -279,21 +292,25 @@ class EntryRows:
 
     def __getitem__(self, index: int) -> Row:
         entry = self._entry
-        palette = self._palette
-        inner_index = index - entry.gap
-        if inner_index < 0:
-            row = Row(bar=palette.model if entry.joined else None)
-        else:
-            row = self._rows[inner_index]
-            collapsed_count = len(self._rows) - inner_index
-            is_last_visible = inner_index == COLLAPSED_ROWS - 1
-            if entry.collapsed and is_last_visible and collapsed_count > 1:
-                note = f"… {collapsed_count:,} rows collapsed"
-                row = Row([(note, palette.muted)], row.bar)
-        is_dimmed = entry.removed or (isinstance(entry, Cell) and entry.undone)
-        if is_dimmed:
-            return removed_row(row, entry, palette, first=inner_index == 0)
+        row_index = index - entry.gap
+        row = self._entry_row(row_index) if row_index >= 0 else self._gap_row()
+        if entry.removed or (isinstance(entry, Cell) and entry.undone):
+            return removed_row(row, entry, self._palette, first=row_index == 0)
         return row
+
+    def _gap_row(self) -> Row:
+        """Draw the gap above the entry."""
+        return Row(bar=self._palette.model if self._entry.joined else None)
+
+    def _entry_row(self, index: int) -> Row:
+        """Return a row of the entry; the last visible one of a collapsed entry counts the others."""
+        row = self._rows[index]
+        collapsed_count = len(self._rows) - index
+        is_last_visible = self._entry.collapsed and index == COLLAPSED_ROWS - 1
+        if not is_last_visible or collapsed_count == 1:
+            return row
+        note = f"… {collapsed_count:,} rows collapsed"
+        return Row([(note, self._palette.muted)], row.bar)
 
 
 def is_text_drawn_whole(entry: Entry) -> bool:
@@ -309,34 +326,52 @@ def is_text_drawn_whole(entry: Entry) -> bool:
 def estimate_rows(entry: Entry, width: int) -> int:
     """Return about how many rows an entry has, without drawing it.
 
-    It counts lines, and adds a row for each full width of text. The scroll bar depends on this until
-    the entry is laid out.
+    The scroll bar depends on this until the entry is laid out.
+
+    Args:
+        entry: The entry.
+        width: The width of a row, in cells.
     """
     if entry.hidden:
         return 0
-    rows = entry.gap + 1
     if entry.collapsed:
         return entry.gap + COLLAPSED_ROWS
-    if isinstance(entry, Cell):
-        rows += min(MAX_CODE_LINES, entry.code.count("\n") + 1)
-        # Outputs and changes have a blank row above them.
-        if entry.changes:
-            rows += 2
-        rows += bool(entry.files)
-        if len(entry.output):
-            rows += min(FOLD_ABOVE_LINES, len(entry.output)) + 1
-        if entry.late_output is not None:
-            rows += len(entry.late_output) + 2
-        return rows
-    if isinstance(entry, AnswerText):
-        text = entry.source[: MAX_HEAD_CHARS + MAX_TAIL_CHARS]
-        rows += any(not figure.has_source for figure in entry.figures) + bool(entry.doubtful_cells)
-    elif isinstance(entry, ToolUse):
-        text = shorten_text(entry.text)
-        rows += 1
-    else:
-        text = shorten_text(entry.plain_text)
-    lines = text.count("\n")
-    if isinstance(entry, AnswerText):
-        lines = min(lines, MAX_HEAD_LINES + MAX_TAIL_LINES)
-    return rows + lines + len(text) // width
+    match entry:
+        case Cell():
+            rows = 1 + _estimate_cell(entry)
+        case AnswerText():
+            rows = _estimate_answer(entry, width)
+        case ToolUse():
+            # The call stands above its result.
+            rows = 1 + _estimate_text(shorten_text(entry.text), width)
+        case _:
+            rows = _estimate_text(shorten_text(entry.plain_text), width)
+    return entry.gap + rows
+
+
+def _estimate_text(text: str, width: int) -> int:
+    """Return about how many rows a text has: one for each line, and one for each full width."""
+    return 1 + text.count("\n") + len(text) // width
+
+
+def _estimate_answer(answer: AnswerText, width: int) -> int:
+    text = answer.source[: MAX_HEAD_CHARS + MAX_TAIL_CHARS]
+    max_lines = MAX_HEAD_LINES + MAX_TAIL_LINES
+    line_count = min(text.count("\n"), max_lines)
+    has_doubtful_figures = any(not figure.has_source for figure in answer.figures)
+    note_count = has_doubtful_figures + bool(answer.doubtful_cells)
+    return 1 + line_count + len(text) // width + note_count
+
+
+def _estimate_cell(cell: Cell) -> int:
+    """Return about how many rows a cell has below its header."""
+    rows = min(MAX_CODE_LINES, cell.code.count("\n") + 1)
+    rows += bool(cell.files)
+    # Changes and outputs have a blank row above them; late output has a remark, too.
+    if cell.changes:
+        rows += 2
+    if len(cell.output):
+        rows += min(FOLD_ABOVE_LINES, len(cell.output)) + 1
+    if cell.late_output is not None:
+        rows += len(cell.late_output) + 2
+    return rows
