@@ -1,10 +1,14 @@
-"""Draws a cell: a header, its code, output, and the changes that it made."""
+"""Draws a cell: a header, its code, output, and the changes that it made.
+
+A cell grows while it is written and while it runs, so each part of it draws only what is new.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from itertools import chain, islice
+from itertools import islice
+from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 
@@ -20,16 +24,22 @@ from mahtab_tui.tui.transcript.output import FOLD_ABOVE_LINES, FOLDED_HEAD_LINES
 from mahtab_tui.tui.transcript.output_lines import remark
 from mahtab_tui.tui.transcript.picture_rows import DEFAULT_SPACE, PictureSpace
 
+if TYPE_CHECKING:
+    from mahtab_tui.bus.values import Change
+
 MAX_FRAME_CHARS = 10_000
 """Tables of about this many characters are drawn in one frame, or less Markdown."""
 MAX_DISPLAY_CHARS = 30_000
 """A table with more characters is drawn on a thread, and not in a frame."""
 MAX_CHANGES = 12
+"""At most this many changes of variables, and of files, are drawn; the others are counted."""
 CHANGES_INDENT = "  "
 EXPLAIN_HINT = "Alt+X asks the model about this error"
 ASK_HINT = "F2 asks the model"
-# The time of a running cell is shown only after this time, so that short cells do not flicker.
 MIN_RUNNING_TIME_S = 0.3
+"""The time of a running cell is shown only after this time, so that short cells do not flicker."""
+_BLANK: Rows = (Row(),)
+"""Stands above the output and the changes."""
 
 
 def folded_code(code: str) -> str:
@@ -46,52 +56,74 @@ class CellRows:
     def __init__(
         self, cell: Cell, width: int, palette: Palette, space: PictureSpace = DEFAULT_SPACE
     ) -> None:
+        """
+        Args:
+            cell: The cell. `update` draws it as it is then.
+            width: The width of a row, in cells of the terminal.
+            palette: The colours.
+            space: How large pictures may be.
+        """
         self._cell = cell
         self._space = space
         self._width = width
         self._palette = palette
         self._bar = palette.author_style(cell.person, cell.agent_index)
+        """The colour of the author."""
         self._code = CodeRows(width, palette, self._bar)
         self._output = OutputRows(cell.output, width, palette, space)
         self._late_output: OutputRows | None = None
+        """What the cell has printed after its end; None until it prints something."""
         self._parts: list[Rows] = []
+        """All that stands below the header."""
         self._height = 0
+        """The number of rows, with the header."""
 
     def update(self) -> None:
         """Draw what has changed, and put the parts of the cell together."""
         cell = self._cell
-        code = cell.code.strip("\n")
-        has_run = cell.number is not None and not cell.approval
-        visible_code = folded_code(code) if has_run else code
-        self._code.update(visible_code)
-        self._parts = [self._code]
-        hidden_line_count = code.count("\n", len(visible_code))
-        if hidden_line_count:
-            note = (f"… {hidden_line_count:,} lines", self._palette.muted)
-            self._parts.append([Row([note], self._bar, fill=self._palette.surface)])
-
-        blank = [Row()]
-        self._output.update(MAX_FRAME_CHARS, MAX_DISPLAY_CHARS)
-        if len(cell.output):
-            self._parts += [blank, self._output]
-        if cell.offers_explanation and not cell.undone:
-            offer = ASK_HINT if is_prose(cell.code.strip()) else EXPLAIN_HINT
-            self._parts.append([remark(offer, self._palette)])
+        self._parts = [*self._code_parts(), *self._output_parts()]
         if cell.changes:
-            self._parts += [blank, list(self._changes())]
+            self._parts += [_BLANK, list(self._changes())]
         if files := describe_files(cell.files, MAX_CHANGES):
             self._parts.append(self._note_rows(" ".join(plain(files).split())))
         if staleness := describe_staleness(cell):
             self._parts.append(self._note_rows(staleness))
-
-        if cell.late_output is not None:
-            if self._late_output is None:
-                self._late_output = OutputRows(
-                    cell.late_output, self._width, self._palette, self._space
-                )
-            self._late_output.update(MAX_FRAME_CHARS, MAX_DISPLAY_CHARS)
-            self._parts += [blank, [remark("later", self._palette)], self._late_output]
+        self._parts += self._late_output_parts()
         self._height = 1 + sum(len(part) for part in self._parts)
+
+    def _code_parts(self) -> Iterator[Rows]:
+        """Draw the code; of a cell that has run, at most its first lines."""
+        code = self._cell.code.strip("\n")
+        has_run = self._cell.number is not None and not self._cell.approval
+        visible_code = folded_code(code) if has_run else code
+        self._code.update(visible_code)
+        yield self._code
+        hidden_line_count = code.count("\n", len(visible_code))
+        if hidden_line_count:
+            note = (f"… {hidden_line_count:,} lines", self._palette.muted)
+            yield [Row([note], self._bar, fill=self._palette.surface)]
+
+    def _output_parts(self) -> Iterator[Rows]:
+        """Draw the output, and below an error what the user can do."""
+        self._output.update(MAX_FRAME_CHARS, MAX_DISPLAY_CHARS)
+        if len(self._cell.output):
+            yield _BLANK
+            yield self._output
+        if self._cell.offers_explanation and not self._cell.undone:
+            offer = ASK_HINT if is_prose(self._cell.code.strip()) else EXPLAIN_HINT
+            yield [remark(offer, self._palette)]
+
+    def _late_output_parts(self) -> Iterator[Rows]:
+        """Draw what the cell has printed after its end."""
+        late_output = self._cell.late_output
+        if late_output is None:
+            return
+        if self._late_output is None:
+            self._late_output = OutputRows(late_output, self._width, self._palette, self._space)
+        self._late_output.update(MAX_FRAME_CHARS, MAX_DISPLAY_CHARS)
+        yield _BLANK
+        yield [remark("later", self._palette)]
+        yield self._late_output
 
     @property
     def is_complete(self) -> bool:
@@ -146,11 +178,7 @@ class CellRows:
                 line.append((text.replace(" ", "\xa0") if fits else text, style))
             line.append(("   ", palette.text))
 
-        # Not sorted, because there may be very many.
-        changes = self._cell.changes
-        certain = (change for change in changes if change.change != "perhaps")
-        uncertain = (change for change in changes if change.change == "perhaps")
-        for change in islice(chain(certain, uncertain), MAX_CHANGES):
+        for change in islice(self._certain_changes_first(), MAX_CHANGES):
             sign = change.sign
             name = " ".join(plain(change.name).split())
             description = ""
@@ -164,7 +192,14 @@ class CellRows:
             spans = [(text.replace("\xa0", " "), style) for text, style in row.spans]
             yield row._replace(spans=spans)
 
+    def _certain_changes_first(self) -> Iterator[Change]:
+        """Yield the changes. They are not sorted, because there may be very many."""
+        changes = self._cell.changes
+        yield from (change for change in changes if change.change != "perhaps")
+        yield from (change for change in changes if change.change == "perhaps")
+
     def _note_rows(self, note: str) -> list[Row]:
+        """Draw a sentence about the cell below its output."""
         spans = [(CHANGES_INDENT + note, self._palette.muted)]
         return list(paragraph(spans, self._width, self._palette.hairline, indent=CHANGES_INDENT))
 
@@ -188,7 +223,7 @@ class CellRows:
         return Row(spans, self._bar, right=self._right())
 
     def _facts(self) -> Iterator[Span]:
-        """Yield the name of the cell, who wrote it, and of what it is part."""
+        """Yield the name of the cell, its author, and the notebook, plan or answer it belongs to."""
         cell = self._cell
         palette = self._palette
         if cell.number is not None:
