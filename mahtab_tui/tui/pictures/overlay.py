@@ -1,4 +1,8 @@
-"""Draws pictures over the cells of the screen, by the terminal's own graphics."""
+"""Draws pictures over the cells of the screen, by the terminal's own graphics.
+
+Textual knows nothing of them. A part of a picture that has become visible is first encoded on a thread,
+and drawn when the screen is still. An update that moves or covers it removes it.
+"""
 
 from __future__ import annotations
 
@@ -41,17 +45,21 @@ class Overlay:
     def __init__(self, app: TerminalApp[Any]) -> None:
         self._app = app
         self._graphics: GraphicsState | None = None
+        """What the drawings depend on; None if the terminal draws no graphics, or has not said so
+        yet."""
         self._parts: list[PicturePart] = []
         """The parts that are visible now."""
         self._drawn: dict[PicturePart, str] = {}
         """The escape sequence that removes each drawn part; empty for Sixel, which vanishes when
         its cells are painted."""
         self._encoded: dict[Hashable, EncodedGraphics] = {}
-        self._encoding = False
+        """What is encoded, by the keys of `_key`; the least recently drawn first."""
+        self._is_encoding = False
         """Whether a thread encodes a part."""
         self._numbers = count(1)
         """Yields the numbers of pictures, and of their drawings, in Kitty's protocol."""
         self._timer: Timer | None = None
+        """Draws when the screen has been still for a while; None if there is nothing to draw."""
 
     def prepare_update(self, parts: list[PicturePart], update: RenderableType) -> None:
         """Remove what an update of the screen moves or covers, and draw again soon.
@@ -72,12 +80,15 @@ class Overlay:
             if part not in parts or is_painted_over:
                 terminal.send(self._drawn.pop(part))
         if parts != old_parts or len(self._drawn) < old_drawn_count:
-            if self._timer is not None:
-                self._timer.stop()
-            if parts:
-                self._timer = self._app.set_timer(IDLE_DELAY_S, self._draw)
-            else:
-                self._timer = None
+            self._draw_later()
+
+    def _draw_later(self) -> None:
+        """Draw when the screen has been still for a while, if there is something to draw."""
+        if self._timer is not None:
+            self._timer.stop()
+            self._timer = None
+        if self._parts:
+            self._timer = self._app.set_timer(IDLE_DELAY_S, self._draw)
 
     def _draw(self) -> None:
         """Draw the visible parts that are encoded, and encode the next of the others."""
@@ -91,26 +102,23 @@ class Overlay:
         for part in self._parts:
             if part in self._drawn:
                 continue
-            key = self._key(part)
-            encoded = self._encoded.pop(key, None)
+            encoded = self._use_encoded(self._key(part))
             if encoded is None:
                 self._encode(part, self._graphics)
             else:
-                # The newest is the last, so that the oldest can be forgotten.
-                self._encoded[key] = encoded
                 self._drawn[part] = self._send(terminal, self._graphics, part, encoded)
+
+    def _use_encoded(self, key: Hashable) -> EncodedGraphics | None:
+        """Return what is encoded, and put it at the end, so that others are forgotten first."""
+        encoded = self._encoded.pop(key, None)
+        if encoded is not None:
+            self._encoded[key] = encoded
+        return encoded
 
     def _check_graphics(self, terminal: TerminalDriver) -> None:
         """Forget all drawings if what they depend on has changed, and let the widgets lay their
         pictures out again."""
-        protocol = terminal.graphics
-        cell = terminal.cell_size
-        answers = terminal.answers
-        graphics = None
-        if protocol is not None and cell is not None:
-            graphics = GraphicsState(
-                protocol, cell, answers.colours, self._app.size, terminal.release_count
-            )
+        graphics = self._current_graphics(terminal)
         if graphics == self._graphics:
             return
         for key in list(self._encoded):
@@ -121,6 +129,15 @@ class Overlay:
             if isinstance(widget, PictureWidget):
                 self._app.call_later(widget.fit_pictures)
 
+    def _current_graphics(self, terminal: TerminalDriver) -> GraphicsState | None:
+        """Return what drawings depend on now; None if the terminal draws no graphics."""
+        protocol = terminal.graphics
+        cell = terminal.cell_size
+        if protocol is None or cell is None:
+            return None
+        colours = terminal.answers.colours
+        return GraphicsState(protocol, cell, colours, self._app.size, terminal.release_count)
+
     def _key(self, part: PicturePart) -> Hashable:
         """Return the key of what is encoded together; with Kitty that is the whole picture."""
         if self._graphics is not None and self._graphics.protocol == "kitty":
@@ -129,9 +146,9 @@ class Overlay:
 
     def _encode(self, part: PicturePart, graphics: GraphicsState) -> None:
         """Encode a part on a thread, unless another one is being encoded."""
-        if self._encoding:
+        if self._is_encoding:
             return
-        self._encoding = True
+        self._is_encoding = True
         key = self._key(part)
         number = next(self._numbers)
 
@@ -145,24 +162,28 @@ class Overlay:
         threading.Thread(target=encode, name="graphics", daemon=True).start()
 
     def _add_encoded(self, graphics: GraphicsState, key: Hashable, encoded: EncodedPart) -> None:
-        """Keep what was encoded, if it is still visible, and draw it.
+        """Keep what a thread has encoded, if it is still visible, and draw it.
 
         Args:
             graphics: What the terminal could draw when it was encoded.
             key: What `_key` returned.
             encoded: The part.
         """
-        self._encoding = False
+        self._is_encoding = False
         visible_keys = {self._key(part) for part in self._parts}
         terminal = self._app.terminal
         if terminal is not None and graphics == self._graphics and key in visible_keys:
             terminal.send(encoded.data)
             self._encoded[key] = encoded.graphics
-            hidden_keys = [key for key in self._encoded if key not in visible_keys]
-            excess = max(0, len(self._encoded) - MAX_ENCODED_PICTURES)
-            for hidden_key in hidden_keys[:excess]:
-                self._forget(terminal, hidden_key)
+            self._forget_hidden(terminal, visible_keys)
         self._draw()
+
+    def _forget_hidden(self, terminal: TerminalDriver, visible_keys: set[Hashable]) -> None:
+        """Drop the oldest pictures that are not visible until the others are few enough."""
+        excess_count = max(0, len(self._encoded) - MAX_ENCODED_PICTURES)
+        hidden_keys = [key for key in self._encoded if key not in visible_keys]
+        for hidden_key in hidden_keys[:excess_count]:
+            self._forget(terminal, hidden_key)
 
     def _forget(self, terminal: TerminalDriver, key: Hashable) -> None:
         """Drop what is encoded, also from the terminal's memory."""
