@@ -7,8 +7,8 @@ A change is checked, takes effect in the running session if it can, and is writt
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import on, work
 from textual.app import ComposeResult
@@ -50,6 +50,9 @@ if TYPE_CHECKING:
 KEY_WIDTH = 20
 MAX_VALUE_WIDTH = 44
 ORIGIN_WIDTH = 16
+MIN_VALUE_WIDTH = 8
+_SWITCH_VALUES = ("true", "false")
+"""The values of a setting that is on or off."""
 
 
 class EditSetting(Dialog[str | None]):
@@ -110,11 +113,18 @@ class SettingsScreen(ListScreen[None, SettingEntry]):
     hint = "Enter changes it · Esc leaves"
 
     def __init__(self, live: LiveSettings) -> None:
-        """Raises `SettingsError` if the project's folder was deleted."""
+        """
+        Args:
+            live: The settings of the running session, which this screen changes.
+
+        Raises:
+            SettingsError: The project's folder was deleted.
+        """
         super().__init__()
         self._live = live
         self._settings = live.session.settings
         self._entries: list[SettingEntry] = []
+        """All rows; empty until the settings have been read."""
         self._project = project_folder()
         self._file = config_files(self._project).user_file
         """The file to which changes are written."""
@@ -130,11 +140,8 @@ class SettingsScreen(ListScreen[None, SettingEntry]):
         try:
             entries = await asyncio.to_thread(list_settings, self._settings)
         except SettingsError as error:
-            # If a file is broken, the settings are listed without their values.
-            entries = [
-                SettingEntry(key, "", ValueOrigin("not known"), field.description or "")
-                for key, field in Settings.model_fields.items()
-            ]
+            # A file is broken.
+            entries = _entries_without_values()
             if not is_being_removed(self):
                 self.show_status(str(error))
 
@@ -168,7 +175,8 @@ class SettingsScreen(ListScreen[None, SettingEntry]):
         return sorted(matches, key=lambda entry: not entry.key.startswith(typed.lower()))
 
     def line(self, row: SettingEntry, width: int) -> Content:
-        value_width = min(max(width - KEY_WIDTH - ORIGIN_WIDTH - 2, 8), MAX_VALUE_WIDTH)
+        value_width = width - KEY_WIDTH - ORIGIN_WIDTH - 2
+        value_width = max(MIN_VALUE_WIDTH, min(value_width, MAX_VALUE_WIDTH))
         value = Content(plain(row.value)).truncate(value_width, ellipsis=True, pad=True)
         if row.value == NOT_SET:
             style = "$muted"
@@ -193,28 +201,37 @@ class SettingsScreen(ListScreen[None, SettingEntry]):
         return Content.assemble(f"{description}.\n", (origin, "$muted"))
 
     def choose(self, row: SettingEntry) -> None:
+        """Change a switch at once; of another setting, ask for the value."""
         key = row.key
-        current_value = "" if row.value == NOT_SET else row.value
         values = theme_names() if key == "theme" else choices(key.partition(".")[0])
-        # A switch is switched at once.
-        if values == ("true", "false"):
+        if values == _SWITCH_VALUES:
             is_on = getattr(self._settings, key)
             self._save(key, "false" if is_on else "true")
             return
-
-        dialog: ChooseOne | ModelPicker | EditSetting
-        if values:
-            dialog = ChooseOne(key, values, row.value)
-        elif is_model(key):
-            dialog = ModelPicker(self._live, current_value)
-        else:
-            # A secret is never shown, so its field begins empty.
-            is_hidden = is_secret(key)
-            visible_value = "" if is_hidden else current_value
-            dialog = EditSetting(self._live, row, visible_value, secret=is_hidden)
+        dialog = self._value_dialog(row, values)
         ask(self.app, dialog, lambda text: self._save(key, text))
 
+    def _value_dialog(
+        self, row: SettingEntry, values: Sequence[str]
+    ) -> ChooseOne | ModelPicker | EditSetting:
+        """Return the dialog that asks for a value.
+
+        Args:
+            row: The setting.
+            values: The values that it can have; empty if it can have others.
+        """
+        if values:
+            return ChooseOne(row.key, values, row.value)
+        current_value = "" if row.value == NOT_SET else row.value
+        if is_model(row.key):
+            return ModelPicker(self._live, current_value)
+        # A secret is never shown, so its field begins empty.
+        is_hidden = is_secret(row.key)
+        visible_value = "" if is_hidden else current_value
+        return EditSetting(self._live, row, visible_value, secret=is_hidden)
+
     def _save(self, key: str, text: str) -> None:
+        """Write a setting, or remove it if the text is empty, also if the screen is closed meanwhile."""
         self.app.run_worker(self._save_and_report(key, text))
 
     async def _save_and_report(self, key: str, text: str) -> None:
@@ -255,21 +272,15 @@ class SettingsScreen(ListScreen[None, SettingEntry]):
         await asyncio.to_thread(self._live.check, key, text, self._settings.provider)
         value = await asyncio.to_thread(validate_value, key, parsed_value)
 
-        # The entries of a table are added to those that it has.
-        table, dot, name = key.partition(".")
+        table = key.partition(".")[0]
         old_value = getattr(self._settings, table)
-        if dot:
-            value = {**old_value, name: value}
-        elif is_table(table):
-            value = {**old_value, **value}
-        is_immediate = self._live.change(table, value)
-
+        is_immediate = self._live.change(table, _with_entries(key, value, old_value))
+        # Each entry of a table has a line of its own.
         lines = {key: parsed_value}
         if isinstance(parsed_value, dict):
             lines = {f"{key}.{name}": entry for name, entry in parsed_value.items()}
         try:
-            for line_key, line_value in lines.items():
-                await asyncio.to_thread(set_value, self._file, line_key, line_value)
+            await self._write(lines)
         except SettingsError as error:
             # What takes effect at once stays, because the user sees it already.
             if not is_immediate:
@@ -278,6 +289,11 @@ class SettingsScreen(ListScreen[None, SettingEntry]):
             problem = f"Changed for this session only; it was not saved. {error}"
             raise SettingsError(problem) from None
         return self._saved_sentence(next(iter(lines)), is_immediate)
+
+    async def _write(self, lines: Mapping[str, Any]) -> None:
+        """Write values to the user's file, each under its key. Raises `SettingsError`."""
+        for key, value in lines.items():
+            await asyncio.to_thread(set_value, self._file, key, value)
 
     def _saved_sentence(self, key: str, is_immediate: bool) -> str:
         """Say when a setting takes effect, and what may keep it from doing so."""
@@ -301,7 +317,33 @@ class SettingsScreen(ListScreen[None, SettingEntry]):
         return f"Removed {key} from the file. {_effect_sentence(is_immediate)}"
 
 
+def _entries_without_values() -> list[SettingEntry]:
+    """Return all settings, of which the values are not known."""
+    origin = ValueOrigin("not known")
+    return [
+        SettingEntry(key, "", origin, field.description or "")
+        for key, field in Settings.model_fields.items()
+    ]
+
+
+def _with_entries(key: str, value: Any, old_value: Any) -> Any:
+    """Return the new value of a setting. The entries of a table are added to those that it has.
+
+    Args:
+        key: The setting, or an entry of a table, such as ``api_keys.openai``.
+        value: What the user has set.
+        old_value: The setting's value before.
+    """
+    table, dot, name = key.partition(".")
+    if dot:
+        return {**old_value, name: value}
+    if is_table(table):
+        return {**old_value, **value}
+    return value
+
+
 def _effect_sentence(is_immediate: bool) -> str:
+    """Say when a change takes effect."""
     if is_immediate:
         return "It takes effect at once."
     return "It takes effect at the next start."
