@@ -1,4 +1,8 @@
-"""The row that answers `input()` of a cell."""
+"""The row in which the user answers an `input()` of a cell.
+
+Code may ask many times in a row, faster than the user types. So the row stays open for a moment after each
+answer, and lines that are typed before they are asked for answer the next requests.
+"""
 
 from __future__ import annotations
 
@@ -25,6 +29,9 @@ from mahtab_tui.tui.widgets.focus_loan import FocusLoan
 CLOSE_DELAY_S = 0.25
 """How long the row stays, so that code that asks again gets what was typed meanwhile."""
 MAX_PROMPT_CHARS = 60
+"""Of a longer prompt, only the end is shown."""
+FOCUS_CHECK_INTERVAL_S = 0.1
+"""How often the row looks whether the user has stopped typing elsewhere."""
 _UNFOCUSED_HINT = "empty the editor, or click here, to answer"
 
 
@@ -72,19 +79,26 @@ class InputRow(Widget):
 
     @dataclass
     class Answered(Message):
+        """The user has answered."""
+
         request: str
+        """The id of the request."""
         text: str | None
+        """The line; None for the end of the input."""
 
     def __init__(self) -> None:
         super().__init__()
         self._requests: dict[str, records.Input] = {}
+        """The requests that wait, by their ids, the current one first."""
         self._typed_ahead: list[_EnteredLine] = []
+        """Lines that were entered before code asked for them."""
         self._answers: list[str] = []
         """Earlier answers, which Up recalls. Passwords are not among them."""
         self._steps_back = 0
         """Which answer the line shows, counted from the newest, which is 1; 0 for none."""
         self._loan = FocusLoan(self)
         self._close_timer: Timer | None = None
+        """Closes the row after the last answer; None before the first one."""
 
     def compose(self) -> ComposeResult:
         yield Static(id="input-prompt", markup=False)
@@ -108,25 +122,36 @@ class InputRow(Widget):
 
     def on_mount(self) -> None:
         self.display = False
-        self._watch = self.set_interval(0.1, self._take_focus_if_free, pause=True)
+        self._watch = self.set_interval(
+            FOCUS_CHECK_INTERVAL_S, self._take_focus_if_free, pause=True
+        )
 
     def fold(self, new_records: Sequence[Record]) -> None:
+        """Ask for the lines that new records want."""
         for record in new_records:
-            if isinstance(record, records.KernelRecord):
-                if record.state == "idle" and not self._requests and self.display:
+            match record:
+                case records.KernelRecord(state="idle") if not self._requests and self.display:
                     # No running code could ask again.
                     self._close()
-            elif isinstance(record, records.Input):
-                old_request = self._current
-                if record.state == "waiting":
-                    self._requests[record.request] = record
-                else:
-                    self._requests.pop(record.request, None)
-                if self._current is not old_request:
-                    if old_request is not None and old_request.password:
-                        # The next request may show what is typed.
-                        self._line.value = ""
-                    self._open_or_close()
+                case records.Input():
+                    self._follow_request(record)
+
+    def _follow_request(self, record: records.Input) -> None:
+        """Take a request that waits, or that waits no longer."""
+        old_request = self._current
+        if record.state == "waiting":
+            self._requests[record.request] = record
+        else:
+            self._requests.pop(record.request, None)
+        if self._current is old_request:
+            return
+        if old_request is not None and old_request.password:
+            # The next request may show what is typed.
+            self._line.value = ""
+        if self._current is None:
+            self._close()
+        else:
+            self._open(self._current)
 
     def focus(self, scroll_visible: bool = True) -> InputRow:
         if self.display:
@@ -135,13 +160,8 @@ class InputRow(Widget):
 
     @property
     def _current(self) -> records.Input | None:
+        """The request that the line answers; None if there is none."""
         return next(iter(self._requests.values()), None)
-
-    def _open_or_close(self) -> None:
-        if self._current is None:
-            self._close()
-        else:
-            self._open(self._current)
 
     @property
     def _line(self) -> _AnswerLine:
@@ -198,6 +218,7 @@ class InputRow(Widget):
         self._answer(request, entered.text)
 
     def _answer(self, request: records.Input, text: str | None) -> None:
+        """Answer a request, and go on with the next one; None is the end of the input."""
         del self._requests[request.request]
         self.post_message(self.Answered(request.request, text))
         if self._current is not None:
