@@ -1,4 +1,8 @@
-"""The screen that shows what undoing cells would change."""
+"""The screen that shows what undoing cells would change, and undoes them after a yes.
+
+The kernel compares the present with the state before the cells. Until it has, there is nothing to answer
+with but no.
+"""
 
 from __future__ import annotations
 
@@ -28,6 +32,7 @@ class UndoScreen(Confirm):
         """
         Args:
             cells: The cells to undo, in order; empty for what ran last, which the kernel knows.
+            session: The session of these cells.
         """
         self._changes = Static("Comparing with the state before …", id="undo-changes", markup=False)
         details = VerticalScroll(self._changes, can_focus=False)
@@ -39,32 +44,37 @@ class UndoScreen(Confirm):
 
     def on_mount(self) -> None:
         if self._cells:
-            self._preview(self._cells)
+            self._ask_for_preview(self._cells)
         else:
             # On a thread, because a busy kernel answers late.
-            self._fetcher.run("undo", self._find_cells, self._preview, self._nothing_to_undo)
+            self._fetcher.run("undo", self._last_cells, self._ask_for_preview, self._give_up)
 
-    def _find_cells(self) -> Sequence[int]:
+    def _last_cells(self) -> Sequence[int]:
+        """Return the cells that ran last. Called on a thread. Raises `KernelError`."""
         undo = self._session.undo
         return undo.cells_from(undo.last_step())
 
-    def _nothing_to_undo(self, sentence: str) -> None:
+    def _give_up(self, sentence: str) -> None:
+        """Close, because nothing can be undone."""
         self.action_leave()
         self.app.notify(sentence)
 
-    def _preview(self, cells: Sequence[int]) -> None:
+    def _ask_for_preview(self, cells: Sequence[int]) -> None:
+        """Ask the kernel what undoing cells would change."""
         self._cells = cells
         self.query_one("#question", Static).update(undo_question(cells))
         preview = partial(self._session.kernel.preview_undo, cells[0])
-        self._fetcher.run("undo", preview, self._ready, self._failed)
+        self._fetcher.run("undo", preview, self._show_preview, self._show_failure)
 
-    def _ready(self, restoration: Restoration) -> None:
+    def _show_preview(self, restoration: Restoration) -> None:
+        """Show what would change, and let the user say yes."""
         lines = change_lines(restoration.changes, restoration.not_restored, restoration.files)
         outside = Content.styled(outside_note(restoration), "$muted")
         self._changes.update(Content("\n").join([*lines, Content(""), outside]))
         self._yes.disabled = False
 
-    def _failed(self, sentence: str) -> None:
+    def _show_failure(self, sentence: str) -> None:
+        """Say why the kernel could not compare, or not undo."""
         self._changes.update(Content.styled(one_line(sentence), "$bad"))
         self._yes.disabled = True
 
@@ -72,7 +82,11 @@ class UndoScreen(Confirm):
         if not yes:
             self.action_leave()
         elif not self._yes.disabled:
-            self._yes.disabled = True
-            self._changes.update("Undoing …")
-            undo = partial(self._session.undo.undo, self._cells[0])
-            self._fetcher.run("undo", undo, lambda result: self.action_leave(), self._failed)
+            self._undo()
+
+    def _undo(self) -> None:
+        """Undo the cells, and close."""
+        self._yes.disabled = True
+        self._changes.update("Undoing …")
+        undo = partial(self._session.undo.undo, self._cells[0])
+        self._fetcher.run("undo", undo, lambda _: self.action_leave(), self._show_failure)
