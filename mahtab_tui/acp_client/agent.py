@@ -8,7 +8,7 @@ from collections.abc import Coroutine, Sequence
 from concurrent.futures import CancelledError, Future
 from contextlib import suppress
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from mahtab_tui.acp_client.briefing import write_question
 from mahtab_tui.acp_client.live_agent import EarlierSessionFailed, LiveAgent
@@ -32,6 +32,18 @@ MAX_SENT_CHARS = 200_000
 """Characters of earlier questions in which descriptions of variables are looked up."""
 
 T = TypeVar("T")
+
+
+class _GatheredQuestion(NamedTuple):
+    """A question, and what its agent gets with it."""
+
+    live: LiveAgent
+    """The agent, with a session that has nothing but what the user still shares."""
+    question: StoredMessage
+    earlier_messages: Sequence[StoredMessage]
+    """What was said before the question, and the agent has not got yet."""
+    sent: str
+    """The end of what the agent has got."""
 
 
 class OutsideAgent:
@@ -142,14 +154,14 @@ class OutsideAgent:
         """Stop the answer, and what the agent runs in the session."""
         self._host.cancelled.set()
 
-        def stop() -> None:
+        def stop_in_loop() -> None:
             if self._answering is not None and self._live is None:
                 self._answering.cancel()  # it has not started yet
             elif self._live is not None:
                 self._live.stop()
 
         with suppress(RuntimeError):  # the loop has ended
-            self._loop.call_soon_threadsafe(stop)
+            self._loop.call_soon_threadsafe(stop_in_loop)
         self._host.interrupt()
 
     def _stop_unless_done(self, answer: Future[str]) -> None:
@@ -209,25 +221,37 @@ class OutsideAgent:
         Raises `ModelError`.
         """
         async with self._starting:
-            earlier = self._host.earlier_session(self.name)
-            if self._live is not None:
-                if self._live.is_usable and not self._remembers_too_much(self._live):
-                    return self._live
-                old_live = self._live
+            old_live = self._live
+            if old_live is not None:
+                if old_live.is_usable and not self._remembers_too_much(old_live):
+                    return old_live
                 self._live = None  # from here on, a stop ends this start
                 await old_live.close()
             door = await asyncio.to_thread(self._open_door)
             try:
                 async with asyncio.timeout(START_TIMEOUT_S):
-                    try:
-                        self._live = await self._start_process(door, earlier)
-                    except EarlierSessionFailed:
-                        self._live = await self._start_process(door, EarlierSession())
+                    self._live = await self._start_process(door)
             except TimeoutError:
                 raise ModelError(
                     f"{self.name} did not start within {START_TIMEOUT_S:.0f} seconds, and was ended."
                 ) from None
             return self._live
+
+    async def _start_process(self, door: Door) -> LiveAgent:
+        """Start the agent in its earlier session, or in a new one if it cannot go on in that.
+
+        Raises `ModelError`.
+        """
+        try:
+            return await self._start_in(self._host.earlier_session(self.name), door)
+        except EarlierSessionFailed:
+            return await self._start_in(EarlierSession(), door)
+
+    async def _start_in(self, earlier: EarlierSession, door: Door) -> LiveAgent:
+        """Start the agent. Arguments and errors are those of `LiveAgent.start`."""
+        live = LiveAgent(self._host, self.name, door, self._max_answer_chars)
+        await live.start(self._program, self._options, earlier)
+        return live
 
     def _open_door(self) -> Door:
         """Return the agent's door to the session, which is opened once.
@@ -244,12 +268,6 @@ class OutsideAgent:
     def _remembers_too_much(self, live: LiveAgent) -> bool:
         """Return whether the user has taken out of the conversation what the agent cannot forget."""
         return live.has_history and live.session != self._host.earlier_session(self.name).id
-
-    async def _start_process(self, door: Door, earlier: EarlierSession) -> LiveAgent:
-        """Start the agent. Arguments and errors are those of `LiveAgent.start`."""
-        live = LiveAgent(self._host, self.name, door, self._max_answer_chars)
-        await live.start(self._program, self._options, earlier)
-        return live
 
     async def _answer(self, prompt: str, turn_number: int) -> str:
         """Answer a question, and log what happens. Raises `ModelError`."""
@@ -279,29 +297,38 @@ class OutsideAgent:
         if host.cancelled.is_set():  # before this task began, so that nothing has ended it
             return "stopped"
         self._check_budget()
-        question: StoredMessage | None = None
-        while True:
-            live = await self._start()
-            known_turn = host.earlier_session(self.name).turn if live.has_history else 0
-            earlier = await asyncio.to_thread(host.messages_after, known_turn, turn.number)
-            sent = self._sent if live.has_history else ""
-            # Once, because the host hands over what is attached once.
-            if question is None:
-                question = await asyncio.to_thread(host.add_context, turn.number, prompt, sent)
-            # The user may have taken something out of the conversation meanwhile.
-            if not self._remembers_too_much(live):
-                break
-        text = write_question(question, earlier, host.hidden, is_first=not live.has_history)
-        text = "\n\n".join([*live.refusals, text])
+        gathered = await self._gather(turn.number, prompt)
+        live = gathered.live
+        question = gathered.question
+        words = write_question(
+            question, gathered.earlier_messages, host.hidden, is_first=not live.has_history
+        )
+        text = "\n\n".join([*live.permissions.reasons, words])
         pictures = self._pictures(question) if live.sees_pictures else []
         # From here on, a stop reaches the agent itself.
         if host.cancelled.is_set():
             return "stopped"
-        live.refusals.clear()
-        self._sent = (sent + text)[-MAX_SENT_CHARS:]
+        live.permissions.reasons.clear()
+        self._sent = (gathered.sent + text)[-MAX_SENT_CHARS:]
         session = make_encodable(live.session)
         emit(host.log, AgentSession(session, turn=turn.number, agent=self.name))
         return await live.answer(turn, host.secrets.mask(text), pictures)
+
+    async def _gather(self, turn_number: int, prompt: str) -> _GatheredQuestion:
+        """Start the agent, and gather what it gets with a question. Raises `ModelError`."""
+        host = self._host
+        question: StoredMessage | None = None
+        while True:
+            live = await self._start()
+            last_turn = host.earlier_session(self.name).turn if live.has_history else 0
+            earlier_messages = await asyncio.to_thread(host.messages_after, last_turn, turn_number)
+            sent = self._sent if live.has_history else ""
+            # Once, because the host hands over what is attached once.
+            if question is None:
+                question = await asyncio.to_thread(host.add_context, turn_number, prompt, sent)
+            # The user may have taken something out of the conversation meanwhile.
+            if not self._remembers_too_much(live):
+                return _GatheredQuestion(live, question, earlier_messages, sent)
 
     def _pictures(self, question: StoredMessage) -> list[Any]:
         """Return the pictures that a question mentions."""

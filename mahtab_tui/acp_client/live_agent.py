@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from mahtab_tui.acp_client.permissions import NO_ANSWER, AnswerStopped, Permissions
 from mahtab_tui.acp_client.process import AgentProcess
 from mahtab_tui.acp_client.protocol import (
     MODE_OPTION,
@@ -24,11 +24,10 @@ from mahtab_tui.acp_client.protocol import (
     UsageNews,
     read_update,
 )
-from mahtab_tui.acp_client.turn import MAX_ASKED_CHARS, AgentTurn, describe_permission
+from mahtab_tui.acp_client.turn import AgentTurn
 from mahtab_tui.agent.host import Door, EarlierSession, OutsideHost
-from mahtab_tui.bus.hidden_characters import visible
 from mahtab_tui.bus.records import Usage, emit, warn
-from mahtab_tui.llm.base import ModelError, make_encodable
+from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.pictures import EncodedPicture
 from mahtab_tui.settings.acp_agents import AcpAgent
 
@@ -38,17 +37,14 @@ OPTION_TIMEOUT_S = 60.0
 """Seconds that an agent may take to set an option."""
 CANCEL_TIMEOUT_S = 5.0
 """Seconds that an agent may take to stop; then its process is ended."""
-MAX_OPEN_PERMISSIONS = 4
-"""Permissions about which the user is asked at once."""
-MAX_ANSWER_NAME_CHARS = 200
-"""Characters of what an agent calls an answer."""
 MAX_TOOLS = 1_000
 """Tool calls of one answer."""
 MAX_TOOL_CHARS = 25_000_000
 """Characters of all that is kept and logged of these and of plans, however often it changes."""
 MAX_OPTIONS = 100
-TOO_LONG = "it is too long to be shown whole"
-"""Why a permission is refused, as the end of a sentence."""
+
+_STOPPED = TurnEnd("cancelled", Usage())
+"""The end of an answer that was stopped, as the protocol names it."""
 
 
 class EarlierSessionFailed(Exception):
@@ -59,6 +55,14 @@ class LiveAgent:
     """A running agent. Its methods are called in one event loop."""
 
     def __init__(self, host: OutsideHost, name: str, door: Door, max_answer_chars: int) -> None:
+        """Start nothing yet.
+
+        Args:
+            host: The session.
+            name: The agent's name.
+            door: Where it reaches the session.
+            max_answer_chars: Characters of an answer after which it is stopped.
+        """
         self._host = host
         self._name = name
         self._door = door
@@ -70,9 +74,7 @@ class LiveAgent:
         self.has_history = False
         """Whether its session has earlier questions."""
         self.options: dict[str, Option] = {}
-        self.refusals: list[str] = []
-        """Why the user has refused something, as sentences. An answer to a question of the protocol
-        has no room for a reason, so the agent gets it with the next question."""
+        self.permissions = Permissions(host, name)
         self._turn: AgentTurn | None = None
         self._stopping = asyncio.Event()
         self._failure = ""
@@ -81,11 +83,6 @@ class LiveAgent:
         """US dollars that its session has cost by its last report."""
         self._answer_cost: float | None = None
         """US dollars of the answer so far; None if it has reported nothing."""
-        self._permission_slots = asyncio.Semaphore(MAX_OPEN_PERMISSIONS)
-        self._open_permissions: set[str] = set()
-        self._permission_numbers = itertools.count(1)
-        self._reported_problems: set[str] = set()
-        """What the user was told about permissions that were refused for the answer."""
 
     @property
     def is_usable(self) -> bool:
@@ -209,11 +206,7 @@ class LiveAgent:
         if self._turn is not None:
             self._host.cancelled.set()
         self._stopping.set()
-        self._withdraw_permissions()
-
-    def _withdraw_permissions(self) -> None:
-        for request in self._open_permissions:
-            self._host.withdraw_permission(request)
+        self.permissions.withdraw()
 
     async def answer(self, turn: AgentTurn, text: str, pictures: Sequence[EncodedPicture]) -> str:
         """Let the agent answer, and log what it does.
@@ -229,22 +222,50 @@ class LiveAgent:
         Raises:
             ModelError: It could not answer.
         """
+        self._begin_answer(turn)
+        asking = asyncio.create_task(self._connection.prompt(self.session, text, pictures))
+        end = _STOPPED
+        try:
+            end = await self._wait_for_end(asking)
+        finally:
+            self._turn = None
+            self.permissions.withdraw()
+            asking.cancel()
+            self._count(end.usage.changed(turn=turn.number, model=self._name, source="agent"))
+            # Also those for whose results the agent has not waited.
+            await asyncio.to_thread(self._door.cancel_calls)
+        if self._failure:
+            raise ModelError(self._failure)
+        return self._report_end(end.reason)
+
+    def _begin_answer(self, turn: AgentTurn) -> None:
+        """Forget the last answer."""
         self._stopping.clear()
         self._failure = ""
         self._answer_cost = None
-        self._reported_problems.clear()
+        self.permissions.begin_answer()
         self._process.message_count = 0
         self._turn = turn
         self.has_history = True
-        asking = asyncio.create_task(self._connection.prompt(self.session, text, pictures))
+
+    async def _wait_for_end(self, asking: asyncio.Task[TurnEnd]) -> TurnEnd:
+        """Wait until the agent has answered, or the answer is stopped.
+
+        Args:
+            asking: The request, which returns the end of the answer.
+
+        Returns:
+            The end that the agent reports; `_STOPPED` if it was stopped, and reports none.
+
+        Raises:
+            ModelError: The agent could not answer.
+        """
         stopping = asyncio.create_task(self._stopping.wait())
-        end = TurnEnd("cancelled", Usage())
         try:
             await asyncio.wait((asking, stopping), return_when=asyncio.FIRST_COMPLETED)
             if not asking.done():
                 await self._cancel(asking)
-            if asking.done():
-                end = asking.result()
+            return asking.result() if asking.done() else _STOPPED
         except ConnectionError:
             reason = await self._end()
             if not self._stopping.is_set():
@@ -254,21 +275,21 @@ class LiveAgent:
             if not self._stopping.is_set():
                 raise
         finally:
-            self._turn = None
-            self._withdraw_permissions()
             stopping.cancel()
-            asking.cancel()
-            self._count(end.usage.changed(turn=turn.number, model=self._name, source="agent"))
-            # Also those for whose results the agent has not waited.
-            await asyncio.to_thread(self._door.cancel_calls)
-        if self._failure:
-            raise ModelError(self._failure)
-        if self._stopping.is_set() or end.reason == "cancelled":
+        return _STOPPED
+
+    def _report_end(self, reason: str) -> str:
+        """Return how an answer has ended, as in `records.Agent`; say so if it ended early.
+
+        Args:
+            reason: The agent's own word for it.
+        """
+        if self._stopping.is_set() or reason == _STOPPED.reason:
             return "stopped"
-        if end.reason == "refusal":
+        if reason == "refusal":
             warn(self._host.log, f"{self._name} does not answer this question.")
-        elif end.reason != "end_turn":
-            warn(self._host.log, f"{self._name} has ended its answer early: {end.reason}.")
+        elif reason != "end_turn":
+            warn(self._host.log, f"{self._name} has ended its answer early: {reason}.")
         return "done"
 
     async def _cancel(self, asking: asyncio.Task[TurnEnd]) -> None:
@@ -360,60 +381,17 @@ class LiveAgent:
         """Return the id of the answer about one of the agent's own tools; empty for none."""
         turn = self._turn
         if turn is None or self._stopping.is_set():
-            return ""
+            return NO_ANSWER
         tool = turn.tool(news)
         self._check_limits(turn)
-        approvals = [choice for choice in choices if choice.allows]
-        refusals = [choice for choice in choices if not choice.allows]
-        refusal_id = refusals[0].id if refusals else ""
-        # The session itself asks about all that our own server does for it.
-        if tool.is_ours and approvals:
-            return approvals[0].id
-        if not approvals:
-            self._report_refusal("it could only have been allowed for good")
-            return refusal_id
-        text = describe_permission(tool)
-        if not text:
-            self._report_refusal(TOO_LONG)
-            return refusal_id
 
-        names = (approvals[0].name, refusals[0].name if refusals else "")
-        answers = [make_encodable(name[:MAX_ANSWER_NAME_CHARS]) for name in names]
-        async with self._permission_slots:
-            # Marks on letters take long, and what is hidden becomes longer.
-            text = await asyncio.to_thread(visible, text)
-            if self._turn is not turn or self._stopping.is_set():
-                return ""
-            if len(text) > MAX_ASKED_CHARS:
-                self._report_refusal(TOO_LONG)
-                return refusal_id
-            request = f"{turn.number}.permission-{next(self._permission_numbers)}"
-            self._open_permissions.add(request)
-            try:
-                decision = await asyncio.to_thread(
-                    self._host.ask_permission, request, text, answers
-                )
-            except asyncio.CancelledError:  # the agent is gone
-                self._host.withdraw_permission(request)
-                raise
-            finally:
-                self._open_permissions.discard(request)
-        if decision.action == "stop":
-            # It is also withdrawn when the answer ends.
+        def is_over() -> bool:
+            return self._turn is not turn or self._stopping.is_set()
+
+        try:
+            return await self.permissions.ask(turn.number, tool, choices, is_over=is_over)
+        except AnswerStopped:
+            # The question to the user is also withdrawn when the answer ends.
             if self._turn is turn:
                 self.stop()
-            return ""
-        tool.is_refused = decision.action not in ("run", "all")
-        if decision.reason:
-            self.refusals.append(f"The user did not allow {tool.title}: {decision.reason}")
-        return refusal_id if tool.is_refused else approvals[0].id
-
-    def _report_refusal(self, problem: str) -> None:
-        """Say once an answer why the agent was refused something.
-
-        Args:
-            problem: The end of a sentence.
-        """
-        if problem not in self._reported_problems:
-            self._reported_problems.add(problem)
-            warn(self._host.log, f"{self._name} was refused what it asked for: {problem}.")
+            return NO_ANSWER

@@ -47,8 +47,13 @@ EXIT_CHECK_S = 1.0
 the messages of one that has ended are read."""
 ENDING_TASK = "end of an agent"
 """The name of each task that ends a process, which must not be cancelled."""
+_TOO_LONG = "has sent a message that is too long"
 _POLL_INTERVAL_S = 0.01
 _READ_BYTES = 65_536
+
+
+class _UnreadableAgent(Exception):
+    """Nothing more of an agent can be read; the message is the end of a sentence about it."""
 
 
 class _OpenRequest(NamedTuple):
@@ -78,8 +83,8 @@ class _StreamProtocol(asyncio.subprocess.SubprocessStreamProtocol):
 class AgentProcess:
     """A running agent, as a transport of the protocol's library.
 
-    The thread that starts it must live as long. What is no message is never passed on, so that the
-    library fails at nothing.
+    The thread that starts it must live as long. What is not a message is never passed on, because the
+    library would fail at it.
     """
 
     def __init__(
@@ -110,6 +115,7 @@ class AgentProcess:
         self._is_read = True
         """Whether its messages are still read."""
         self._errors = b""
+        """The end of what it has printed, as errors or among its messages."""
         self.message_count = 0
         """Messages since the question began."""
         self._open_requests: dict[int, _OpenRequest] = {}
@@ -186,53 +192,81 @@ class AgentProcess:
 
     async def receive(self) -> Message | None:
         """Return the next request or answer; None if there will be none."""
-        message = await self._receive()
+        message: Message | None = None
+        try:
+            message = await self._next_message()
+        except _UnreadableAgent as error:
+            self._problem = str(error)
         self._is_read = message is not None
         return message
 
-    async def _receive(self) -> Message | None:
+    async def _next_message(self) -> Message | None:
+        """Return the next request or answer, after passing on the updates before it.
+
+        Returns:
+            None if the agent has ended, or does not read what it is sent.
+
+        Raises:
+            _UnreadableAgent: The agent has sent too much.
+        """
         loop = asyncio.get_running_loop()
-        last_read: float | None = None
-        """When reading stops, because the agent has ended."""
+        reading_ends_at: float | None = None
+        """In seconds of the loop's clock; None while the agent runs."""
         while not self._problem:
             # A child of the agent may keep its pipes open, and go on talking.
             if self._exit_code is not None:
-                last_read = last_read or loop.time() + EXIT_CHECK_S
-                if loop.time() > last_read:
-                    break
+                reading_ends_at = reading_ends_at or loop.time() + EXIT_CHECK_S
+                if loop.time() > reading_ends_at:
+                    return None
             # A flood in one piece would let nothing else run.
             await asyncio.sleep(0)
             try:
                 async with asyncio.timeout(EXIT_CHECK_S):
-                    await self._wait_for_replies()
-                    line = await self._stdout.readline()
+                    line = await self._read_line()
             except TimeoutError:
                 continue
-            except (ValueError, ConnectionError):
-                self._problem = "has sent a message that is too long"
-                break
             if not line:
-                break
-            self.message_count += 1
-            if self.message_count > MAX_MESSAGES:
-                self._problem = f"has sent more than {MAX_MESSAGES:,} messages"
-                break
-            if exceeds_structure_limit(line, MAX_STRUCTURE_BYTES):
-                # Nobody waits for an update.
-                if UPDATES.encode() in line[:MAX_HEAD_BYTES]:
-                    continue
-                self._problem = "has sent a message that is too long"
-                break
-            message = _read_message(line)
-            if message is None:
-                self._note_error(line)
-            elif message.get("method") == UPDATES:
-                self._on_update(message.get("params"))
-            elif "method" in message and "id" in message:
-                return self._open_request(message, line)
-            elif "id" in message:
+                return None
+            message = self._take_message(line)
+            if message is not None:
                 return message
         return None
+
+    async def _read_line(self) -> bytes:
+        """Return the next message as it was sent; empty if the agent has closed its pipe.
+
+        Raises `_UnreadableAgent`.
+        """
+        await self._wait_for_replies()
+        try:
+            return await self._stdout.readline()
+        except (ValueError, ConnectionError):
+            raise _UnreadableAgent(_TOO_LONG) from None
+
+    def _take_message(self, line: bytes) -> Message | None:
+        """Read a message. Return a request or an answer; an update is passed on.
+
+        Raises `_UnreadableAgent`.
+        """
+        self.message_count += 1
+        if self.message_count > MAX_MESSAGES:
+            raise _UnreadableAgent(f"has sent more than {MAX_MESSAGES:,} messages")
+        if exceeds_structure_limit(line, MAX_STRUCTURE_BYTES):
+            # Nobody waits for an update, so only this one is lost.
+            if UPDATES.encode() in line[:MAX_HEAD_BYTES]:
+                return None
+            raise _UnreadableAgent(_TOO_LONG)
+
+        message = _read_message(line)
+        if message is None:
+            self._note_error(line)
+            return None
+        if message.get("method") == UPDATES:
+            self._on_update(message.get("params"))
+            return None
+        if "id" not in message:
+            return None
+        return self._open_request(message, line) if "method" in message else message
 
     async def _wait_for_replies(self) -> None:
         """Wait until there may be a further request."""
@@ -276,10 +310,11 @@ class AgentProcess:
             signal_group(self._transport.get_pid(), number)
         await self._has_ended()
         self._reading_errors.cancel()
-        self._transport.close()  # it stays open while a child of the agent has its pipes
+        # By itself, it would stay open while a child of the agent has its pipes.
+        self._transport.close()
 
     async def describe_end(self) -> str:
-        """Say why the agent cannot be used any more."""
+        """Return why the agent cannot be used any more, as a sentence. Waits a moment for its end."""
         if self._problem:
             return f"{self._name} {self._problem}, and was ended."
         if not await self._has_ended():
@@ -310,7 +345,10 @@ class AgentProcess:
 
 
 def _read_message(line: bytes) -> Message | None:
-    """Return a message with the types that the protocol's library relies on; None if it is none."""
+    """Return a message with the types that the protocol's library relies on.
+
+    None if the line is not a message.
+    """
     try:
         message = json.loads(line)
     except (ValueError, RecursionError):

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import pytest
 
 from mahtab_tui.acp_client import agent as outside_agent
-from mahtab_tui.acp_client import live_agent, process
+from mahtab_tui.acp_client import live_agent, permissions, process
 from mahtab_tui.acp_client.agent import OutsideAgent
 from mahtab_tui.acp_client.live_agent import LiveAgent
 from mahtab_tui.bus.entry_names import question_entry
@@ -148,7 +148,7 @@ def test_hidden_characters_are_looked_for_beside_the_loop_of_the_agent(
         lengths.append(len(text))
         return visible(text)
 
-    monkeypatch.setattr(live_agent, "visible", look)
+    monkeypatch.setattr(permissions, "visible", look)
     it = hostile("marks")
     assert it.ask("Hello?") == "refused refused "
     # Not of the text that is longer than what may be asked.
@@ -181,7 +181,7 @@ def test_only_some_permissions_are_asked_at_once(
     monkeypatch.setattr(live_agent, "CANCEL_TIMEOUT_S", 0.2)
     it = hostile("permissions")
     turn = it.begin_question("Hello?")
-    limit = live_agent.MAX_OPEN_PERMISSIONS
+    limit = permissions.MAX_OPEN_PERMISSIONS
     wait_for(lambda: len(it.session.approvals.waiting) == limit)
     for request in it.store.of(tags.APPROVAL, state="waiting"):
         assert "\x1b" not in request.text + "".join(map(plain, request.answers))
