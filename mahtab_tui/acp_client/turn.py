@@ -1,4 +1,7 @@
-"""What the user sees of an agent's answer: each update becomes records."""
+"""Logs what an outside agent does for one question: each update of the agent becomes records.
+
+The agent's tool calls are put together first, because several updates are about one call.
+"""
 
 from __future__ import annotations
 
@@ -151,12 +154,15 @@ class AgentTurn:
         self.number = turn
         self._step = 0
         self._words: list[str] = []
+        """The pieces of the answer since the last tool call."""
         self._thoughts: list[str] = []
+        """The pieces of the thinking that goes on."""
         self._tools: dict[str, AgentToolCall] = {}
         """The tool calls by the agent's ids."""
         self._answers: list[str] = []
+        """The words before, between and after the tool calls."""
         self.char_count = 0
-        """Characters of the words and thoughts so far."""
+        """Characters of the words and thoughts so far, as the agent has sent them."""
         self.tool_char_count = 0
         """Characters that are kept of tool calls, and of the records of these and of plans."""
 
@@ -169,35 +175,45 @@ class AgentTurn:
         """Log an update."""
         match update:
             case AnswerNews(text):
-                self._end_thoughts()
-                self._words.append(make_encodable(text))
-                self.char_count += len(text)
-                piece = AssistantChatStream(
-                    self._words[-1],
-                    turn=self.number,
-                    step=self._step,
-                    party=self._party,
-                    kind="prose",
-                )
-                emit(self._host.log, piece)
+                self._add_words(text)
             case ThoughtNews(text):
-                self._thoughts.append(make_encodable(text))
-                self.char_count += len(text)
-                thought = AssistantThoughtStream(
-                    self._thoughts[-1], turn=self.number, step=self._step, party=self._party
-                )
-                emit(self._host.log, thought)
+                self._add_thought(text)
             case ToolNews():
                 self._follow_tool(update)
-            case PlanNews(steps):
-                lines = [f"{_PLAN_MARKS.get(state, '·')} {step}" for step, state in steps]
-                text = shorten("\n".join(lines), MAX_RESULT_CHARS)
-                self.tool_char_count += len(text)
-                plan = self._tool_record(f"{self.number}.plan", "plan", "ok", text)
-                emit(self._host.log, plan.changed(is_plan=True))
+            case PlanNews():
+                self._show_plan(update)
             case UsageNews():
                 window = Window(tokens=update.used_tokens, size=update.context_tokens)
                 emit(self._host.log, window)
+
+    def _add_words(self, text: str) -> None:
+        """Log a piece of the answer."""
+        self._end_thoughts()
+        words = make_encodable(text)
+        self._words.append(words)
+        self.char_count += len(text)
+        piece = AssistantChatStream(
+            words, turn=self.number, step=self._step, party=self._party, kind="prose"
+        )
+        emit(self._host.log, piece)
+
+    def _add_thought(self, text: str) -> None:
+        """Log a piece of what the agent thinks."""
+        thought = make_encodable(text)
+        self._thoughts.append(thought)
+        self.char_count += len(text)
+        piece = AssistantThoughtStream(
+            thought, turn=self.number, step=self._step, party=self._party
+        )
+        emit(self._host.log, piece)
+
+    def _show_plan(self, news: PlanNews) -> None:
+        """Log the agent's plan, which replaces the one before."""
+        lines = [f"{_PLAN_MARKS.get(state, '·')} {step}" for step, state in news.steps]
+        text = shorten("\n".join(lines), MAX_RESULT_CHARS)
+        self.tool_char_count += len(text)
+        plan = self._tool_record(f"{self.number}.plan", "plan", "ok", text)
+        emit(self._host.log, plan.changed(is_plan=True))
 
     @property
     def tool_count(self) -> int:
@@ -237,6 +253,7 @@ class AgentTurn:
         emit(self._host.log, record)
 
     def _follow_tool(self, news: ToolNews) -> None:
+        """Log what is new about a tool call, if the user should see it."""
         is_new = news.id not in self._tools
         if is_new:
             self._end_words()
@@ -249,6 +266,12 @@ class AgentTurn:
             self._report("thinking")
 
     def _show_tool(self, tool: AgentToolCall, state: str) -> None:
+        """Log a tool call, unless its newest record says the same.
+
+        Args:
+            tool: The tool call.
+            state: As in `AssistantTool`.
+        """
         title = tool.title.strip() or tool.kind or "a tool"
         arguments = make_encodable(tool.arguments[:MAX_ARGUMENTS_CHARS])
         record = self._tool_record(tool.call, title, state, tool.details)
@@ -273,6 +296,7 @@ class AgentTurn:
         )
 
     def _end_thoughts(self) -> None:
+        """Log the thinking so far as a whole; what follows is another one."""
         if self._thoughts:
             thought = AssistantThought(
                 "".join(self._thoughts), turn=self.number, step=self._step, party=self._party

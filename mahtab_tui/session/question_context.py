@@ -41,7 +41,7 @@ _WORD = re.compile(r"[^\W\d_]{3,}")
 _COMMON_WORDS = frozenset(
     "what which with from that this have does many much there were the and for are how was all who why can you not head row column thi ha doe clas".split()
 )
-"""Words that say nothing about data."""
+"""Words that say nothing about data, without an `s` at their end, as `_names_data` compares them."""
 
 
 class QuestionContext:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 
 from mahtab_tui.bus.values import Variable
 from mahtab_tui.session.passing_names import PassingNames
@@ -135,23 +135,45 @@ def names_in_question(names: Sequence[str], question: str) -> list[str]:
     words = [word for word in _WORD.findall(question) if word not in _WORDS_NOT_NAMES]
     exact_words = set(words)
     positions: dict[str, int] = {}
+    """Where each word of the question comes first, by its singular and plural forms."""
     for position, word in enumerate(words):
         for form in _singular_forms(word.lower()):
             positions.setdefault(form, position)
 
     position_by_name: dict[str, int] = {}
     for name in names:
-        if len(name) == 1 and name not in exact_words:
-            continue
-        forms_of_parts = [_singular_forms(name.lower()) & positions.keys()]
-        if len(name) > 1 and not forms_of_parts[0]:
-            forms_of_parts = [
-                _singular_forms(part) & positions.keys() for part in _split_name(name)
-            ]
-        if forms_of_parts and all(forms_of_parts):
-            mentioned_forms = set().union(*forms_of_parts)
-            position_by_name[name] = min(positions[form] for form in mentioned_forms)
+        if len(name) > 1 or name in exact_words:
+            name_position = _position_of_name(name, positions)
+            if name_position is not None:
+                position_by_name[name] = name_position
     return sorted(position_by_name, key=position_by_name.__getitem__)
+
+
+def _position_of_name(name: str, positions: Mapping[str, int]) -> int | None:
+    """Return where a question mentions a name first; None if it does not.
+
+    Args:
+        name: The name.
+        positions: Where each word of the question comes first, by the forms of the word.
+    """
+    # The whole name counts first, then all of its words together.
+    parts_of_name = [name.lower()]
+    if len(name) > 1 and _position_of_word(name.lower(), positions) is None:
+        parts_of_name = _split_name(name)
+    part_positions: list[int] = []
+    for part in parts_of_name:
+        part_position = _position_of_word(part, positions)
+        if part_position is None:
+            return None
+        part_positions.append(part_position)
+    return min(part_positions, default=None)
+
+
+def _position_of_word(word: str, positions: Mapping[str, int]) -> int | None:
+    """Return where a question has a word first, in the singular or the plural; None if it has not."""
+    return min(
+        (positions[form] for form in _singular_forms(word) if form in positions), default=None
+    )
 
 
 def _split_name(name: str) -> list[str]:
