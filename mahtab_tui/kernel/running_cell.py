@@ -1,32 +1,30 @@
-"""The host's side of running cells: `RunningCell` collects output and displays, passes them to its
-listeners, and gets a result at the end; `RunningCells` says to which of several nested cells output
-belongs."""
+"""The host's side of running cells.
+
+`RunningCell` collects output and displays, passes them to its listeners, and gets a result at the end.
+`RunningCells` says to which of several nested cells output belongs.
+"""
 
 from __future__ import annotations
 
-import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
-from typing import Any, get_args
+from typing import Any
 
 from mahtab_tui.bus.records import DisplayRecord
 from mahtab_tui.bus.values import Change, Status
 from mahtab_tui.kernel.base import OnDisplay, OnOutput
+from mahtab_tui.kernel.cell_displays import CellDisplays
 from mahtab_tui.kernel.messages import CellEnd
 from mahtab_tui.kernel.terminal_output import TerminalOutput
-from mahtab_tui.kernel.values import CellResult, Mime, OutputKind
+from mahtab_tui.kernel.values import CellResult, OutputKind
 
-MAX_DISPLAY_CHARS = 100_000_000
-"""Characters of rich display to keep per cell."""
 SUDO_REFUSAL = 'sudo: The "no new privileges" flag is set'
 SUDO_HINT = (
     "sudo does not work in cells while their changes of files are watched:"
     " set file_undo = false, then /reset.\n"
 )
-_VALUE_KEY = re.compile(r"[0-9a-f]{16}")
-_DISPLAY_NAME = re.compile(r"[\w.-]{1,100}")
 
 
 class RunningCell:
@@ -56,8 +54,7 @@ class RunningCell:
         self._lock = threading.RLock()
         self._unsent_events: list[Callable[[OnOutput], object]] = []
         """What has happened before there was a listener."""
-        self._displays: list[DisplayRecord] = []
-        self._free_display_chars = MAX_DISPLAY_CHARS
+        self._displays = CellDisplays()
         self._output = TerminalOutput()
         self._started_at = time.monotonic()
         self._listener_error: BaseException | None = None
@@ -66,16 +63,12 @@ class RunningCell:
         """Whether the next output replaces all output so far."""
         self.watches_files = False
         """Whether its changes of files are watched, so that `sudo` cannot work in it."""
-        self._needs_sudo_hint = False
-        self._last_printed = ""
-        """The end of what the cell has printed, in which a refusal of `sudo` may have begun."""
+        self._sudo = _SudoWatch()
 
     def add_output(self, text: str) -> None:
         """Add what the cell has printed."""
         if self.watches_files:
-            printed = self._last_printed + text
-            self._last_printed = printed[-len(SUDO_REFUSAL) :]
-            self._needs_sudo_hint = self._needs_sudo_hint or SUDO_REFUSAL in printed
+            self._sudo.feed(text)
         self._add("stdout", text)
 
     def add_display(self, frame: Mapping[str, Any]) -> None:
@@ -91,46 +84,20 @@ class RunningCell:
                 self._clear_if_asked()
             return
         self._clear_if_asked()
-        display = self._read_display(frame)
+        display = self._displays.read(frame)
         if display is None:
             self._add("value", str(frame.get("text")))
             return
         if action == "update" and self._replace_display(display):
             return
-        self._displays.append(display)
+        self._displays.add(display)
         self._send_display(display)
         self._add("display", display.text, display.name)
 
-    def _read_display(self, frame: Mapping[str, Any]) -> DisplayRecord | None:
-        """Return a displayed value.
-
-        None if its form is unknown, or the cell has displayed too much.
-        """
-        mime = frame.get("mime")
-        data = frame.get("data")
-        if not isinstance(mime, str) or mime not in get_args(Mime):
-            return None
-        if not isinstance(data, str):
-            return None
-        self._free_display_chars -= len(data)
-        if self._free_display_chars < 0:
-            return None
-
-        value_key = str(frame.get("value"))
-        if not _VALUE_KEY.fullmatch(value_key):
-            value_key = ""
-        name = frame.get("name")
-        if not isinstance(name, str) or not _DISPLAY_NAME.fullmatch(name):
-            name = ""
-        text = str(frame.get("text"))
-        return DisplayRecord(text, mime=mime, data=data, value=value_key, name=name)
-
     def _replace_display(self, display: DisplayRecord) -> bool:
         """Put a display in the place of the one with its name; False if the cell has none."""
-        names = [earlier_display.name for earlier_display in self._displays]
-        if not display.name or display.name not in names:
+        if not self._displays.replace(display):
             return False
-        self._displays[names.index(display.name)] = display
         self._output.update_display(display.name, display.text)
         self._send_display(display.changed(action="update"))
         return True
@@ -142,10 +109,11 @@ class RunningCell:
         self._clears_before_next = False
         self._output = TerminalOutput(rewritten=True)
         self._displays.clear()
-        self._free_display_chars = MAX_DISPLAY_CHARS
         self._send_display(DisplayRecord(mime="text/plain", data="", action="clear"))
 
     def _send_display(self, display: DisplayRecord) -> None:
+        """Pass a display to the listener, if it wants displays."""
+
         def send_to_listener(on_output: OnOutput) -> None:
             if self._on_display is not None:
                 self._on_display(display)
@@ -167,7 +135,7 @@ class RunningCell:
 
     def done(self, cell_end: CellEnd) -> None:
         """Set the result."""
-        if self._needs_sudo_hint:
+        if self._sudo.was_refused:
             self._add("stdout", SUDO_HINT)
         for kind, text in cell_end.pieces:
             self._add(kind, text)
@@ -190,6 +158,7 @@ class RunningCell:
         self._finish(status, self.seconds, (), detail=sentence)
 
     def _add(self, kind: OutputKind, text: str, name: str = "") -> None:
+        """Add a piece of output, and pass it to the listener."""
         if not text:
             return
         self._clear_if_asked()
@@ -197,6 +166,7 @@ class RunningCell:
         self._send(lambda on_output: on_output(kind, text))
 
     def _send(self, send: Callable[[OnOutput], object]) -> None:
+        """Call a function with the listener, now or as soon as there is one."""
         with self._lock:
             if self._on_output is None:
                 self._unsent_events.append(send)
@@ -220,11 +190,27 @@ class RunningCell:
             kinds,
             duration,
             changes,
-            displays=tuple(self._displays),
+            displays=self._displays.all(),
             rewritten=self._output.rewritten,
             **fields,
         )
         self.result.set_result(result)
+
+
+class _SudoWatch:
+    """Looks for a refusal of `sudo` in what a cell prints."""
+
+    def __init__(self) -> None:
+        self.was_refused = False
+        self._last_printed = ""
+        """The end of what was printed, in which a refusal may have begun."""
+
+    def feed(self, text: str) -> None:
+        """Look at another piece of the output."""
+        printed = self._last_printed + text
+        self._last_printed = printed[-len(SUDO_REFUSAL) :]
+        if SUDO_REFUSAL in printed:
+            self.was_refused = True
 
 
 class RunningCells:
@@ -250,6 +236,7 @@ class RunningCells:
                 self._cells.insert(earlier_count, cell)
 
     def remove(self, cell: RunningCell) -> None:
+        """Remove a cell; nothing if it is not there."""
         with self._lock:
             self._cells = [other for other in self._cells if other is not cell]
 

@@ -6,7 +6,7 @@ import contextlib
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 from langchain_core.language_models import BaseChatModel
@@ -15,53 +15,33 @@ from langchain_core.messages import AIMessageChunk, BaseMessage, SystemMessage
 from langchain_core.outputs import ChatGenerationChunk, ChatResult
 from pydantic import ConfigDict, PrivateAttr
 
-from mahtab_tui.bus.escaping import escape_controls
-from mahtab_tui.bus.record_xml import escape_tags
 from mahtab_tui.llm.answer_metadata import RESTARTED, message_text
 from mahtab_tui.llm.base import MAX_ANSWER_CHARS, ModelError
 from mahtab_tui.llm.claude_login import login_hint
+from mahtab_tui.llm.claude_messages import (
+    ClaudeMessage,
+    Content,
+    flatten,
+    to_claude_message,
+    write_content,
+)
 from mahtab_tui.llm.claude_process import REACTION_TIMEOUT_S, ClaudeProcess, environment
 from mahtab_tui.llm.claude_turn import ClaudeNotice, ClaudeThought, ClaudeTurn, Restart
 from mahtab_tui.llm.failures import answer_too_long_error, no_response_error
-from mahtab_tui.llm.prompts import STOPPED_ANSWER
 
 PROCESSES = 2
 """Open conversations: the user's, and that of its summaries. Each takes about 215 MB."""
 _STOP_CHECK_INTERVAL_S = 0.1
-_TURN_TAGS = ("conversation", "human", "assistant")
+"""Seconds of waiting for an event after which it is seen whether the answer was stopped."""
 _DEFAULT_WINDOW_TOKENS = 200_000
-
-_Content = str | list[dict[str, Any]]
-"""The content of a message: a text, or blocks of texts and pictures."""
-_MessagePart = str | tuple[str, str]
-"""A text, or a picture: its type and base64."""
-
-
-class ClaudeMessage(NamedTuple):
-    """A message of a conversation, to be compared with what a process knows."""
-
-    type: str
-    text: str
-    parts: tuple[_MessagePart, ...]
-    """Its texts and pictures (type and base64), in order."""
-
-    def matches(self, sent: ClaudeMessage) -> bool:
-        """Return whether a process knows this message as the one that it was sent.
-
-        It may know more of a stopped answer than has arrived.
-        """
-        if self == sent:
-            return True
-        is_stopped_answer = self.type == "ai" and self.text.endswith(STOPPED_ANSWER)
-        answer = self.text.removesuffix(STOPPED_ANSWER).rstrip()
-        return is_stopped_answer and sent.type == "ai" and sent.text.startswith(answer)
+"""The window of the models, until an answer says it."""
 
 
 class _ProcessChoice(NamedTuple):
     """The process that answers, and what it gets."""
 
     process: ClaudeProcess
-    prompt: _Content
+    prompt: Content
 
 
 class ChatClaudeCLI(BaseChatModel):
@@ -103,8 +83,12 @@ class ChatClaudeCLI(BaseChatModel):
         return self._window
 
     def prepare(self, system: str) -> None:
-        """Start the process for a question with this system prompt, unless there is one or an
-        answer is running. Raises `ModelError`."""
+        """Start the process for a question with this system prompt, unless there is one or an answer
+        is running.
+
+        Raises:
+            ModelError: The CLI cannot be started.
+        """
         if not self._one_at_a_time.acquire(blocking=False):
             return
         try:
@@ -135,15 +119,8 @@ class ChatClaudeCLI(BaseChatModel):
         with self._one_at_a_time:
             self._stopped.clear()
             self._closed = False
-            system_texts: list[str] = []
-            conversation: list[ClaudeMessage] = []
-            for message in messages:
-                if isinstance(message, SystemMessage):
-                    system_texts.append(message_text(message))
-                else:
-                    conversation.append(_to_claude_message(message))
-
-            choice = self._choose_process("\n\n".join(system_texts), conversation)
+            system, conversation = _split_system(messages)
+            choice = self._choose_process(system, conversation)
             process = choice.process
             turn = ClaudeTurn(process.spent, login_hint(use_api_key=self.use_api_key))
             failure: ModelError | None = None
@@ -192,11 +169,11 @@ class ChatClaudeCLI(BaseChatModel):
                 # The most recently used is the last.
                 self._processes.remove(process)
                 self._processes.append(process)
-                return _ProcessChoice(process, _content(conversation[-1].parts))
+                return _ProcessChoice(process, write_content(conversation[-1].parts))
 
         unused = next((process for process in matching if not process.sent), None)
         process = unused or self._start_process(system, folder)
-        return _ProcessChoice(process, _flatten(conversation))
+        return _ProcessChoice(process, flatten(conversation))
 
     def _folder(self) -> str:
         """Return the folder to run in; empty for this process's."""
@@ -260,10 +237,7 @@ class ChatClaudeCLI(BaseChatModel):
                     raise answer_too_long_error(self.max_answer_chars)
                 yield from _to_chunks(piece)
 
-            if turn.key_source not in ("", "none"):
-                text = f"Answers are billed to a key, not to a subscription (apiKeySource: {turn.key_source})."
-                self._report(ClaudeNotice("info", text, "billing"))
-
+            self._report_billing(turn)
             # A stopped process is interrupted first, so that it still knows the conversation.
             if self._stopped.is_set():
                 if interrupt_time is None:
@@ -274,6 +248,12 @@ class ChatClaudeCLI(BaseChatModel):
             elif now - last_event_time > self.timeout:
                 raise no_response_error(self.timeout)
 
+    def _report_billing(self, turn: ClaudeTurn) -> None:
+        """Tell the user, once, if answers are billed to a key instead of the login."""
+        if turn.key_source not in ("", "none"):
+            text = f"Answers are billed to a key, not to a subscription (apiKeySource: {turn.key_source})."
+            self._report(ClaudeNotice("info", text, "billing"))
+
     def _last_chunk(self, turn: ClaudeTurn) -> ChatGenerationChunk:
         """Return the chunk with what is known of the whole answer, such as its cost."""
         metadata: dict[str, Any] = {"model_name": turn.model or self.model or "claude"}
@@ -283,18 +263,7 @@ class ChatClaudeCLI(BaseChatModel):
             metadata["final_text"] = turn.text
         if turn.stop_reason:
             metadata["stop_reason"] = turn.stop_reason
-        usage = turn.usage
-        from_cache = usage["cache_read_input_tokens"]
-        to_cache = usage["cache_creation_input_tokens"]
-        read_tokens = usage["input_tokens"] + from_cache + to_cache
-        written_tokens = usage["output_tokens"]
-        counts = {
-            "input_tokens": read_tokens,
-            "output_tokens": written_tokens,
-            "total_tokens": read_tokens + written_tokens,
-            "input_token_details": {"cache_read": from_cache, "cache_creation": to_cache},
-        }
-        return _chunk(response_metadata=metadata, usage_metadata=counts)
+        return _chunk(response_metadata=metadata, usage_metadata=_count_tokens(turn.usage))
 
     def _report(self, notice: ClaudeNotice) -> None:
         """Pass a notice on; some only once."""
@@ -304,6 +273,18 @@ class ChatClaudeCLI(BaseChatModel):
             self._reported_once.add(notice.once_key)
         if self.on_notice is not None:
             self.on_notice(notice.level, notice.text)
+
+
+def _split_system(messages: Sequence[BaseMessage]) -> tuple[str, list[ClaudeMessage]]:
+    """Return the system prompt, and the other messages."""
+    system_texts: list[str] = []
+    conversation: list[ClaudeMessage] = []
+    for message in messages:
+        if isinstance(message, SystemMessage):
+            system_texts.append(message_text(message))
+        else:
+            conversation.append(to_claude_message(message))
+    return "\n\n".join(system_texts), conversation
 
 
 def _chunk(text: str = "", **fields: Any) -> ChatGenerationChunk:
@@ -321,51 +302,15 @@ def _to_chunks(piece: str | ClaudeThought | Restart) -> Iterator[ChatGenerationC
         yield _chunk(piece)
 
 
-def _to_claude_message(message: BaseMessage) -> ClaudeMessage:
-    """Return the texts and pictures of a LangChain message."""
-    if isinstance(message.content, str):
-        return ClaudeMessage(message.type, message.content, (message.content,))
-    parts: list[_MessagePart] = []
-    for block in message.content:
-        if isinstance(block, str):
-            parts.append(block)
-        elif block.get("type") == "image" and "base64" in block:
-            parts.append((str(block.get("mime_type", "image/png")), str(block["base64"])))
-        elif block.get("type") == "text":
-            parts.append(str(block["text"]))
-    return ClaudeMessage(message.type, message_text(message), tuple(parts))
-
-
-def _content(parts: Sequence[_MessagePart]) -> _Content:
-    """Return the content of a message: a text, or blocks if it has pictures."""
-    if all(isinstance(part, str) for part in parts):
-        return "".join(map(str, parts))
-    blocks: list[dict[str, Any]] = []
-    for part in parts:
-        if not isinstance(part, str):
-            mime, data = part
-            source = {"type": "base64", "media_type": mime, "data": data}
-            blocks.append({"type": "image", "source": source})
-        elif blocks and blocks[-1]["type"] == "text":
-            blocks[-1]["text"] += part
-        else:
-            blocks.append({"type": "text", "text": part})
-    return blocks
-
-
-def _flatten(messages: Sequence[ClaudeMessage]) -> _Content:
-    """Return a conversation as one message for a new process. No text in it can forge a turn."""
-    if len(messages) == 1:
-        return _content(messages[0].parts)
-    parts: list[_MessagePart] = ["<conversation>"]
-    for message in messages:
-        escaped_parts = [
-            escape_tags(escape_controls(part), *_TURN_TAGS) if isinstance(part, str) else part
-            for part in message.parts
-        ]
-        tag = "assistant" if message.type == "ai" else "human"
-        if message is messages[-1]:
-            parts += ["</conversation>\n\n", *escaped_parts]
-        else:
-            parts += [f"<{tag}>", *escaped_parts, f"</{tag}>"]
-    return _content(parts)
+def _count_tokens(usage: Mapping[str, int]) -> dict[str, Any]:
+    """Return the CLI's counts of tokens in the form of LangChain."""
+    from_cache = usage["cache_read_input_tokens"]
+    to_cache = usage["cache_creation_input_tokens"]
+    read_tokens = usage["input_tokens"] + from_cache + to_cache
+    written_tokens = usage["output_tokens"]
+    return {
+        "input_tokens": read_tokens,
+        "output_tokens": written_tokens,
+        "total_tokens": read_tokens + written_tokens,
+        "input_token_details": {"cache_read": from_cache, "cache_creation": to_cache},
+    }

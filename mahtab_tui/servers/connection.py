@@ -22,26 +22,20 @@ from mahtab_tui.servers.protocol_messages import Streams
 from mahtab_tui.servers.state import ServerError, ServerState, ServerSurroundings
 from mahtab_tui.servers.tool_arguments import ArgumentsError, check_arguments
 from mahtab_tui.servers.tool_calls import call_tool
+from mahtab_tui.servers.tool_listing import MAX_TOOLS, describe_server, list_tools, make_signatures
 from mahtab_tui.servers.tool_results import error_text, result_parts
-from mahtab_tui.servers.tool_signature import (
-    ToolSignature,
-    build_signature,
-    identifier,
-    with_required,
-)
+from mahtab_tui.servers.tool_signature import ToolSignature
 from mahtab_tui.settings.mcp_servers import McpServer
 from mahtab_tui.version import __version__
 
-MAX_TOOLS = 2_000
-_MAX_LIST_PAGES = 100
 _PROBE_TIMEOUT_S = 5.0
 """Seconds that a server over HTTP has to show that it still answers."""
 _LOGIN_MARGIN_S = 5.0
 """Seconds that a start may take besides a login."""
 _END_TIMEOUT_S = 0.2
 """Seconds after an error in which a program may turn out to have ended."""
-_MAX_ABOUT_CHARS = 80
 _MAX_ERROR_CHARS = 1_000
+"""Characters of an error in a sentence."""
 _FAILURES = (
     MCPError,
     ValidationError,
@@ -63,12 +57,17 @@ class Connection:
         self._state = state
         self._server = server
         self._starting = asyncio.Lock()
+        """Held while a run is started or ended."""
         self._run_task: asyncio.Task[None] | None = None
+        """The newest run, which may have ended; None before the first, and after `stop`."""
         self._started: asyncio.Future[None]
         """Done when the newest run is ready, or has failed to start."""
         self._client: Client | None = None
+        """The SDK's client, while the server runs."""
         self._closed = Closed()
+        """Set when the newest run has ended."""
         self._start_timeout: asyncio.Timeout | None = None
+        """The time limit of a start, which a login extends; None when the server is ready."""
         self._listed_tools: dict[str, types.Tool] = {}
         """The tools by their names on the server."""
         self._restarts = 0
@@ -223,7 +222,7 @@ class Connection:
                 # The time limit holds for the start only; then the server may run for ever.
                 self._start_timeout.reschedule(None)
                 self._start_timeout = None
-                state.self_description = _describe_server(client)
+                state.self_description = describe_server(client)
                 state.phase = "running"
                 state.has_run = True
                 started.set_result(None)
@@ -295,52 +294,16 @@ class Connection:
         """Ask the server for its tools, and make their signatures."""
         assert self._client is not None
         self._state.tools_changed = False
-        listed_tools: dict[str, types.Tool] = {}
-        cursor: str | None = None
-        for _ in range(_MAX_LIST_PAGES):
-            page = await self._client.list_tools(cursor=cursor)
-            listed_tools.update((tool.name, tool) for tool in page.tools)
-            cursor = page.next_cursor
-            if cursor is None or len(listed_tools) > MAX_TOOLS:
-                break
-        if len(listed_tools) > MAX_TOOLS:
+        listed = await list_tools(self._client)
+        if listed.is_cut:
             self._state.messages.add_line(f"[only the first {MAX_TOOLS:,} tools are used]")
-        self._listed_tools = dict(list(listed_tools.items())[:MAX_TOOLS])
-        for tool in self._listed_tools.values():
-            tool.input_schema = dict(with_required(tool.input_schema))
-        self._state.set_tools(_make_signatures(self._listed_tools))
+        self._listed_tools = listed.tools
+        self._state.set_tools(make_signatures(listed.tools))
 
     async def _on_message(self, message: object) -> None:
         """Note that the server has other tools now."""
         if isinstance(message, types.ToolListChangedNotification):
             self._state.tools_changed = True
-
-
-def _make_signatures(tools: Mapping[str, types.Tool]) -> dict[str, ToolSignature]:
-    """Return the signatures of tools.
-
-    Args:
-        tools: By their names on the server, as the result.
-    """
-    signatures: dict[str, ToolSignature] = {}
-    names: set[str] = set()
-    for wire_name, tool in tools.items():
-        name = identifier(wire_name, names)
-        names.add(name)
-        is_read_only = tool.annotations is not None and tool.annotations.read_only_hint is True
-        description = tool.description or tool.title or ""
-        signatures[wire_name] = build_signature(
-            wire_name, tool.input_schema, description, read_only=is_read_only, name=name
-        )
-    return signatures
-
-
-def _describe_server(client: Client) -> str:
-    """Return what a server says about itself, in one line."""
-    description = client.instructions
-    if not description and client.server_info is not None:
-        description = client.server_info.title or client.server_info.name
-    return " ".join((description or "").split())[:_MAX_ABOUT_CHARS]
 
 
 def _describe_error(error: BaseException) -> str:

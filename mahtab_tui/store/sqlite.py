@@ -14,6 +14,13 @@ from mahtab_tui.bus import StoreError, records
 from mahtab_tui.bus.codec import InvalidRecord
 from mahtab_tui.bus.records import Record
 from mahtab_tui.store.database import decode_text, encode_text, file_identity, transaction
+from mahtab_tui.store.first_text import (
+    VALID_ATTRS,
+    find_first_text,
+    first_text,
+    hides_first_text,
+    is_first_question,
+)
 from mahtab_tui.store.session_file import as_sentences, connect, fetch_rows, opened
 from mahtab_tui.store.session_lock import SessionLock
 from mahtab_tui.store.stored_records import (
@@ -28,8 +35,6 @@ ALL_RECORDS = -1
 """The limit that loads all records."""
 DEFAULT_RECORDS = 200
 """Records that are loaded if no limit is given."""
-FIRST_TEXT_CHARS = 80
-"""Characters of a question that identify a session without a title."""
 _STARTUP_RECORDS = (
     records.KernelRecord
     | records.Namespace
@@ -41,15 +46,6 @@ _STARTUP_RECORDS = (
 )
 """Records before anything happens. They are written with the first other record."""
 
-_CELLS = (records.UserReplIn.tag, records.AssistantReplIn.tag)
-_INPUTS = (records.UserChat.tag, *_CELLS)
-_INPUT_STARTS = """
-select time, tag, attrs, substr(text, 1, ?)
-from record
-where session = ? and tag in (?, ?, ?)
-order by number
-"""
-_FIRST_TEXT = "select first from session where id = ?"
 _SET_FIRST_TEXT = "update session set first = ? where id = ?"
 _INSERT_RECORD = "insert into record (session, time, tag, attrs, text) values (?, ?, ?, ?, ?)"
 _INSERT_SESSION = """
@@ -60,28 +56,19 @@ update session
 set last = ?, first = case when ? or first = '' then ? else first end
 where id = ?
 """
-_VALID_ATTRS = "case when json_valid(attrs) then attrs else '{}' end"
-"""Invalid JSON would fail the query."""
-_INPUT_START_OF_CELL = f"""
-select time, tag, attrs, substr(text, 1, ?)
-from record
-where session = ? and tag in (?, ?) and json_extract({_VALID_ATTRS}, '$.cell') = ?
-order by number desc
-limit 1
-"""
 _LAST_OUTPUT = f"""
 select text
 from record
-where session = ? and tag in (?, ?) and json_extract({_VALID_ATTRS}, '$.cell') = ?
-    and json_extract({_VALID_ATTRS}, '$.late') is null
+where session = ? and tag in (?, ?) and json_extract({VALID_ATTRS}, '$.cell') = ?
+    and json_extract({VALID_ATTRS}, '$.late') is null
 order by number desc
 limit 1
 """
 _PICTURES = f"""
-select json_extract({_VALID_ATTRS}, '$.data')
+select json_extract({VALID_ATTRS}, '$.data')
 from record
-where session = ? and tag = ? and json_extract({_VALID_ATTRS}, '$.cell') = ?
-    and json_extract({_VALID_ATTRS}, '$.mime') in (?, ?)
+where session = ? and tag = ? and json_extract({VALID_ATTRS}, '$.cell') = ?
+    and json_extract({VALID_ATTRS}, '$.mime') in (?, ?)
 order by number
 """
 _LAST_RECORDS = """
@@ -165,10 +152,12 @@ class SqliteStore:
         self._lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None
         self._identity: tuple[int, int] | None = None
+        """Says which file is open, in case another one takes its place."""
         self.has_written = False
         self.cells_continue = False
         """Whether cells of an earlier program are still running: they send their output again."""
         self._startup_records: list[Record] = []
+        """Records that wait until something happens in the session."""
 
     def everything(self) -> list[Record]:
         """Return all records of the session, in order. Raises `StoreError`."""
@@ -190,49 +179,15 @@ class SqliteStore:
                 rows = [(self.session, *encode_row(record)) for record in new_records]
                 connection.executemany(_INSERT_RECORD, rows)
                 connection.executemany(_UPDATE_SESSION, map(self._session_update, added))
-                if any(self._hides_first_text(connection, record) for record in added):
-                    first_text = self._find_first_text(connection)
-                    connection.execute(_SET_FIRST_TEXT, (first_text, self.session))
+                if any(hides_first_text(connection, self.session, record) for record in added):
+                    text = find_first_text(connection, self.session)
+                    connection.execute(_SET_FIRST_TEXT, (text, self.session))
             self._startup_records.clear()
-
-    def _hides_first_text(self, connection: sqlite3.Connection, record: Record) -> bool:
-        """Whether a record may make the cell private that names the session in lists."""
-        if not isinstance(record, records.ReplOut) or not record.private:
-            return isinstance(record, records.Private)
-        parameters = (10 * FIRST_TEXT_CHARS, self.session, *_CELLS, record.cell)
-        columns = connection.execute(_INPUT_START_OF_CELL, parameters).fetchone()
-        cell = None if columns is None else readable_record(StoredRow(*columns))
-        if cell is None:
-            return False
-        (first_text,) = connection.execute(_FIRST_TEXT, (self.session,)).fetchone()
-        return bool(self._session_update(cell).first_text == first_text)
-
-    def _find_first_text(self, connection: sqlite3.Connection) -> str | bytes:
-        """Return what names the session in lists, without cells that use private variables."""
-        from mahtab_tui.store.session_preview import find_private_cells
-
-        hidden = find_private_cells(connection, self.session)
-        parameters = (10 * FIRST_TEXT_CHARS, self.session, *_INPUTS)
-        first_text: str | bytes = ""
-        for columns in connection.execute(_INPUT_STARTS, parameters):
-            record = readable_record(StoredRow(*columns))
-            if record is None or hidden.is_private(record.entry_name):
-                continue
-            update = self._session_update(record)
-            if update.is_first_question or not first_text:
-                first_text = update.first_text
-        return first_text
 
     def _session_update(self, record: Record) -> _SessionUpdate:
         """Return what a new record changes in the session's row."""
-        # The first question, or else the first cell, names the session in lists.
-        first_text: str | bytes = ""
-        if isinstance(record, records.UserChat | records.ReplIn):
-            start = " ".join(record.text[: 10 * FIRST_TEXT_CHARS].split())
-            first_text = encode_text(start[:FIRST_TEXT_CHARS])
-        is_first_question = isinstance(record, records.UserChat) and record.turn == 1
         last_use = record.time or time.time()
-        return _SessionUpdate(last_use, is_first_question, first_text, self.session)
+        return _SessionUpdate(last_use, is_first_question(record), first_text(record), self.session)
 
     def partial(self, key: str, record: Record | None) -> None:
         """Replace the partial record under a key; None deletes it. Raises `StoreError`."""

@@ -12,7 +12,7 @@ import pytest
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.remote.address import parse_address
 from mahtab_tui.kernel.remote.askpass import Ask, AskpassServer
-from mahtab_tui.kernel.remote.transport import Transport
+from mahtab_tui.kernel.remote.transport import open_transport
 
 
 def run_program(server: AskpassServer, question: str) -> subprocess.CompletedProcess[bytes]:
@@ -80,5 +80,5 @@ def test_long_temporary_folder_is_named_as_the_reason_and_stays_empty(
     folder.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
     with pytest.raises(KernelError, match="cannot be written: AF_UNIX path too long"):
-        Transport(parse_address("command: true"), {}, lambda prompt, hidden: None)
+        open_transport(parse_address("command: true"), {}, lambda prompt, hidden: None)
     assert list(folder.iterdir()) == []

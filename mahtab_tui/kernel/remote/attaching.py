@@ -13,7 +13,12 @@ from mahtab_tui.kernel.messages import KernelReady, checked
 from mahtab_tui.kernel.remote.address import parse_address
 from mahtab_tui.kernel.remote.askpass import Ask
 from mahtab_tui.kernel.remote.notes import KernelNote, Station
-from mahtab_tui.kernel.remote.transport import MAX_FINISH_TIMEOUT_S, KernelGone, Transport
+from mahtab_tui.kernel.remote.transport import (
+    MAX_FINISH_TIMEOUT_S,
+    KernelGone,
+    Transport,
+    open_transport,
+)
 from mahtab_tui.worker.link.frames import TOKEN_BYTES
 from mahtab_tui.worker.link.spool import HEAD_BYTES, TAIL_BYTES
 from mahtab_tui.worker.link.station_link import EXITED, OUTPUT, Link, LinkError
@@ -56,7 +61,7 @@ def attach_remote(note: KernelNote, ask: Ask) -> ConnectedKernel:
     host_id = secrets.token_hex(HOST_ID_BYTES)
     token = os.urandom(TOKEN_BYTES)
     request = {**station.request(host_id), "received": 0, "attach": token.hex()}
-    transport = Transport(parse_address(station.address), request, ask)
+    transport = open_transport(parse_address(station.address), request, ask)
     if "last" in transport.answer:
         with contextlib.closing(transport):
             _save_last_output(note, transport)
@@ -86,7 +91,7 @@ def stop_remote(note: KernelNote, ask: Ask) -> None:
     with contextlib.suppress(KernelGone):
         request = {**note.station.request(), "stop": True}
         with contextlib.closing(
-            Transport(parse_address(note.station.address), request, ask)
+            open_transport(parse_address(note.station.address), request, ask)
         ) as transport:
             if "last" in transport.answer:
                 _save_last_output(note, transport)

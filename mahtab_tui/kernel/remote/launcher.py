@@ -14,7 +14,7 @@ from mahtab_tui.kernel.remote.address import Address
 from mahtab_tui.kernel.remote.attaching import HOST_ID_BYTES, ConnectedKernel
 from mahtab_tui.kernel.remote.notes import Station, save_note
 from mahtab_tui.kernel.remote.process import RemoteProcess
-from mahtab_tui.kernel.remote.transport import Transport
+from mahtab_tui.kernel.remote.transport import open_transport
 from mahtab_tui.kernel.values import SaveTarget
 from mahtab_tui.worker.link.frames import TOKEN_BYTES
 
@@ -94,7 +94,7 @@ class RemoteLauncher:
             "kernel_token": token.hex(),
         }
         request = {**station.request(host_id), "received": 0, "start": start_settings}
-        transport = Transport(address, request, state.ask, state.given_up)
+        transport = open_transport(address, request, state.ask, state.given_up)
 
         note = save_note(self._session, station) if self._session else None
         if self._session and note is None:

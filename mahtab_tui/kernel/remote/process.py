@@ -28,6 +28,7 @@ from mahtab_tui.kernel.remote.transport import (
     KernelClaimed,
     KernelGone,
     Transport,
+    open_transport,
 )
 from mahtab_tui.system import start_thread
 from mahtab_tui.worker.link.station_link import (
@@ -219,7 +220,7 @@ class RemoteProcess:
                 return None
             request = {**self._request, "received": self._link.received_number}
             try:
-                transport = Transport(
+                transport = open_transport(
                     self._address, request, self._connection_state.ask, self._leaving
                 )
             except (KernelGone, KernelClaimed):

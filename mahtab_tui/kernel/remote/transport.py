@@ -37,6 +37,7 @@ _MAX_VERSION_CHARS = 20
 _MAX_ERROR_CHARS = 4_000
 """Characters that are kept of the command's errors."""
 _MAX_REASON_CHARS = 300
+"""Characters of what the command printed last, in a message."""
 _MAX_REFUSAL_CHARS = 200
 """Characters of the other machine's words in a message."""
 _MAX_BANNER_BYTES = 2**20
@@ -79,61 +80,130 @@ def _start_command(address: Address, variables: Mapping[str, str]) -> subprocess
     )
 
 
+def open_transport(
+    address: Address,
+    request: Mapping[str, Any],
+    ask: Ask,
+    given_up: threading.Event | None = None,
+) -> Transport:
+    """Connect to a machine, and wait for the station's answer.
+
+    Args:
+        address: The machine.
+        request: The first line for the station.
+        ask: Asks the user for a password or a confirmation.
+        given_up: Set when nobody waits any more.
+
+    Raises:
+        KernelGone: The kernel of the request no longer exists.
+        KernelClaimed: Another host has attached to it.
+        KernelError: The machine cannot be reached, or does not answer as it should.
+    """
+    try:
+        questions = AskpassServer(ask)
+    except OSError as error:
+        reason = error.strerror or error
+        raise KernelError(f"Temporary files cannot be written: {reason}.") from None
+    try:
+        command = _start_command(address, questions.env)
+    except OSError as error:
+        questions.close()
+        raise KernelError(f"{address.argv[0]} cannot be started: {error.strerror}.") from None
+
+    transport = Transport(address.label, command, questions, given_up or threading.Event())
+    try:
+        transport.connect(request)
+    except BaseException:
+        transport.close()
+        raise
+    finally:
+        questions.close()
+    return transport
+
+
 class Transport:
     """A running command whose stdin and stdout lead to the station on another machine."""
 
     def __init__(
         self,
-        address: Address,
-        request: Mapping[str, Any],
-        ask: Ask,
-        given_up: threading.Event | None = None,
+        label: str,
+        command: subprocess.Popen[bytes],
+        questions: AskpassServer,
+        given_up: threading.Event,
     ) -> None:
-        """Connect to a machine, and wait for the station's answer.
-
-        Args:
-            address: The machine.
-            request: The first line for the station.
-            ask: Asks the user for a password or a confirmation.
-            given_up: Set when nobody waits any more.
-
-        Raises:
-            KernelGone: The kernel of the request no longer exists.
-            KernelClaimed: Another host has attached to it.
-            KernelError: The machine cannot be reached, or does not answer as it should.
         """
-        self._label = address.label
-        self._given_up = given_up or threading.Event()
+        Args:
+            label: The name of the machine, for messages.
+            command: The command, with pipes for all its streams.
+            questions: What the command asks the user.
+            given_up: Set when nobody waits any more.
+        """
+        self._label = label
+        self._command = command
+        self._questions = questions
+        self._given_up = given_up
         self._errors = ""
+        """The end of what the command has printed to stderr."""
         self._banner: deque[str] = deque(maxlen=_MAX_BANNER_LINES)
         """What was printed before Python answered, by a shell or a wrapper."""
         self.buffered = b""
         """Data after the station's answer."""
         self.answer: dict[str, Any] = {}
         """The station's answer to the request."""
-        try:
-            self._questions = AskpassServer(ask)
-        except OSError as error:
-            reason = error.strerror or error
-            raise KernelError(f"Temporary files cannot be written: {reason}.") from None
-        try:
-            self._child = _start_command(address, self._questions.env)
-        except OSError as error:
-            self._questions.close()
-            raise KernelError(f"{address.argv[0]} cannot be started: {error.strerror}.") from None
-        files = (self._child.stdin, self._child.stdout, self._child.stderr)
+        self.received_number = 0
+        """The number of the last message that the station has received."""
+        files = (command.stdin, command.stdout, command.stderr)
         self._files = [file for file in files if file is not None]
         self.stdin, self.stdout, self.stderr = (file.fileno() for file in self._files)
         for descriptor in (self.stdin, self.stdout, self.stderr):
             os.set_blocking(descriptor, False)
+
+    def connect(self, request: Mapping[str, Any]) -> None:
+        """Exchange the first lines with the loader and the station; see `open_transport`.
+
+        Raises:
+            KernelError: There is no such answer.
+        """
+        packed_files = bundle()
+        deadline = time.monotonic() + CONNECT_TIMEOUT_S
+        description = {
+            "digest": hashlib.sha256(packed_files).hexdigest(),
+            "size": len(packed_files),
+        }
+        # Sent before it is requested, because each round trip counts on a slow connection.
+        with contextlib.suppress(KernelError):
+            self._write_line(description, deadline)
+
+        greeting = self._read_greeting(deadline)
+        self._check_version(greeting[0] if greeting else "?")
+        # The machine may have the files from an earlier connection.
+        if self._read_line(deadline) == b"send":
+            self._write(packed_files, deadline)
+        self._write_line(request, deadline)
+        self._take_answer(self._read_line(deadline))
+
+    def _check_version(self, version: str) -> None:
+        """Raise `KernelError` if the machine's Python is too old."""
+        numbers = _VERSION.match(version)
+        if numbers is None or tuple(map(int, numbers.groups())) < MIN_VERSION:
+            raise KernelError(
+                f"{self._label} has Python {version[:_MAX_VERSION_CHARS]};"
+                f" a kernel needs Python {'.'.join(map(str, MIN_VERSION))} or later."
+            )
+
+    def _take_answer(self, line: bytes) -> None:
+        """Take the station's answer to the request. Raises `KernelError`."""
         try:
-            self.received_number = self._connect(request)
-            """The number of the last message that the station has received."""
-        except BaseException:
-            self.close()
-            raise
-        finally:
-            self._questions.close()
+            answer = json.loads(line)
+            if "error" in answer:
+                refusal = str(answer["error"])[:_MAX_REFUSAL_CHARS]
+                raise KernelGone(f"{self._label} was reached, but {refusal}.")
+            if "taken" in answer:
+                raise KernelClaimed(f"The kernel on {self._label} is now open in another terminal.")
+            self.answer = dict(answer)
+            self.received_number = int(answer["received"])
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
+            raise KernelError(f"{self._label} does not respond like a kernel.") from None
 
     def read_stderr(self) -> bool:
         """Read what has arrived on stderr; return False at its end."""
@@ -162,60 +232,16 @@ class Transport:
         """Close stdin, and wait some seconds for the command to end."""
         self._files[0].close()
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self._child.wait(timeout)
+            self._command.wait(timeout)
 
     def close(self) -> None:
         """Kill the command."""
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._child.pid, signal.SIGKILL)
-        self._child.wait()
+            os.killpg(self._command.pid, signal.SIGKILL)
+        self._command.wait()
         for file in self._files:
             with contextlib.suppress(OSError):
                 file.close()
-
-    def _connect(self, request: Mapping[str, Any]) -> int:
-        """Exchange the first lines with the loader and the station.
-
-        Returns:
-            The number of the last message that the station has received.
-
-        Raises:
-            KernelError: There is no such answer.
-        """
-        packed_files = bundle()
-        deadline = time.monotonic() + CONNECT_TIMEOUT_S
-        description = {
-            "digest": hashlib.sha256(packed_files).hexdigest(),
-            "size": len(packed_files),
-        }
-        # Sent before it is requested, because each round trip counts on a slow connection.
-        with contextlib.suppress(KernelError):
-            self._write_line(description, deadline)
-
-        greeting = self._read_greeting(deadline)
-        version = greeting[0] if greeting else "?"
-        numbers = _VERSION.match(version)
-        if numbers is None or tuple(map(int, numbers.groups())) < MIN_VERSION:
-            raise KernelError(
-                f"{self._label} has Python {version[:_MAX_VERSION_CHARS]};"
-                f" a kernel needs Python {'.'.join(map(str, MIN_VERSION))} or later."
-            )
-        # The machine may have the files from an earlier connection.
-        if self._read_line(deadline) == b"send":
-            self._write(packed_files, deadline)
-        self._write_line(request, deadline)
-
-        try:
-            answer = json.loads(self._read_line(deadline))
-            if "error" in answer:
-                refusal = str(answer["error"])[:_MAX_REFUSAL_CHARS]
-                raise KernelGone(f"{self._label} was reached, but {refusal}.")
-            if "taken" in answer:
-                raise KernelClaimed(f"The kernel on {self._label} is now open in another terminal.")
-            self.answer = dict(answer)
-            return int(answer["received"])
-        except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
-            raise KernelError(f"{self._label} does not respond like a kernel.") from None
 
     def _read_greeting(self, deadline: float) -> list[str]:
         """Read the loader's first line, after what a shell may print, and return the words in it.
@@ -319,7 +345,7 @@ class Transport:
                 poll.unregister(self.stderr)
             if descriptor in ready:
                 return
-            if self._child.poll() is not None:
+            if self._command.poll() is not None:
                 ended_at = ended_at or time.monotonic()
                 if time.monotonic() - ended_at > _ENDED_GRACE_S:
                     raise KernelError(self._failure())
