@@ -100,7 +100,9 @@ class AnswerSplitter:
         self._fence: OpenFence | None = None
         """The fence of the code that is being read; in a tag, the one right after it."""
         self._fence_code: list[str] = []
+        """The code of that fence, if it is Python."""
         self._skipped_fences = 0
+        """How many lines in it could have closed it."""
         self._code_tag = ""
         """The name of the tag whose code is being read."""
         self._thought_end = ""
@@ -145,10 +147,12 @@ class AnswerSplitter:
 
     def _read_words(self) -> bool:
         """Read words, up to a tag or a fence that begins something else."""
-        if self._pending[self._position] == "<":
-            is_read = self._read_tag_in_words()
-            if is_read is not None:
-                return is_read
+        # After a backquote, a tag is only written about.
+        if self._pending[self._position] == "<" and self._char_before() != "`":
+            if self._read_tag_in_words():
+                return True
+            if self._may_become_tag():
+                return False
         if self._at_line_start:
             line = self._current_line()
             if not line.is_complete and may_open(line.text):
@@ -164,14 +168,8 @@ class AnswerSplitter:
         self._emit("chat", self._end_before("<"))
         return True
 
-    def _read_tag_in_words(self) -> bool | None:
-        """Read a tag; None if there is none, so that its text is words."""
-        previous_char = self._previous_char
-        if self._position:
-            previous_char = self._pending[self._position - 1]
-        if previous_char == "`":
-            return None
-
+    def _read_tag_in_words(self) -> bool:
+        """Read a tag; False if there is none yet."""
         thought_tag = _THOUGHT_TAG.match(self._pending, self._position)
         if thought_tag is not None:
             self._begin_thought(thought_tag)
@@ -182,14 +180,12 @@ class AnswerSplitter:
             return True
         tag = _TAG.match(self._pending, self._position)
         if tag is None:
-            if self._may_become_tag():
-                return False
-            return None
+            return False
         if tag["name"] == "chat":
             self._position = tag.end()
             return True
         if tag["end"]:
-            return None
+            return False
         self._begin_tagged_code(tag, f"assistant-{tag['name']}")
         return True
 
@@ -321,6 +317,12 @@ class AnswerSplitter:
         if end < 0:
             return _Line(self._pending[self._position :], self._is_final)
         return _Line(self._pending[self._position : end], True)
+
+    def _char_before(self) -> str:
+        """Return the character before the current position; empty at the start of the answer."""
+        if self._position:
+            return self._pending[self._position - 1]
+        return self._previous_char
 
     def _line_end(self) -> int:
         """Return where the next line starts, or the pending text ends."""

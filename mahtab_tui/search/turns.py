@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections import deque
 from collections.abc import Awaitable
 from contextlib import suppress
 from typing import NamedTuple
@@ -26,14 +25,11 @@ from mahtab_tui.search.answer_code import (
 from mahtab_tui.search.conversation import ModelReply, PromptMessage
 from mahtab_tui.search.limits import SearchDeadline
 from mahtab_tui.search.nodes import LiveNode, NodeOutcome, TreeServices
+from mahtab_tui.search.output_history import OutputHistory
 from mahtab_tui.search.prompts import MAX_OUTPUT_CHARS, NO_CODE
 from mahtab_tui.search.sandbox_calls import SandboxCalls
 from mahtab_tui.search.system_prompts import system_prompt, with_instructions
 
-_LONG_CONVERSATION_CHARS = 60_000
-"""In longer conversations, all but the newest outputs are shortened."""
-_UNSHORTENED_OUTPUTS = 3
-"""Number of the newest outputs that stay whole."""
 _FINAL_GRACE_S = 0.3
 """Seconds that code may run on after it has given the answer."""
 
@@ -86,8 +82,7 @@ class Exploration:
         """All output so far, in which the values of an answer in words are looked for."""
         self._too_long = False
         """Whether the model refused the conversation because of its length."""
-        self._outputs: deque[tuple[PromptMessage, TurnResult]] = deque()
-        """Outputs that have not been shortened, with their messages; the oldest first."""
+        self._outputs = OutputHistory()
         self._reserved = Amount()
         """What is reserved for the last call."""
 
@@ -258,8 +253,8 @@ class Exploration:
             result, self._remaining_budget(turn), cut=extracted.cut, query=self._node.query
         )
         message = self._reply(answer, extracted, output)
-        self._outputs.append((message, result))
-        self._shorten_outputs()
+        self._outputs.add(message, result)
+        self._outputs.shorten(self._conversation)
         return None
 
     def _remaining_budget(self, turn: int) -> BudgetLeft:
@@ -301,21 +296,8 @@ class Exploration:
         previous = self._conversation.messages[-1]
         longer = PromptMessage("user", f"{previous.content}\n\n{text}")
         self._conversation.replace(previous, longer)
-        self._outputs = deque(
-            (longer if message is previous else message, result)
-            for message, result in self._outputs
-        )
+        self._outputs.replace_message(previous, longer)
         return longer
-
-    def _shorten_outputs(self) -> None:
-        """Shorten all but the newest outputs of a long conversation."""
-        if self._conversation.chars <= _LONG_CONVERSATION_CHARS:
-            return
-        while len(self._outputs) > _UNSHORTENED_OUTPUTS:
-            message, result = self._outputs.popleft()
-            if len(result.output) > prompts.SHORTENED_OUTPUT_CHARS:
-                short_message = PromptMessage("user", prompts.shortened_turn_message(result))
-                self._conversation.replace(message, short_message)
 
     async def _ask(self, reserved: Amount | None = None) -> ModelReply:
         """Ask the model. Raises `OverBudget`; the call then does not count as a turn.
@@ -342,7 +324,8 @@ class Exploration:
         """Run a turn's code, and record the code and its output."""
         self._node.turn = turn
         self._services.events.send(SearchReplIn(code, node=self._node.id, turn=turn))
-        result = await self._run_until_answered(sandbox, code, calls)
+        seconds = self._services.limits.turn_seconds
+        result = await _run_until_answered(sandbox, code, seconds, calls)
         self._services.events.send(
             SearchReplOut(
                 result.output[:MAX_OUTPUT_CHARS],
@@ -354,26 +337,6 @@ class Exploration:
             )
         )
         return result
-
-    async def _run_until_answered(
-        self, sandbox: Sandbox, code: str, calls: SandboxCalls
-    ) -> TurnResult:
-        """Run code until it ends, or shortly after it has given the answer."""
-        running = asyncio.ensure_future(sandbox.run(code, self._services.limits.turn_seconds))
-        answered = asyncio.ensure_future(calls.answered.wait())
-        try:
-            await asyncio.wait((running, answered), return_when=asyncio.FIRST_COMPLETED)
-            if not running.done():  # its last output may come soon
-                await asyncio.wait((running,), timeout=_FINAL_GRACE_S)
-            if not running.done():
-                running.cancel()
-                await asyncio.wait((running,))
-            if running.cancelled():
-                return TurnResult("final", "", 0, 0.0)
-            return running.result()
-        finally:
-            running.cancel()
-            answered.cancel()
 
     async def _last_call(self, reason: str, calls: SandboxCalls) -> _Attempt:
         """Ask the model for the best answer that it can give now.
@@ -428,3 +391,31 @@ class Exploration:
         estimate = self._services.calls.estimate(self._node.model, chars)
         self._services.calls.ledger.reserve(estimate.minus(self._reserved))
         self._reserved = estimate
+
+
+async def _run_until_answered(
+    sandbox: Sandbox, code: str, seconds: float, calls: SandboxCalls
+) -> TurnResult:
+    """Run code until it ends, or shortly after it has given the answer.
+
+    Args:
+        sandbox: Runs the code.
+        code: The code.
+        seconds: How long it may run.
+        calls: Gets the answer.
+    """
+    running = asyncio.ensure_future(sandbox.run(code, seconds))
+    answered = asyncio.ensure_future(calls.answered.wait())
+    try:
+        await asyncio.wait((running, answered), return_when=asyncio.FIRST_COMPLETED)
+        if not running.done():  # its last output may come soon
+            await asyncio.wait((running,), timeout=_FINAL_GRACE_S)
+        if not running.done():
+            running.cancel()
+            await asyncio.wait((running,))
+        if running.cancelled():
+            return TurnResult("final", "", 0, 0.0)
+        return running.result()
+    finally:
+        running.cancel()
+        answered.cancel()
