@@ -41,12 +41,17 @@ class BoundedCell:
         self._may_kill = may_kill
         self._grace = grace
         self._lock = threading.Lock()
+        """Guards the fields below, so that no cell is interrupted after its end."""
         self._has_begun = False
         self._cell: int | None = None
+        """The number of the cell; None if the kernel runs no other."""
         self._ended = threading.Event()
         self._stop = threading.Event()
+        """Set when the cell is to be stopped, and when it has ended."""
         self._limiter: threading.Thread | None = None
+        """Ends the cell when its time is over; None before it is needed."""
         self.timed_out = False
+        """Whether it was interrupted because its time was over."""
         self._on_unresponsive = on_unresponsive
 
     def run(self, execute: Callable[[], CellResult], cell: int | None = None) -> CellResult:
@@ -80,6 +85,7 @@ class BoundedCell:
                 self._start_limiter()
 
     def _start_limiter(self) -> None:
+        """Start the thread that ends the cell, unless it runs already or the cell has ended."""
         if self._limiter is None and not self._ended.is_set():
             self._limiter = start_thread("cell-limit", self._bound)
 
