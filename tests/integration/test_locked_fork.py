@@ -25,7 +25,7 @@ from mahtab_tui.kernel.messages import KernelReady, checked
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.values import CellResult, Lock
 from mahtab_tui.worker.guard import fork_observer, plain_pickle, trial
-from mahtab_tui.worker.guard.fork_observer import TOO_LARGE, _are_surely_small
+from mahtab_tui.worker.guard.fork_report import TOO_LARGE, _are_surely_small
 from mahtab_tui.worker.guard.library_codecs import all_library_codecs
 from mahtab_tui.worker.guard.locked_fork import LockedFork
 from mahtab_tui.worker.guard.plain_codecs import STANDARD_CODECS, NotTransferableError

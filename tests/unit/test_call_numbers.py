@@ -14,7 +14,7 @@ import pytest
 if sys.platform != "linux":
     pytest.skip("the tables are those of Linux", allow_module_level=True)
 
-from mahtab_tui.worker.guard import refusals
+from mahtab_tui.worker.guard import refusals, reported_calls
 from mahtab_tui.worker.sandbox import allowed_calls
 from mahtab_tui.worker.witness import calls, client
 
@@ -37,7 +37,7 @@ class _Row(NamedTuple):
 def _rows() -> Iterator[_Row]:
     for watched in calls._read_table():
         yield _Row(watched.name, watched.x86_64, watched.aarch64)
-    for reported in refusals._CALLS:
+    for reported in reported_calls.REPORTED_CALLS:
         yield _Row(reported.name, reported.x86_64, reported.aarch64)
     for allowed in (*allowed_calls.ALLOWED, *allowed_calls.READING):
         yield _Row(allowed.name, allowed.x86_64, allowed.aarch64)

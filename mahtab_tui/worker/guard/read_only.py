@@ -18,7 +18,7 @@ from ..cells.tracebacks import OUR_FOLDER
 from ..sandbox import call_filter, confinement, landlock, system_calls
 from ..sandbox.allowed_calls import READING
 from ..sandbox.confinement import ATTEMPTS, LockdownError
-from . import refusals
+from . import refusals, reported_calls
 from .readable_paths import ReadablePaths
 
 _SYSTEM_PATHS = (
@@ -96,7 +96,7 @@ def lock(readable: ReadablePaths, keep: Sequence[int], hand_over: Callable[[int]
         landlock.allow_reading(rules, path)
     for path in readable.listed:
         landlock.allow_reading(rules, path, only_names=True)
-    reporting, silent_calls = refusals.split_calls(READING, keep)
+    reporting, silent_calls = reported_calls.split_calls(READING, keep)
     reporting_filter = call_filter.reporting_program(machine, reporting)
     strict_filter = call_filter.filter_program(machine, READING)
     lenient_filter = call_filter.filter_program(machine, silent_calls)

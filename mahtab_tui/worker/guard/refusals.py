@@ -11,12 +11,19 @@ import errno
 import fcntl
 import os
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
 from ..sandbox import allowed_calls, call_filter, confinement, system_calls
-from ..sandbox.allowed_calls import AllowedCall
+from .reported_calls import (
+    CALLS_ON_THREADS,
+    CALLS_WITH_DESCRIPTOR,
+    CONTINUED_CALLS,
+    INT_BITS,
+    REPORTED_CALLS,
+    ReportedCall,
+)
 from .side_effects import is_ignored_path
 
 _NOTIFICATION = struct.Struct("=QIIiIQ6Q")
@@ -51,171 +58,12 @@ AF_CAN, AF_BLUETOOTH, AF_ALG, AF_VSOCK, AF_XDP."""
 _SIGNAL_INDEXES = {"kill": 1, "tkill": 1, "tgkill": 2, "pidfd_send_signal": 1, "rt_sigqueueinfo": 1}
 """Index of the argument with the signal."""
 _SOCK_NONBLOCK = 0o4000
-_INT_BITS = 0xFFFF_FFFF
-"""The part of an argument that is a descriptor or another C int."""
 _MAX_PATH_BYTES = 4096
 _SHARED_MEMORY = "/dev/shm/"
 _SEMAPHORES = "/dev/shm/sem."
 """Beginning of the paths of locks between processes, which libraries make without using them."""
 _ACCESS_MODE = 0o3
 """The flags that say whether a file is read, written, or both."""
-
-# Names; their numbers on x86_64 and aarch64; the indexes of a path and of the flags of an opened
-# file among the arguments; what they want.
-_CALL_TABLE = """
-    open       2   -   0 1  write
-    openat     257 56  1 2  write
-    creat      85  -   0 -  write
-    unlink     87  -   0 -  remove
-    unlinkat   263 35  1 -  remove
-    rename     82  -   0 -  rename
-    renameat   264 38  1 -  rename
-    renameat2  316 276 1 -  rename
-    mkdir      83  -   0 -  make the folder
-    mkdirat    258 34  1 -  make the folder
-    rmdir      84  -   0 -  remove the folder
-    link       86  -   0 -  link
-    linkat     265 37  1 -  link
-    symlink    88  -   1 -  link
-    symlinkat  266 36  2 -  link
-    truncate   76  45  0 -  truncate
-    chmod      90  -   0 -  change the permissions of
-    fchmodat   268 53  1 -  change the permissions of
-    execve     59  221 0 -  start
-    fork       57  -   - -  make a process
-    vfork      58  -   - -  make a process
-    clone      56  220 - -  make a process
-    socket     41  198 - -  connect to the internet
-    utimensat  280 88  1 -  change the time of
-    setpriority 141 140 - -  change the priority
-    write      1   64  - -  write
-    writev     20  66  - -  write
-    pwrite64   18  68  - -  write
-    pwritev    296 70  - -  write
-    ftruncate  77  46  - -  truncate
-    fallocate  285 47  - -  write
-    sendfile   40  71  - -  write
-    fchmod     91  52  - -  change the permissions of
-    fchown     93  55  - -  change the owner of
-    fchmodat2  452 452 1 -  change the permissions of
-    chown      92  -   0 -  change the owner of
-    lchown     94  -   0 -  change the owner of
-    fchownat   260 54  1 -  change the owner of
-    mknod      133 -   0 -  make the special file
-    mknodat    259 33  1 -  make the special file
-    setxattr   188 5   0 -  change the attributes of
-    lsetxattr  189 6   0 -  change the attributes of
-    fsetxattr  190 7   - -  change the attributes of
-    removexattr  197 14 0 - change the attributes of
-    lremovexattr 198 15 0 - change the attributes of
-    fremovexattr 199 16 - - change the attributes of
-    mount      165 40  1 -  mount a file system at
-    umount2    166 39  0 -  unmount
-    chdir      80  49  0 -  go to the folder
-    fchdir     81  50  - -  go to another folder
-    chroot     161 51  0 -  change the root folder to
-    kill       62  129 - -  send a signal
-    tkill      200 130 - -  send a signal
-    tgkill     234 131 - -  send a signal
-    pidfd_send_signal 424 424 - - send a signal
-    rt_sigqueueinfo 129 138 - - send a signal
-    setrlimit  160 164 - -  change a limit of the process
-    prlimit64  302 261 - -  change a limit of the process
-    sched_setaffinity  203 122 - - choose the processors
-    sched_setscheduler 144 119 - - change the priority
-    sched_setparam     142 118 - - change the priority
-    sched_setattr      314 274 - - change the priority
-    setuid     105 146 - -  change the user
-    setgid     106 144 - -  change the user
-    setreuid   113 145 - -  change the user
-    setregid   114 143 - -  change the user
-    setresuid  117 147 - -  change the user
-    setresgid  119 149 - -  change the user
-    setgroups  116 159 - -  change the user
-    setsid     112 157 - -  change the process group
-    setpgid    109 154 - -  change the process group
-    settimeofday  164 170 - - set the clock
-    clock_settime 227 112 - - set the clock
-    clock_adjtime 305 266 - - set the clock
-    adjtimex   159 171 - -  set the clock
-    ptrace     101 117 - -  reach the memory of a process
-    process_vm_readv  310 270 - - reach the memory of a process
-    process_vm_writev 311 271 - - reach the memory of a process
-    shmget     29  194 - -  share memory with processes
-    msgget     68  186 - -  share memory with processes
-    semget     64  190 - -  share memory with processes
-    mq_open    240 180 - -  share memory with processes
-"""
-_CALLS_WITH_DESCRIPTOR = frozenset(
-    "write writev pwrite64 pwritev ftruncate fallocate sendfile fchmod fchown fsetxattr"
-    " fremovexattr".split()
-)
-"""Their first argument is the descriptor of the file that they change."""
-_CALLS_ON_THREADS = frozenset(
-    "sched_setaffinity sched_setscheduler sched_setparam sched_setattr".split()
-)
-"""Libraries call them for the threads that they make."""
-_CONTINUED_CALLS = frozenset(("write", "writev"))
-"""Allowed on any descriptor that may be written, such as that of a pipe of the process."""
-
-
-class _ReportedCall(NamedTuple):
-    """A system call that is reported."""
-
-    name: str
-    x86_64: int | None
-    """Its number on this processor; None if it has no such call."""
-    aarch64: int | None
-    verb: str
-    """Follows "wanted to"."""
-    path: int | None = None
-    """Index of the argument with the address of a path."""
-    flags: int | None = None
-    """Index of the argument with the flags of an opened file."""
-
-
-def _read_table(table: str) -> Iterator[_ReportedCall]:
-    for row in table.strip().splitlines():
-        name, *columns, verb = row.split(None, 5)
-        x86_64, aarch64, path, flags = map(_read_number, columns)
-        yield _ReportedCall(name, x86_64, aarch64, verb, path, flags)
-
-
-def _read_number(column: str) -> int | None:
-    return None if column == "-" else int(column)
-
-
-_CALLS = tuple(_read_table(_CALL_TABLE))
-
-
-class SplitCalls(NamedTuple):
-    """The calls for two filters that together allow some calls."""
-
-    reporting: tuple[AllowedCall, ...]
-    """The calls of the filter that reports what it refuses."""
-    silent: tuple[AllowedCall, ...]
-    """The calls of the other filter, which leaves those above to the first."""
-
-
-def split_calls(allowed: Sequence[AllowedCall], unreported_fds: Sequence[int]) -> SplitCalls:
-    """Return the calls for two filters that together allow `allowed`.
-
-    Args:
-        allowed: The calls.
-        unreported_fds: Descriptors to which the process writes without a report.
-    """
-    allowed_alternatives = {call.name: call.alternatives for call in allowed}
-    allowed_alternatives["clone"] = ()  # the listener counts the threads
-    own_descriptor = allowed_calls.ArgumentCheck(0, _INT_BITS, tuple(unreported_fds))
-    allowed_alternatives.update(dict.fromkeys(_CONTINUED_CALLS, ((own_descriptor,),)))
-    reporting = tuple(
-        AllowedCall(call.name, call.x86_64, call.aarch64, allowed_alternatives.get(call.name, ()))
-        for call in _CALLS
-    )
-    reported_names = {call.name for call in _CALLS}
-    silent_calls = tuple(call for call in allowed if call.name not in reported_names)
-    unconditional = tuple(call._replace(alternatives=((),)) for call in reporting)
-    return SplitCalls(reporting, (*silent_calls, *unconditional))
 
 
 def install_reporting_filter(compiled: bytes) -> int:
@@ -232,7 +80,7 @@ class _Notification(NamedTuple):
     number: int
     """Identifies it in the answer."""
     thread: int
-    call: _ReportedCall | None
+    call: ReportedCall | None
     """None if it is not in the table."""
     arguments: Sequence[int]
 
@@ -249,7 +97,7 @@ class RefusalListener:
         self.fd = fd
         self._pid = pid
         is_x86 = os.uname().machine == allowed_calls.X86_64
-        self._calls = {call.x86_64 if is_x86 else call.aarch64: call for call in _CALLS}
+        self._calls = {call.x86_64 if is_x86 else call.aarch64: call for call in REPORTED_CALLS}
         """The calls by their numbers on this processor."""
 
     def answer(self) -> str:
@@ -270,7 +118,7 @@ class RefusalListener:
             return self._answer_thread(notification)
 
         wish = _describe(call, notification, self._pid)
-        if call.name in _CONTINUED_CALLS:
+        if call.name in CONTINUED_CALLS:
             self._send(notification, flags=_CONTINUE)
         else:
             self._send(notification, error=errno.EPERM)
@@ -307,7 +155,7 @@ class RefusalListener:
         os.close(self.fd)
 
 
-def _describe(call: _ReportedCall, notification: _Notification, pid: int) -> str:
+def _describe(call: ReportedCall, notification: _Notification, pid: int) -> str:
     """Return what a call wants, as a clause; empty if the user need not be asked about it.
 
     Args:
@@ -316,32 +164,44 @@ def _describe(call: _ReportedCall, notification: _Notification, pid: int) -> str
     arguments = notification.arguments
     if call.name == "socket":
         return _describe_socket(call, arguments)
-    if call.name in _CALLS_WITH_DESCRIPTOR:
+    if call.name in CALLS_WITH_DESCRIPTOR:
         return _describe_descriptor(call, notification)
-    if call.name in _CALLS_ON_THREADS and arguments[0] & _INT_BITS not in (0, pid):
+    if call.name in CALLS_ON_THREADS and arguments[0] & INT_BITS not in (0, pid):
         return ""
     # The C library's `abort` sends one to itself.
-    if call.name == "tgkill" and arguments[0] & _INT_BITS == pid:
+    if call.name == "tgkill" and arguments[0] & INT_BITS == pid:
         return ""
     # A call with this signal sends none.
-    if call.name in _SIGNAL_INDEXES and arguments[_SIGNAL_INDEXES[call.name]] & _INT_BITS == 0:
+    if call.name in _SIGNAL_INDEXES and arguments[_SIGNAL_INDEXES[call.name]] & INT_BITS == 0:
         return "look whether a process runs"
     if call.path is None:
         return call.verb
     path = _read_text(notification.thread, arguments[call.path])
-    # Libraries such as SQLite open a file for reading only if they cannot open it for both.
     flags = 0 if call.flags is None else arguments[call.flags]
+    return _describe_path(call, path, flags)
+
+
+def _describe_path(call: ReportedCall, path: str, flags: int) -> str:
+    """Describe a call about a path; empty if libraries make such calls by themselves.
+
+    Args:
+        call: The call.
+        path: The path.
+        flags: The flags of an opened file; 0 for other calls.
+    """
+    # Libraries such as SQLite open a file for reading only if they cannot open it for both.
     may_only_read = flags & _ACCESS_MODE == os.O_RDWR and not flags & (os.O_TRUNC | os.O_APPEND)
     if may_only_read and os.path.lexists(path):
         return ""
+    wish = f"{call.verb} {path}".strip()
     if path.startswith(_SHARED_MEMORY) and not path.startswith(_SEMAPHORES):
-        return f"{call.verb} {path}"
-    return "" if is_ignored_path(path) else f"{call.verb} {path}".strip()
+        return wish
+    return "" if is_ignored_path(path) else wish
 
 
-def _describe_socket(call: _ReportedCall, arguments: Sequence[int]) -> str:
+def _describe_socket(call: ReportedCall, arguments: Sequence[int]) -> str:
     """Describe a call that makes a socket; empty if the C library makes it to look something up."""
-    family = arguments[0] & _INT_BITS
+    family = arguments[0] & INT_BITS
     if family in _INTERNET_FAMILIES:
         return call.verb
     is_lookup = family == _LOCAL_FAMILY and arguments[1] & _SOCK_NONBLOCK
@@ -352,10 +212,10 @@ def _describe_socket(call: _ReportedCall, arguments: Sequence[int]) -> str:
     return _SOCKET_VERBS.get(family, f"make a socket of the family {family}")
 
 
-def _describe_descriptor(call: _ReportedCall, notification: _Notification) -> str:
+def _describe_descriptor(call: ReportedCall, notification: _Notification) -> str:
     """Describe a call that changes an open file; empty if the process may write it, or if there is no
     such file."""
-    fd = notification.arguments[0] & _INT_BITS
+    fd = notification.arguments[0] & INT_BITS
     try:
         with open(f"/proc/{notification.thread}/fdinfo/{fd}", encoding="ascii") as fields:
             flags = int(fields.read().partition("flags:")[2].split()[0], 8)
