@@ -1,4 +1,7 @@
-"""Annotations as text, as far as this is possible without running the user's code."""
+"""Writes annotations as text, as far as this is possible without running the user's code.
+
+Signatures and completions show them; `annotations` finds the classes that they stand for.
+"""
 
 from __future__ import annotations
 
@@ -53,20 +56,26 @@ def format_annotation(annotation: Any) -> str:
         return one_line(name_of(annotation))
     if _is_plain(annotation):
         return one_line(repr(annotation))
-    origin, arguments = split_generic(annotation)
+    parts = split_generic(annotation)
     if "__metadata__" in own_dict(annotation):
-        return format_annotation(origin)
+        # Of `Annotated[int, …]`, the type is told.
+        return format_annotation(parts.origin)
+    return one_line(_format_generic(parts) or type_name(annotation))
+
+
+def _format_generic(parts: GenericParts) -> str:
+    """Format a type with arguments; empty if it has neither these nor an origin."""
+    origin, arguments = parts
     if origin is get_if_loaded("typing", "Literal"):
-        return one_line(f"Literal[{', '.join(map(_format_literal, arguments))}]")
-    argument_texts = list(map(format_annotation, arguments))
-    if origin is get_if_loaded("collections.abc", "Callable") and not _has_one_parameter_list(
-        arguments
-    ):
-        *parameter_texts, result_text = argument_texts
-        argument_texts = [f"[{', '.join(parameter_texts)}]", result_text]
+        return f"Literal[{', '.join(map(_format_literal, arguments))}]"
+    texts = list(map(format_annotation, arguments))
     if origin is MISSING or origin is get_if_loaded("typing", "Union"):
-        return one_line(" | ".join(argument_texts) or type_name(annotation))
-    return one_line(f"{format_annotation(origin)}[{', '.join(argument_texts)}]")
+        return " | ".join(texts)
+    is_callable = origin is get_if_loaded("collections.abc", "Callable")
+    if is_callable and not _has_one_parameter_list(arguments):
+        *parameter_texts, result_text = texts
+        texts = [f"[{', '.join(parameter_texts)}]", result_text]
+    return f"{format_annotation(origin)}[{', '.join(texts)}]"
 
 
 def _format_literal(value: object) -> str:

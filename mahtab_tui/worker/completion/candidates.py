@@ -78,10 +78,12 @@ def column_candidate(name: str, order: int = _FIRST) -> Candidate:
 
 
 def _value_candidate(name: str, value: object, order: int = _ORDINARY) -> Candidate:
+    """Return the candidate for a name, which is described by its value."""
     return Candidate(name, lambda: _describe(name, value), order=order)
 
 
 def _describe(name: str, value: Any) -> CandidateInfo:
+    """Describe the value of a name in a line."""
     if type(value) in BOUND:
         value = value.__func__
     if type(value) is property:
@@ -133,6 +135,8 @@ def find_candidates(
 def _name_candidates(
     namespace: dict[str, object], point: CompletionPoint, code: str
 ) -> Iterator[Candidate]:
+    """Yield variables, names in the code, builtins and keywords. The parameters are those of
+    `find_candidates`."""
     names = dict(list(namespace.items()))
     for name, value in names.items():
         if type(name) is str and name != "__builtins__":
@@ -248,6 +252,7 @@ def _key_label(key: Any) -> str | None:
 
 
 def _key_candidate(label: str, key: object, item: object) -> Candidate:
+    """Return the candidate for a key of a dict, which is described by its item."""
     is_string = type(key) is str
 
     def describe() -> CandidateInfo:
@@ -274,6 +279,7 @@ def _index_candidates(names: NamesAtCursor, target: str) -> Iterator[Candidate]:
 
 
 def _module_candidates(package: str) -> Iterator[Candidate]:
+    """Yield the modules in a package; those of the top level if it is empty."""
     for name in find_module_names(package):
         path = f"{package}.{name}" if package else name
         yield Candidate(name, _module_describer(path))

@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..values.objects import (
     FUNCTIONS,
@@ -80,10 +80,7 @@ def resolve(expression: str, namespace: Mapping[str, object]) -> Any:
 def _value(node: ast.expr, namespace: Mapping[str, Any]) -> object:
     """Return the value of an expression, or an `Instance`. Raises `UnresolvedError`."""
     if isinstance(node, ast.Name):
-        result = namespace.get(node.id, MISSING)
-        if result is MISSING:
-            result = builtins.__dict__.get(node.id, MISSING)
-        return require(result)
+        return _variable(node.id, namespace)
     if isinstance(node, ast.Constant):
         return node.value
     if isinstance(node, ast.Attribute):
@@ -95,17 +92,29 @@ def _value(node: ast.expr, namespace: Mapping[str, Any]) -> object:
     if isinstance(node, ast.BinOp):
         return require(_operation(_value(node.left, namespace), _value(node.right, namespace)))
     if isinstance(node, ast.Compare):
-        # A comparison of a column is a column, of booleans.
-        operand = _value(node.left, namespace)
-        result = _operation(operand, operand)
-        if result is MISSING or get_class(result) in _PLAIN:
-            return Instance(bool)
-        return result
+        return _comparison(_value(node.left, namespace))
     if isinstance(node, ast.UnaryOp):
         return Instance(get_class(_value(node.operand, namespace)))
     if type(node) in _DISPLAYS:
         return Instance(_DISPLAYS[type(node)])
     raise UnresolvedError
+
+
+def _variable(name: str, namespace: Mapping[str, Any]) -> object:
+    """Return the value of a variable or a builtin. Raises `UnresolvedError`."""
+    value = namespace.get(name, MISSING)
+    if value is MISSING:
+        value = builtins.__dict__.get(name, MISSING)
+    return require(value)
+
+
+def _comparison(operand: object) -> object:
+    """Return an `Instance` for the result of a comparison with a value: of a column, a column of
+    booleans."""
+    result = _operation(operand, operand)
+    if result is MISSING or get_class(result) in _PLAIN:
+        return Instance(bool)
+    return result
 
 
 def _operation(left: object, right: object) -> object:
@@ -122,36 +131,55 @@ def _operation(left: object, right: object) -> object:
     return MISSING
 
 
+class _Member(NamedTuple):
+    """What is found under the name of an attribute."""
+
+    value: Any
+    """`MISSING` if there is no such attribute."""
+    is_of_class: bool
+    """Whether it is in the class of the object, so that Python binds it."""
+
+
 def _attribute(value: object, name: str) -> object:
     """Return an attribute, or an `Instance`; a method is bound as by Python.
 
     Raises `UnresolvedError`.
     """
-    if type(value) is Instance:
-        member = attribute(value.cls, name)
-        is_class_member = True
-    else:
-        member = attribute(value, name)
-        has_no_class_members = is_class(value) or is_module(value)
-        is_class_member = not has_no_class_members and name not in own_dict(value)
-    if member is MISSING:
+    member = _find_member(value, name)
+    if member.value is MISSING:
         return column_instance(value, name)
-    if type(member) is staticmethod:
-        return member.__func__
-    if type(member) is classmethod:
-        return types.MethodType(member.__func__, value)
-    if type(member) is types.FunctionType and is_class_member:
-        return types.MethodType(member, value)
-    getter = _property_getter(member)
+    kind = type(member.value)
+    if kind is staticmethod:
+        return member.value.__func__
+    if kind is classmethod:
+        return types.MethodType(member.value.__func__, value)
+    if kind is types.FunctionType and member.is_of_class:
+        return types.MethodType(member.value, value)
+    getter = _property_getter(member.value)
     if getter is not MISSING:
         return require(call_result(getter, value))
-    # What pandas registers as an accessor, such as `.str`.
-    accessor: Any = own_dict(member).get("_accessor") if is_from(member, "pandas") else None
-    if is_class(accessor):
-        return Instance(accessor) if is_class_member else accessor
-    if is_class_member and _is_other_descriptor(member):
+    accessor = _pandas_accessor(member.value)
+    if accessor is not None:
+        return Instance(accessor) if member.is_of_class else accessor
+    if member.is_of_class and _is_other_descriptor(member.value):
         return _descriptor_value(value, name)
-    return member
+    return member.value
+
+
+def _find_member(value: object, name: str) -> _Member:
+    if type(value) is Instance:
+        return _Member(attribute(value.cls, name), is_of_class=True)
+    is_class_or_module = is_class(value) or is_module(value)
+    is_of_class = not is_class_or_module and name not in own_dict(value)
+    return _Member(attribute(value, name), is_of_class)
+
+
+def _pandas_accessor(member: object) -> type | None:
+    """Return the class of what pandas registers as an accessor, such as `.str`; None for others."""
+    if not is_from(member, "pandas"):
+        return None
+    accessor: Any = own_dict(member).get("_accessor")
+    return accessor if is_class(accessor) else None
 
 
 def _property_getter(member: Any) -> object:

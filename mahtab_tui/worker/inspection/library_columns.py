@@ -1,4 +1,7 @@
-"""Columns of pandas, each read as its values are stored."""
+"""Columns of pandas, each read as its values are stored: by NumPy, by Arrow, or as Python's objects.
+
+Types are told by their exact classes, so that no code of the user's runs.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,9 @@ from .limits import Deadline, InspectionError
 from .numpy_column import NumPyColumn
 from .statistics import MAX_DISTINCT_VALUES, Statistics, format_top_values
 from .typed_columns import ArrowColumn
+
+_NUMPY_KINDS = "biufmM"
+"""The kinds of NumPy's types that a `NumPyColumn` reads here; texts are objects in pandas."""
 
 
 class _Categories(Sequence[Any]):
@@ -79,29 +85,51 @@ def column_of(series: Any) -> Column:
         raise InspectionError(f"Values of the type {name} are not supported.")
     if type(dtype).__module__.startswith("numpy"):
         return _array_column(series.to_numpy(), "")
-    categories: Any = dtype.categories if name == "CategoricalDtype" else None
-    if is_index(categories) and is_own_type(categories.dtype):
+    if name == "CategoricalDtype" and _has_own_categories(dtype):
         return CategoryColumn(series.array)
     if name == "ArrowDtype" or getattr(dtype, "storage", "") == "pyarrow":
         return ArrowColumn(_arrow().chunked_array(series.array.__arrow_array__()), str(dtype))
     if name == "DatetimeTZDtype":
-        # A time zone of the user's would run their code, so datetimes are shown in UTC.
-        if has_foreign_zone(dtype):
-            datetimes = series.array.tz_convert(None)
-        else:
-            datetimes = series.array.tz_localize(None)
-        return NumPyColumn(datetimes.to_numpy(), dtype_text(dtype))
+        return _zoned_column(series.array)
     if name == "SparseDtype":
         return _array_column(series.array.to_dense(), dtype_text(dtype))
     if getattr(dtype, "_is_numeric", False) or name == "BooleanDtype":
-        filler = False if name == "BooleanDtype" else 0
-        values = series.array.to_numpy(dtype=dtype.numpy_dtype, na_value=filler)
-        return NumPyColumn(values, str(dtype), series.array.isna())
+        return _masked_column(series.array)
     return Column(series.array, dtype_text(dtype))
 
 
+def _has_own_categories(dtype: Any) -> bool:
+    """Return whether the categories of a type are of a type of the library's."""
+    categories: Any = dtype.categories
+    return is_index(categories) and is_own_type(categories.dtype)
+
+
+def _zoned_column(values: Any) -> NumPyColumn:
+    """Return what reads datetimes with a time zone: in their zone, or in UTC if this is the user's,
+    whose code would run."""
+    if has_foreign_zone(values.dtype):
+        datetimes = values.tz_convert(None)
+    else:
+        datetimes = values.tz_localize(None)
+    return NumPyColumn(datetimes.to_numpy(), dtype_text(values.dtype))
+
+
+def _masked_column(values: Any) -> NumPyColumn:
+    """Return what reads numbers or truth values of which a mask says that some are missing."""
+    dtype = values.dtype
+    filler = False if type(dtype).__name__ == "BooleanDtype" else 0
+    numbers = values.to_numpy(dtype=dtype.numpy_dtype, na_value=filler)
+    return NumPyColumn(numbers, str(dtype), values.isna())
+
+
 def _array_column(values: Any, kind: str) -> Column:
-    if values.dtype.kind in "biufmM":
+    """Return what reads an array of NumPy.
+
+    Args:
+        values: The array.
+        kind: The name of the type; empty for NumPy's.
+    """
+    if values.dtype.kind in _NUMPY_KINDS:
         return NumPyColumn(values, kind)
     return Column(values, kind or "object")
 

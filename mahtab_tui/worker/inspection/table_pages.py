@@ -12,9 +12,10 @@ from .limits import Deadline, InspectionError
 from .tables import Table, as_table
 
 Sort = Optional[Sequence[Any]]
-"""A column, and whether the order is descending; None for the table's own order."""
+"""The number of a column, and whether the order is descending; None for the table's own order."""
 Filters = Sequence[Sequence[Any]]
-"""Pairs of a column and a condition as the user wrote it."""
+"""Pairs of the number of a column and a condition as the user wrote it. Like `Sort`, they come as
+JSON."""
 
 
 def arrange(table: Table, sort: Sort, filters: Filters, deadline: Deadline) -> Sequence[int]:
@@ -23,6 +24,15 @@ def arrange(table: Table, sort: Sort, filters: Filters, deadline: Deadline) -> S
     Raises:
         InspectionError: A column cannot be sorted, or cannot be compared with its condition.
     """
+    rows = _filter_rows(table, filters, deadline)
+    if sort:
+        column, is_descending = sort
+        return table.column(column).order(is_descending, rows, deadline)
+    return range(table.rows) if rows is None else rows
+
+
+def _filter_rows(table: Table, filters: Filters, deadline: Deadline) -> Sequence[int] | None:
+    """Return the numbers of the rows that fulfil all conditions; None if there are no conditions."""
     rows: Sequence[int] | None = None
     for column, condition in filters:
         fitting_rows = table.column(column).matching(parse_condition(condition), deadline)
@@ -31,10 +41,7 @@ def arrange(table: Table, sort: Sort, filters: Filters, deadline: Deadline) -> S
         else:
             rows = _intersect(rows, fitting_rows, table.rows, deadline)
         deadline.check()
-    if not sort:
-        return range(table.rows) if rows is None else rows
-    column, is_descending = sort
-    return table.column(column).order(is_descending, rows, deadline)
+    return rows
 
 
 def page(
@@ -124,6 +131,11 @@ def rows_of(
         rows = list(map(int, arrange(table, order, conditions, Deadline(float("inf")))))
     except InspectionError as error:
         raise ValueError(str(error)) from None
+    return _take_rows(value, rows)
+
+
+def _take_rows(value: Any, rows: Sequence[int]) -> Any:
+    """Return some rows of a table as an object of its library."""
     if type(value) is list:
         return [value[row] for row in rows]
     if hasattr(value, "iloc"):

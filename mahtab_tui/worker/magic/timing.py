@@ -1,4 +1,7 @@
-"""Magic commands that time and profile code."""
+"""Magic commands that time and profile code: `%time`, `%timeit` and `%prun`.
+
+`%run` uses `report_time` and `report_profile` for scripts.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,8 @@ from .syntax import transform
 MAX_PROFILE_LINES = 30
 """Functions that `%prun` lists, unless `-l` says otherwise."""
 
+_DEFAULT_REPEATS = 7
+"""How often `%timeit` runs its loops."""
 _PRUN_OPTION = re.compile(
     r"[ \t]*-(?:(?P<flags>[rq]+)|(?P<name>[slTD])[ \t]*(?P<value>\S+))(?:[ \t]+|$|(?=\n))"
 )
@@ -25,6 +30,7 @@ _TIMEIT_OPTION = re.compile(
     r"[ \t]*-(?:(?P<name>[nrp])[ \t]*(?P<number>\d+)|(?P<flags>[oqtc]+))(?:[ \t]+|$)"
 )
 
+# The statement in the loop is replaced by the code that is timed, as in `timeit.Timer`.
 _LOOPS_SOURCE = """\
 def _time_loops(_it, _timer):
     _t0 = _timer()
@@ -68,9 +74,9 @@ def report_profile(
     """Print which functions took the time, also after an error. Yields the `cProfile.Profile`.
 
     Args:
-        sort_key: a key of `pstats.Stats.sort_stats`.
-        limits: what to print, as `pstats.Stats.print_stats` takes it.
-        is_quiet: print nothing.
+        sort_key: A key of `pstats.Stats.sort_stats`.
+        limits: What to print, as `pstats.Stats.print_stats` takes it.
+        is_quiet: Whether to print nothing.
     """
     profile = late_import("cProfile").Profile()
     profile.enable()
@@ -137,7 +143,7 @@ class _TimeitOptions(NamedTuple):
 
 def _split_timeit(line: str) -> tuple[_TimeitOptions, str]:
     """Separate the options from the code after them."""
-    numbers = {"n": 0, "r": 7}
+    numbers = {"n": 0, "r": _DEFAULT_REPEATS}
     flags = ""
     while option := _TIMEIT_OPTION.match(line):
         if option["name"]:
@@ -182,7 +188,7 @@ def _compile_loops(setup: str, code: str, namespace: dict[str, object]) -> objec
     code_tree = ast.increment_lineno(ast.parse(transform(code), filename), setup.count("\n") + 1)
     module = ast.parse(_LOOPS_SOURCE, filename)
     function: Any = module.body[0]
-    loop = function.body[1]
+    loop = function.body[1]  # the statement after the start of the timer
     loop.body = code_tree.body or loop.body
     function.body = [*setup_tree.body, *function.body]
     local_names: dict[str, object] = {}
@@ -249,6 +255,14 @@ def _split_prun(source: str) -> tuple[_PrunOptions, str]:
     return options, source
 
 
+def _parse_limit(text: str) -> int | float | str:
+    """Return a limit as pstats takes it: a number of lines, a share of them, or a pattern of names."""
+    try:
+        return float(text) if "." in text else int(text)
+    except ValueError:
+        return text
+
+
 def _check_sort_key(sort_key: str) -> None:
     """Raise `ValueError` if a profile cannot be sorted by a key."""
     stats = late_import("pstats").Stats
@@ -269,11 +283,3 @@ def profile_code(source: str, caller: MagicContext) -> object:
     with report_profile(options.sort_key, options.limits, options.is_quiet) as profile:
         value = run()
     return _sort_stats(profile, options.sort_key) if options.returns_stats else value
-
-
-def _parse_limit(text: str) -> int | float | str:
-    """Return a limit as pstats takes it: a number of lines, a share of them, or a pattern of names."""
-    try:
-        return float(text) if "." in text else int(text)
-    except ValueError:
-        return text
