@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from .printed_numbers import INNER_NUMBER, PRINTING_PARENTHESES
-from .shell_words import COMPUTING_COMMAND, NUMBER, PRINTED_NUMBER, Word, WordBuilder
+from .inserted_commands import InsertedCommands
+from .printed_numbers import PRINTING_PARENTHESES
+from .shell_words import NUMBER, PRINTED_NUMBER, Word, WordBuilder
 
 _EXPANDED = re.compile(r"[A-Za-z0-9_({@*#?$!'\"-]")
 """What a dollar sign stands before if the shell replaces it."""
@@ -29,17 +30,8 @@ _ARITHMETIC = re.compile(
     r"\(\((?P<expression>(?:[^()`'\"\\]|\((?:[^()`'\"\\]|\([^()`'\"\\]{0,200}\)){0,200}\)){0,500})\)\)"
 )
 """Arithmetic in which no command, text or function stands."""
-_PLAIN_ARITHMETIC = re.compile(r"[\d\s+*/%<>=!&|^~?:;,()-]*")
-"""Arithmetic without variables. The value of a variable would be computed, too, and may set others, or
-contain commands."""
 _LAST_WORD_END = re.compile(r"[ \t]*(?:[\n;&|)]|\Z)")
 """What follows the last word of a command."""
-_COMPARISONS = frozenset("-eq -ne -lt -le -gt -ge".split())
-"""Operators in ``[[…]]`` whose operands are computed."""
-_VARIABLE_TESTS = frozenset(("-v", "-R"))
-"""Operators in ``[[…]]`` before a variable, the index of whose item is computed."""
-_MAY_BE_ITEM = re.compile(r"[\[$`]")
-_COMPARISON = re.compile(r"[\"'\\]?\s{0,20}[\"'\\]?-(?:eq|ne|lt|le|gt|ge)\b")
 _ENDS_WORD = frozenset(" \t\n;&|<>()")
 _SEPARATES_COMMANDS = frozenset("\n;&|()")
 _PATTERN_OPERATORS = frozenset("@!+*?")
@@ -100,7 +92,7 @@ class _Splitter:
         self._index = 0
         """Where the next sign is."""
         self._commands: list[list[Word]] = [[]]
-        self._inserted_commands: list[list[Word]] = []
+        self._inserted = InsertedCommands(split_commands)
         self._word = WordBuilder()
         self._quote = ""
         """The sign of the quote that is open; empty if there is none."""
@@ -108,10 +100,6 @@ class _Splitter:
         """The open parentheses, the outermost first."""
         self._has_arithmetic = False
         """Whether there were two open parentheses next to each other, except for plain arithmetic."""
-        self._is_in_test = False
-        """Whether ``[[`` is open."""
-        self._previous_word = ""
-        """The word before, if ``[[`` may compare it."""
         self._computed_end = 0
         """Where the last ``((…))`` ends."""
         self._backtick_quote: str | None = None
@@ -136,7 +124,7 @@ class _Splitter:
             self._read_sign(sign)
         self._end_word()
         ambiguous_commands = [[Word(part, is_expanded=True)] for part in self._ambiguous_parts[:1]]
-        commands = [*ambiguous_commands, *self._inserted_commands, *self._commands]
+        commands = [*ambiguous_commands, *self._inserted.commands, *self._commands]
         return [words for words in commands if words]
 
     def _read_sign(self, sign: str) -> None:
@@ -227,7 +215,7 @@ class _Splitter:
             if self._quote != self._backtick_quote:
                 self._note_ambiguity("`")
             self._backtick_quote = None
-            self._insert_tested_output("`")
+            self._inserted.note_output("`", self._text, self._index)
         self._add("`")
         self._word.is_expanded = True
         self._end_command()
@@ -252,7 +240,7 @@ class _Splitter:
         """Read ``$((…))``, or the beginning of ``$(…)``."""
         arithmetic = _ARITHMETIC.match(self._text, self._index)
         if arithmetic is not None:
-            self._insert_computation(arithmetic["expression"])
+            self._inserted.add_computation(arithmetic["expression"])
             self._add(NUMBER)
             self._index = arithmetic.end()
             return
@@ -272,7 +260,7 @@ class _Splitter:
             if not self._text.startswith(self._quote, index):
                 return False
             index += 1
-        if self._is_in_test and self._text.startswith((" ", "\t"), index):
+        if self._inserted.is_in_test and self._text.startswith((" ", "\t"), index):
             return True
         return _LAST_WORD_END.match(self._text, index) is not None
 
@@ -284,39 +272,12 @@ class _Splitter:
             self._note_ambiguity("${…}")
             return
         for group in ("index", "counted_index", "part"):
-            self._insert_computation(parameter[group] or "")
+            self._inserted.add_computation(parameter[group] or "")
         if parameter["assignment"]:
             name = braces[0][1 : parameter.start("assignment")]
-            value = parameter["assignment"].partition("=")[2]
-            self._inserted_commands.append([Word(f"{name}={value}", is_expanded=True)])
+            self._inserted.add_assignment(name, parameter["assignment"].partition("=")[2])
         self._add(braces[0])
         self._index = braces.end()
-
-    def _insert_computation(self, expression: str) -> None:
-        """Insert a command for arithmetic in which there are variables."""
-        for number in INNER_NUMBER.finditer(expression):
-            self._inserted_commands += split_commands(number["pipe"] or "")
-        expression = INNER_NUMBER.sub(PRINTED_NUMBER, expression)
-        if _PLAIN_ARITHMETIC.fullmatch(expression) is None:
-            self._inserted_commands.append([Word(COMPUTING_COMMAND), Word(expression)])
-
-    def _insert_tested_output(self, output: str) -> None:
-        """Insert a command for the output of another one if ``[[…]]`` computes it."""
-        if self._is_in_test and _COMPARISON.match(self._text, self._index):
-            self._insert_computation(output)
-
-    def _insert_tested_word(self, text: str) -> None:
-        """Insert commands for what ``[[…]]`` computes of its next word and the one before."""
-        previous = self._previous_word
-        self._previous_word = text
-        self._is_in_test = text == "[[" or (self._is_in_test and text != "]]")
-        if not self._is_in_test:
-            return
-        if text in _COMPARISONS:
-            self._insert_computation(previous)
-        is_item = _MAY_BE_ITEM.search(text) is not None
-        if previous in _COMPARISONS or (previous in _VARIABLE_TESTS and is_item):
-            self._insert_computation(text)
 
     def _skip_comment(self) -> None:
         is_after_expansion = self._text[max(0, self._index - 2)] in ")`"
@@ -356,7 +317,7 @@ class _Splitter:
         ends_word = not _WORD_CONTINUATION.match(self._next_sign())
         if not parenthesis.output and not ends_word and not self._quote:
             self._note_ambiguity(")")
-        self._insert_tested_output(parenthesis.output)
+        self._inserted.note_output(parenthesis.output, self._text, self._index)
 
     def _note_arithmetic_command(self) -> None:
         """Note what is computed in ``((…))``, besides reading it as commands."""
@@ -364,7 +325,7 @@ class _Splitter:
         if arithmetic is None:
             self._note_ambiguity("((…))")
             return
-        self._insert_computation(arithmetic["expression"])
+        self._inserted.add_computation(arithmetic["expression"])
         self._computed_end = arithmetic.end()
 
     def _read_redirection(self, sign: str) -> None:
@@ -417,7 +378,7 @@ class _Splitter:
         word = self._word
         if not word.has_begun:
             return
-        self._insert_tested_word(word.text)
+        self._inserted.note_word(word.text)
         if self._redirection == _HERE_DOCUMENT:
             is_expanded = not word.has_quotes
             self._here_documents.append(_HereDocument(word.text, is_expanded, self._has_tabs))
