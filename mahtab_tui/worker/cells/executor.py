@@ -199,7 +199,7 @@ class Executor:
         if report.needs:
             note = f"stopped: {report.needs}; nothing was kept\n"
         else:
-            note = own_module("guard.locked").describe_locked_run(report, self.namespace)
+            note = own_module("guard.locked_run_notes").describe_locked_run(report, self.namespace)
         if keep and not report.needs:
             self._keep_results(cell, source, report)
         pieces = list(report.outcome.pieces)

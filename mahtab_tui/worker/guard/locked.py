@@ -1,6 +1,9 @@
 """Runs a cell in a fork of the kernel that the operating system has locked: it can read and
 compute, and its results return as plain data. Nothing that the fork sends is trusted or
-executed."""
+executed.
+
+`locked_fork` is the fork's side, and `fork_observer` the kernel's.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +28,6 @@ if TYPE_CHECKING:
     from ..cells.environment import CellEnvironment
     from ..link.host_calls import HostCalls
     from ..witness.forking import ForkThread
-
-_MAX_QUOTED_NAMES = 20
-"""Maximum names of a list that are shown to the user."""
 
 
 class _Connection(NamedTuple):
@@ -101,14 +101,9 @@ def run_locked(
         try:
             fork_ends.close()
             with held.passed_on():
-                observer = ForkObserver(
-                    pid,
-                    connection.channel,
-                    connection.output_reader,
-                    executor.namespace,
-                    source,
-                    keep=keep,
-                )
+                channel = connection.channel
+                output = connection.output_reader
+                observer = ForkObserver(pid, channel, output, executor.namespace, source, keep=keep)
                 return observer.follow()
         finally:
             _end_process(pid)
@@ -142,51 +137,3 @@ def _end_process(pid: int) -> None:
     with suppress(ProcessLookupError, ChildProcessError):
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
-
-
-def describe_locked_run(report: ForkReport, namespace: dict[str, object]) -> str:
-    """Tell the user, in a line, what of a locked run is lost, and which of its values are copies;
-    return an empty string if nothing is.
-
-    Args:
-        report: What the cell has done.
-        namespace: The user's namespace before the cell.
-    """
-    existing_names = [name for name in report.fork_only if name in namespace]
-    new_names = [name for name in report.fork_only if name not in namespace]
-    changed_names = [*existing_names, *report.lost_settings]
-
-    clauses: list[str] = []
-    if changed_names:
-        names = _quote_names(changed_names, has_more=report.has_more_lost)
-        clauses.append(f"changes to {names} were not kept")
-    if new_names:
-        names = _quote_names(new_names, has_more=report.has_more_lost)
-        is_single = len(new_names) == 1 and not report.has_more_lost
-        verb = "was" if is_single else "were"
-        clauses.append(f"{names} {verb} not kept")
-    if report.copied:
-        names = _quote_names(list(report.copied))
-        copies = "were kept as copies that share"
-        if len(report.copied) == 1:
-            copies = "was kept as a copy that shares"
-        clauses.append(f"{names} {copies} nothing with other variables")
-    if not clauses:
-        return ""
-    return f"ran apart: {'; '.join(clauses)}\n"
-
-
-def _quote_names(names: list[str], *, has_more: bool = False) -> str:
-    """Return the first names in backticks, and how many others there are.
-
-    Args:
-        names: The names.
-        has_more: Whether there may be more names than these.
-    """
-    quoted_names = ", ".join(f"`{name}`" for name in names[:_MAX_QUOTED_NAMES])
-    unquoted_count = len(names) - _MAX_QUOTED_NAMES
-    if has_more:
-        return f"{quoted_names} and many more"
-    if unquoted_count > 0:
-        return f"{quoted_names} and {unquoted_count:,} more"
-    return quoted_names
