@@ -42,7 +42,7 @@ class _Binding(NamedTuple):
 
     name: str
     value: Any
-    """A value, or an `Instance` of which only the class is known; `MISSING` if nothing is known."""
+    """A value, or an `Instance` if only its class is known; `MISSING` if nothing is known."""
 
 
 def names_at(namespace: dict[str, object], code: str) -> NamesAtCursor:

@@ -192,7 +192,7 @@ def _property_getter(member: Any) -> object:
 
 
 def _is_other_descriptor(member: object) -> bool:
-    """Return whether Python would call a member, which is no function, to get its value."""
+    """Return whether Python would call a member that is not a function to get its value."""
     return type(member) not in FUNCTIONS and find_in_class(type(member), "__get__") is not MISSING
 
 

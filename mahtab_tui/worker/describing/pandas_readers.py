@@ -96,7 +96,7 @@ class _NumpyReader(ColumnReader):
         return values, None
 
     def _count_key_values(self, present_count: int) -> int | None:
-        """Return how many values differ if the column may be a key; None if it is none.
+        """Return how many values differ if the column may be a key; None if it may not.
 
         Nearly all values of a key differ, and they lie close together unless its name is that of
         a key: other numbers, such as prices, have gaps.

@@ -120,7 +120,7 @@ def _whole_lines(table: DescribedTable) -> list[str]:
 
 
 def _has_plain_cells(column: DescribedColumn) -> bool:
-    """Return whether the values of a column are shown completely, and of which type they are."""
+    """Return whether the values of a column are shown completely, and with their type."""
     if column.facts is not None and column.facts.note.startswith("mixed"):
         return False
     return all(map(_is_plain, column.cells))

@@ -184,7 +184,7 @@ def _path_of_socket(address: Any) -> Iterator[str]:
 
 
 def _path_of_address(text: str) -> str:
-    """Return the path in an address such as ``file:notes.db?mode=ro``; the text if it is none."""
+    """Return the path in an address such as ``file:notes.db?mode=ro``; other texts are returned as they are."""
     if not text.startswith("file:"):
         return text
     path = text[len("file:") :].partition("?")[0].partition("#")[0]

@@ -34,7 +34,7 @@ class CommandFolders(NamedTuple):
     paths: Sequence[str]
     """The first is empty: the working folder."""
     unknown_part: str
-    """A word because of which it may also run elsewhere; empty if there is none."""
+    """A word by which it may also run elsewhere; empty if there is none."""
 
 
 def find_folders(
@@ -46,7 +46,7 @@ def find_folders(
     command, so that each may.
 
     Args:
-        commands: The commands, also those that perhaps are none.
+        commands: The commands, also texts that may not be commands.
         first_folder: Where they start; empty for the working folder.
         may_repeat: Whether parts of the command may run several times.
         may_set_home: Whether they may set which folder `cd` enters without an argument.
@@ -90,7 +90,7 @@ def _named_folder(command: SimpleCommand) -> str:
 
 
 def _unknown_folder(command: SimpleCommand, *, may_repeat: bool, may_set_home: bool) -> str:
-    """Return the word because of which it is not known which folder a command enters; empty if it is
+    """Return the word that keeps the folder which a command enters from being known; empty if it is
     known. The parameters are those of `find_folders`."""
     for word in command.arguments:
         if word.redirection:

@@ -81,7 +81,7 @@ class _Parenthesis(NamedTuple):
     outer_quote: str
     """The quote in which it is."""
     output: str
-    """What stands for the output of its commands in a word; empty if it is none of ``$(…)``."""
+    """What stands for the output of its commands in a word; empty unless it is one of ``$(…)``."""
 
 
 class _Splitter:

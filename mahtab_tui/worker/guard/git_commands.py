@@ -140,7 +140,7 @@ def changes_settings(arguments: Sequence[Word]) -> bool:
     if call.subcommand in _READING_FORMS:
         return first_operand not in _READING_FORMS[call.subcommand]
     if call.subcommand in ("checkout", "switch") and _makes_branch(call):
-        # Git notes from which branch of a remote a new branch has come.
+        # Git notes which branch of a remote a new branch has come from.
         return len(call.operands) > 1
     if call.subcommand == "branch" and len(call.operands) > 1 and not _lists_branches(call):
         return True

@@ -67,7 +67,7 @@ class LeftRunning:
         """
         Args:
             event_loop: Runs the tasks and callbacks of all cells.
-            attribution: Tells of which cell they are.
+            attribution: Tells which cell they belong to.
         """
         self._event_loop = event_loop
         self._attribution = attribution
@@ -139,7 +139,7 @@ class LeftRunning:
 
 
 def _has_new(runners: list[object], runners_before: list[object]) -> bool:
-    """Return whether any of these objects is none of those before."""
+    """Return whether any of these objects is not among those before."""
     addresses_before = frozenset(map(address_of, runners_before))
     return any(address_of(runner) not in addresses_before for runner in runners)
 

@@ -18,12 +18,12 @@ _COUNTING = "|".join(
         r"git rev-list --count [\w./~^][\w./~^-]{0,200}",
     )
 )
-"""A command that prints numbers alone, and has no other command in it. `wc` with a file is none,
-because it also prints the file's name."""
+"""A command that prints numbers alone, and has no other command in it. `wc` with a file
+also prints the file's name."""
 _COUNTING_PIPE = (
     rf"(?:(?:[^()`'\"\\\n;&|#]|'[^'\n]{{0,100}}'){{1,200}}\|){{1,20}} ?(?:wc -[clmw]|{_GREP_COUNT})"
 )
-"""Commands of which the last one counts what the others print."""
+"""Commands that end with one that counts what the others print."""
 PRINTING_PARENTHESES = re.compile(rf"\((?:{_COUNTING}|{_COUNTING_PIPE})\)")
 """What stands after the dollar sign of commands that print numbers alone."""
 INNER_NUMBER = re.compile(rf"\$\((?:{_COUNTING}|(?P<pipe>{_COUNTING_PIPE}))\)")

@@ -60,7 +60,7 @@ class _Expressions(NamedTuple):
     set_names: Set[str]
     """Those of them that it sets."""
     unknown_part: str
-    """What is no plain expression of numbers and variables; empty if all is."""
+    """What is not a plain expression of numbers and variables; empty if there is nothing else."""
 
 
 def computed_names(commands: Iterable[SimpleCommand]) -> Iterable[str]:
@@ -139,7 +139,7 @@ class _Computations:
         named_words = list(named_variables(command))
         assigning_words = command.words
         if command.is_harmless and not named_words:
-            # What looks like an assignment among the arguments of `echo` is none.
+            # Among the arguments of `echo`, what looks like an assignment is a text.
             assigning_words = command.words[: len(command.words) - len(command.arguments)]
         for word in (*filter(assigned_name, assigning_words), *named_words):
             is_option = command.program in _DECLARING_COMMANDS and word.text.startswith(("-", "+"))

@@ -115,7 +115,7 @@ def _zoned_column(values: Any) -> NumPyColumn:
 
 
 def _masked_column(values: Any) -> NumPyColumn:
-    """Return what reads numbers or truth values of which a mask says that some are missing."""
+    """Return what reads numbers or truth values with a mask, which says which of them are missing."""
     dtype = values.dtype
     filler = False if type(dtype).__name__ == "BooleanDtype" else 0
     numbers = values.to_numpy(dtype=dtype.numpy_dtype, na_value=filler)

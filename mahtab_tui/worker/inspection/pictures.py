@@ -33,7 +33,7 @@ class PictureSource(NamedTuple):
 
 
 def picture_of(value: Any) -> PictureSource | None:
-    """Return how to draw an object; None if it is no picture. Runs no code of its class."""
+    """Return how to draw an object; None if it is not a picture. Runs no code of its class."""
     if (type(value) is bytes or type(value) is bytearray) and _MAGIC.match(value):
         return PictureSource(lambda: bytes(value))
     if is_subclass(type(value), get_if_loaded("PIL.Image", "Image")) and is_from(value, "PIL"):

@@ -205,7 +205,7 @@ def key_text(value: object) -> str:
 
 
 def as_table(value: Any) -> Table | None:
-    """Return how an object is read as a table; None if it is none."""
+    """Return how an object is read as a table; None if it is not one."""
     if is_index(value):
         return PandasTable(value)
     if is_one_of(value, "pandas", "DataFrame", "Series") and has_own_indexes(value):

@@ -103,7 +103,7 @@ class _TypedColumn(Column):
 
     def numbers(self) -> Any:
         numbers = self._without_zone().to_numpy()
-        # Decimal numbers, or whole ones of which some are missing.
+        # Decimal numbers, or whole ones with missing ones among them.
         if numbers.dtype.kind == "O" and self.is_right_aligned:
             return numbers.astype("f8")
         return numbers
@@ -137,7 +137,7 @@ class _TypedColumn(Column):
         return Column(self._read(range(len(self._values))), self.type)
 
     def _whole_column(self) -> NumPyColumn | None:
-        """Return a column of whole numbers or truth values of which some are missing; None for other
+        """Return a column of whole numbers or truth values with missing ones among them; None for other
         values.
 
         numpy would make floats of them, with NaN for the missing ones, and round large numbers.

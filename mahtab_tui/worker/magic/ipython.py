@@ -180,7 +180,7 @@ class DisplayObject:
 
 
 class HTML(DisplayObject):
-    """HTML, of which a terminal shows the words."""
+    """HTML. A terminal shows its words."""
 
     _mime = "text/html"
 

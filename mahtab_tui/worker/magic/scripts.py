@@ -231,7 +231,7 @@ class _ScriptEnvironment:
 
 
 def _run_notebook(target: str, caller: MagicContext) -> None:
-    """Run the code cells of a notebook. Raises `ValueError` for a file that is no notebook."""
+    """Run the code cells of a notebook. Raises `ValueError` for a file that is not a notebook."""
     path = os.path.abspath(os.path.expanduser(target))
     with open(path, encoding="utf-8") as file:
         try:

@@ -69,7 +69,7 @@ def _pass_text_by_name(name: str, args: tuple[Any, ...], kwargs: dict[str, Any])
 
 
 def _find_text(name: str, first_args: tuple[Any, ...]) -> int | None:
-    """Return the index of the text that a function shall read; None if there is none."""
+    """Return the index of the text that a function is to read; None if there is none."""
     text_indexes = [
         index for index, argument in enumerate(first_args) if isinstance(argument, (str, list))
     ]

@@ -197,7 +197,7 @@ class SandboxFunctions:
         self._host.send("final", {"text": text, "spans": spans[:MAX_ANSWER_SPANS]})
         raise Final
 
-    # `ALIASES`, of which the first three take prompts that contain both query and text.
+    # `ALIASES`. The first three take prompts that contain both query and text.
 
     def llm_query(self, prompt: str) -> SubAnswer:
         """Call llm with a prompt that has its text in it."""

@@ -110,8 +110,8 @@ def to_plain_str(text: str) -> str:
 
 
 def find_span(value: str, text: str) -> tuple[int, int] | None:
-    """Return where a string is in the text, as start and end. None if it is no piece of the text, and
-    short or not there exactly once."""
+    """Return where a string is in the text, as start and end. None if it is not a piece of the text,
+    and short or not there exactly once."""
     if isinstance(value, Piece):
         return value.start, value.end
     if value == text:

@@ -1,4 +1,4 @@
-"""Prepares the interpreter from which all sandboxes are forked: they find the harmless modules of the
+"""Prepares the interpreter that all sandboxes are forks of: they find the harmless modules of the
 standard library in memory, and nothing of the machine.
 
 It takes time once, when the fork server starts, so that each sandbox starts at once.
