@@ -48,7 +48,8 @@ class JupyterHostCalls:
     """Calls to the host, as questions on the channel on which a kernel asks for input."""
 
     def __init__(self, kernel: Any, token: str, session: str) -> None:
-        """
+        """Ask the host through a kernel.
+
         Args:
             kernel: IPython's kernel.
             token: Begins each question, so that the host can tell it from one of `input`.
@@ -102,7 +103,8 @@ class UserNamespaceTracker(NamespaceTracker):
     """Tracks the user's variables, without IPython's own."""
 
     def __init__(self, shell: Any) -> None:
-        """
+        """Note the variables that there are.
+
         Args:
             shell: IPython's.
         """

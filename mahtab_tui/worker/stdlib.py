@@ -20,7 +20,7 @@ from types import BuiltinFunctionType, ModuleType
 from typing import Any, ClassVar
 
 _PATH = [entry for entry in sys.path if entry]
-"""Folders of modules, without the working directory and PYTHONPATH."""
+"""Folders of modules, as they were at the start, without the working directory and PYTHONPATH."""
 
 _OURS = __name__.rpartition(".")[0] + "."
 """What the full names of the worker's modules begin with."""
@@ -35,9 +35,8 @@ _builtins: dict[str, Any] = {}
 """Our builtins, once the library is bound."""
 _own_modules: dict[str, ModuleType] = {}
 """Our loaded modules, which code may remove from `sys.modules`."""
-
-
 _import = builtins.__import__
+"""How everybody else imports."""
 
 
 class _ThreadFinder(threading.local):
@@ -51,29 +50,48 @@ class _ThreadFinder(threading.local):
     """By the names of packages, for all threads: folders that need not be on any path."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        """Find a module of ours, or a top-level one. Raises `ModuleNotFoundError`, so that
-        `sys.path` is not searched afterwards."""
+        """Find a module of ours, one of `package_folders`, or a top-level one if this thread imports from
+        other folders; None for all others. The parameters are those of finders in `sys.meta_path`.
+
+        Raises:
+            ModuleNotFoundError: The folders of this thread do not have it. `sys.path` is not searched.
+        """
         if _bound and name.startswith(_OURS):
-            spec = importlib.machinery.PathFinder.find_spec(name, path)
-            if spec is not None:
-                spec.loader = _OwnLoader(name, str(spec.origin))
-            return spec
+            return _find_own_module(name, path)
         if name in self.package_folders:
             return _find_package(name, self.package_folders[name])
-        if self.path is None or path is not None:
+        is_inner_module = path is not None
+        if self.path is None or is_inner_module:
             return None
+        spec = self._find_in_own_path(name, target)
+        if spec is None:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+        return spec
+
+    def _find_in_own_path(self, name: str, target: Any) -> Any:
+        """Ask the other finders, with the folders of this thread in place of `sys.path`."""
         for finder in list(sys.meta_path):
-            if finder is not self and hasattr(finder, "find_spec"):
-                folders = None
-                if finder is importlib.machinery.PathFinder:
-                    folders = self.path
-                spec = finder.find_spec(name, folders, target)
-                if spec is not None:
-                    return spec
-        raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+            if finder is self or not hasattr(finder, "find_spec"):
+                continue
+            folders = None
+            if finder is importlib.machinery.PathFinder:
+                folders = self.path
+            spec = finder.find_spec(name, folders, target)
+            if spec is not None:
+                return spec
+        return None
+
+
+def _find_own_module(name: str, path: Any) -> Any:
+    """Return the spec of a module of ours, which gets our builtins; None if there is none."""
+    spec = importlib.machinery.PathFinder.find_spec(name, path)
+    if spec is not None:
+        spec.loader = _OwnLoader(name, str(spec.origin))
+    return spec
 
 
 def _find_package(name: str, folder: str) -> importlib.machinery.ModuleSpec:
+    """Return the spec of a package in a folder that need not be on any path."""
     file = os.path.join(folder, "__init__.py")
     loader = importlib.machinery.SourceFileLoader(name, file)
     spec = importlib.machinery.ModuleSpec(name, loader, origin=file, is_package=True)
@@ -127,6 +145,7 @@ def bind_library() -> None:
 
 
 def _bind_sys() -> ModuleType:
+    """Return our `sys`."""
     bound_sys = _BoundSys("sys")
     for key, value in vars(sys).items():
         if type(value) is BuiltinFunctionType and not key.endswith("hook"):
@@ -157,9 +176,12 @@ def _import_bound(
     """Import for our modules, which get a library as it was when the first of them used it. The
     parameters are those of `__import__`."""
     if level == 0 and name in _bound:
+        # `import a.b` binds `a`, and `from a.b import c` looks into `a.b`.
         return _bound[name if wanted_names else name.partition(".")[0]]
     module = _import(name, names, local_names, wanted_names or (), level)
-    if level or type(module) is not ModuleType or name in _SHARED or module.__name__ != name:
+    is_own_module = level > 0  # ours are imported relative to each other
+    is_shared = type(module) is not ModuleType or name in _SHARED
+    if is_own_module or is_shared or module.__name__ != name:
         return module
     _bound[name] = copy_module(module)
     return _bound[name]
@@ -237,6 +259,9 @@ def importing_from(path: list[str]) -> Iterator[None]:
 
 
 def is_ours(name: str) -> bool:
-    """Return whether the user's import of a module gives the same one."""
-    ours, theirs = (importlib.machinery.PathFinder.find_spec(name, path) for path in (_PATH, None))
-    return ours is not None and theirs is not None and ours.origin == theirs.origin
+    """Return whether the user's import of a module gives the same one as ours."""
+    our_spec = importlib.machinery.PathFinder.find_spec(name, _PATH)
+    user_spec = importlib.machinery.PathFinder.find_spec(name)
+    if our_spec is None or user_spec is None:
+        return False
+    return our_spec.origin == user_spec.origin

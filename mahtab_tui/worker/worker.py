@@ -219,6 +219,7 @@ class Worker:
         """Run a cell, and tell the host how it ended.
 
         Args:
+            frame: The host's request.
             refusal: Why it must not run, or None.
         """
         start = time.perf_counter()
@@ -274,6 +275,9 @@ class Worker:
         """Run a cell in this process.
 
         Args:
+            cell: The number of the cell.
+            code: Its code.
+            refusal: Why it must not run, or None.
             is_guarded: Whether it may not change protected files.
         """
         outer_cell = self._executor.attribution.caller_cell()

@@ -1,4 +1,7 @@
-"""Signals that wait while what must not be lost is created or ended."""
+"""Signals that wait while something is created or ended that must not be lost, such as a child process.
+
+The checkpoints of an undo, and what kernel and witness say to each other, are protected in this way.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,9 @@ from types import FrameType
 from typing import Any, Callable
 
 _SIGNALS = tuple(sorted(map(int, signal.valid_signals())))
+"""The numbers of all signals."""
 _getsignal: Any = getattr(signal.getsignal, "__wrapped__", signal.getsignal)
-"""Quicker, because it does not create enum members."""
+"""The function behind `signal.getsignal`, which is quicker, because it creates no enum members."""
 
 
 class HeldSignals:
@@ -66,8 +70,16 @@ class HeldSignals:
     def fork(self, run: Callable[[], object]) -> int:
         """Fork a process that runs a function and then ends.
 
-        It ignores interrupts, which reach the kernel's whole process group. Returns the process.
-        Raises `OSError`.
+        It ignores interrupts, which reach the kernel's whole process group.
+
+        Args:
+            run: The function.
+
+        Returns:
+            The number of the process.
+
+        Raises:
+            OSError: It cannot be forked.
         """
         pid = os.fork()
         if pid:
@@ -87,7 +99,7 @@ class HeldSignals:
         """Handle signals at once again, and those that were kept back.
 
         Args:
-            error_class: Of the exception that ends the block.
+            error_class: The class of the exception that ends the block; None if none does.
         """
         try:
             self._restore_handlers()
@@ -98,12 +110,15 @@ class HeldSignals:
             self._repeat_noted()
 
     def _note(self, number: int, frame: FrameType | None) -> None:
+        """Keep a signal back. This takes the place of its function, with the same parameters."""
         self._noted[number] = None
         if self._is_passing:
             self._handle_noted(frame)
 
     def _handle_noted(self, frame: FrameType | None) -> None:
+        """Handle the signals that were kept back, in order. Raises what their functions raise."""
         while self._noted:
+            # Further signals wait while a function runs, and after it has raised an exception.
             self._is_passing = False
             number = next(iter(self._noted))
             del self._noted[number]
@@ -122,6 +137,7 @@ class HeldSignals:
             self._repeat_noted()
 
     def _restore_handlers(self) -> None:
+        """Put the functions of the signals back, all of them, whatever one of them raises meanwhile."""
         try:
             for number, handler in self._handlers.items():
                 # A finalizer may have set another one meanwhile.

@@ -80,8 +80,20 @@ class HostCalls:
             )
         _audit(name, args)
 
+        answer = self._ask(next(self._call_numbers), name, args)
+        if "error" in answer:
+            raise self._error_class(answer["error"])
+        return answer["value"]
+
+    def _ask(self, number: int, name: str, args: dict[str, Any]) -> Frame:
+        """Send a call, and return the answer to it. If anything ends the wait, tell the host.
+
+        Args:
+            number: Identifies the call.
+            name: The function of the host.
+            args: Its arguments by name.
+        """
         is_from_main_thread = threading.get_ident() == self._main_thread_id
-        number = next(self._call_numbers)
         inbox = queue.SimpleQueue[Frame]()
         try:
             self._open_inbox(number, inbox)
@@ -94,7 +106,7 @@ class HostCalls:
                     "is_from_main_thread": is_from_main_thread,
                 }
             )
-            answer = self._wait_for_answer(inbox)
+            return self._wait_for_answer(inbox)
         except BaseException:
             # Another interrupt must not keep this from the host.
             delay = self._shielded() if is_from_main_thread else nullcontext()
@@ -107,10 +119,6 @@ class HostCalls:
             finally:
                 # Again, because a signal may have ended the first attempt.
                 self._close_inbox(number, inbox)
-
-        if "error" in answer:
-            raise self._error_class(answer["error"])
-        return answer["value"]
 
     def interrupt(self, cell_count: int, interrupt_code: Callable[[], object]) -> None:
         """Interrupt the innermost cell: its call ends with `KeyboardInterrupt` if it waits for one.

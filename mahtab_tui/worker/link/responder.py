@@ -24,7 +24,8 @@ class Responder:
         version: Callable[[], int | None] = lambda: None,
         last_cell_with_leftovers: Callable[[], int] = lambda: 0,
     ) -> None:
-        """
+        """Answer no request yet.
+
         Args:
             send: Sends a reply.
             namespace: The user's namespace.

@@ -207,10 +207,11 @@ def form_fields(form: object) -> list[FormField]:
 
 
 def _required_fields(form: type, forms: Mapping[str, object]) -> dict[str, bool]:
-    """Return whether each field of a class must be given.
+    """Return whether each field of a class must be given. Raises `TypeError` if it declares none.
 
     Args:
-        forms: Those of its fields.
+        form: The class.
+        forms: The forms of its fields.
     """
     if dataclasses.is_dataclass(form):
         without_default = dataclasses.MISSING

@@ -172,7 +172,8 @@ def _decode(data: bytes, source_name: str) -> _DecodedText:
     """Decode as UTF-16, UTF-8, Windows-1252 or Latin-1, as `search_code` does.
 
     Args:
-        source_name: The subject of the notice.
+        data: The bytes.
+        source_name: What has them, as the subject of the notice.
     """
     if data.startswith(_UTF_16_MARKS):
         return _DecodedText(data.decode("utf-16", "replace"))

@@ -295,7 +295,8 @@ class _HostSearches:
         *,
         verbose: bool,
     ) -> None:
-        """
+        """Begin without a search.
+
         Args:
             request: Sent to the host with each search.
             contents: The text to search.

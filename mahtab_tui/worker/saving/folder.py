@@ -22,8 +22,13 @@ OWNER = "owner"
 FORMAT = 1
 """The version of the index."""
 MAX_REASON_CHARS = 300
+"""Characters of a reason why a variable is not saved, in the index."""
 _MAX_INDEX_BYTES = 200_000_000
+"""Bytes of the index that are read."""
 _LOCK_POLL_S = 0.02
+"""Seconds between two looks whether a checkpoint still saves."""
+_OTHERS_CAN_WRITE = 0o022
+"""The permissions of the group and of all others to write."""
 _MOVE = "Move it away to save variables again."
 
 
@@ -116,10 +121,12 @@ class SaveFolder:
     def write(self, name: str, parts: Iterable[Any]) -> None:
         """Write a file atomically.
 
-        Raises `OSError`.
-
         Args:
+            name: The file.
             parts: Its bytes, one after the other.
+
+        Raises:
+            OSError: It cannot be written.
         """
         draft_name = name + ".new"
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -221,7 +228,7 @@ def _check_owner(fd: int, path: str, *, regular: bool = False) -> None:
         reason = f"{path} is not a regular file. {_MOVE}"
     elif status.st_uid != os.geteuid():
         reason = f"{path} belongs to another user. {_MOVE}"
-    elif status.st_mode & 0o022:
+    elif status.st_mode & _OTHERS_CAN_WRITE:
         reason = f"others can write {path}. If you trust what is in it, run: chmod go-w {path}"
     else:
         return

@@ -29,7 +29,8 @@ class HiddenTexts:
     """The forms of some texts as bytes."""
 
     def __init__(self, texts: Iterable[str]) -> None:
-        """
+        """Compute the forms.
+
         Args:
             texts: Lines as they were typed; they also count without blanks around them.
         """

@@ -30,7 +30,7 @@ class VariableLoader:
         """Prepare to restore.
 
         Args:
-            file: Its entry in the index.
+            file: The file's entry in the index.
             namespace: Gets the variables.
             names_at_start: What the session's own code had made, which may be replaced.
             open_folder: Opens the folder of the file.
@@ -118,7 +118,7 @@ def _read_group(
 
 
 def _read(data_file: Any, start: int, memory: memoryview) -> None:
-    """Fill memory with what a file has from an offset on."""
+    """Fill memory with what a file has from an offset on. Raises `FolderError` if it ends too early."""
     data_file.seek(start)
     for piece in split_pieces(memory):
         unread = piece
@@ -133,7 +133,8 @@ def _failure_reason(error: BaseException, python: str) -> str:
     """Return why variables cannot be restored, as a clause.
 
     Args:
-        python: The version that wrote them.
+        error: What was raised when they were read.
+        python: The version of Python that wrote them.
     """
     if isinstance(error, FolderError):
         return str(error)

@@ -132,7 +132,8 @@ class _VariableRules:
     def set_rules(
         self, namespace: dict[str, object], output: _Output, pulse: ProgressCounter
     ) -> None:
-        """
+        """Set what the rules need, because cloudpickle's constructor has other parameters.
+
         Args:
             namespace: The user's namespace.
             output: Gets the memory of arrays.

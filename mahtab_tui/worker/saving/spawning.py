@@ -26,10 +26,11 @@ class _Definitions:
     """Loads functions and classes into `__main__` of another process."""
 
     def __init__(self, definitions: bytes, package: Any) -> None:
-        """
+        """Note what the other process needs.
+
         Args:
-            definitions: By name, pickled by cloudpickle.
-            package: Cloudpickle.
+            definitions: The functions and classes by name, pickled by cloudpickle.
+            package: Cloudpickle, which the other process loads from the same folder.
         """
         self._names = {
             "path": list(sys.path),

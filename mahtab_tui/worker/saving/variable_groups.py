@@ -123,6 +123,8 @@ def _can_change(graph: Graph, node: Node, holders: Iterable[int]) -> bool:
     """Return whether an object can change in place; functions do not if only classes contain them.
 
     Args:
+        graph: The objects.
+        node: The object.
         holders: Addresses of the objects that contain it.
     """
     value = node.value

@@ -69,7 +69,8 @@ class Checkpoint:
     """The kernel's end of a checkpoint."""
 
     def __init__(self, pid: int, fd: int) -> None:
-        """
+        """Own a process that was forked.
+
         Args:
             pid: The process.
             fd: The socket to it, which does not block.

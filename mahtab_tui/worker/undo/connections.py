@@ -234,7 +234,8 @@ def _read_database_settings(cursor: Any, name: str) -> dict[str, Any]:
     """Return the settings of a database.
 
     Args:
-        name: Its name, in quotes.
+        cursor: A cursor of a connection that has the database.
+        name: The name of the database, in quotes.
     """
     settings: dict[str, Any] = {}
     for setting in _FILE_SETTINGS:

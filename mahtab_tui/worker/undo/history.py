@@ -283,6 +283,7 @@ class UndoHistory:
         """Fork the checkpoint of a step, or note why this is not possible.
 
         Args:
+            step: The step.
             blocks: The memory of the arrays in the namespace.
         """
         if self._no_fork:

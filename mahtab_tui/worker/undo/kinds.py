@@ -77,6 +77,7 @@ class Kind(NamedTuple):
     """What an undo knows of the objects of one class."""
 
     parts: tuple[ObjectPart, ...]
+    """What can be read, compared and written of them."""
     is_user_defined: bool = False
     """Whether their class is the user's own."""
     has_memory: bool = False
@@ -92,6 +93,7 @@ class Kind(NamedTuple):
 
     @property
     def can_change(self) -> bool:
+        """Whether undo can write a part of them."""
         return any(part.write is not None for part in self.parts)
 
 
@@ -109,7 +111,8 @@ class Kinds:
     """Finds the kinds of objects, and remembers them by class."""
 
     def __init__(self, namespace: dict[str, Any]) -> None:
-        """
+        """Tell the user's modules from others, and note which classes of libraries are loaded.
+
         Args:
             namespace: The user's.
         """

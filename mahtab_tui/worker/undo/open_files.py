@@ -44,11 +44,8 @@ def read_descriptor(file: Any) -> int | None:
     """Return the descriptor of an open file; None if it is closed, or in memory."""
     try:
         return int(file_class(type(file)).fileno(file))
-    except (
-        OSError,
-        ValueError,
-        AttributeError,
-    ):  # a closed compressed file has no attribute to ask
+    except (OSError, ValueError, AttributeError):
+        # It is closed (a compressed file then has no attribute to ask), or in memory.
         return None
 
 
@@ -106,6 +103,7 @@ def _read_text_position(file: Any, cls: Any) -> int | None:
     kernel.
 
     Args:
+        file: The file.
         cls: The class of `io` that the file's class is or is derived from.
     """
     buffer = cls.buffer.__get__(file)
@@ -120,7 +118,7 @@ def _read_text_position(file: Any, cls: Any) -> int | None:
 
 
 def _read_size_bytes(file: Any) -> int:
-    """Return the size of `FileState`."""
+    """Return the size of `FileState`; -1 if there is none."""
     cls = file_class(type(file))
     try:
         if cls.writable(file):

@@ -22,6 +22,9 @@ from .rich_forms import MAX_STYLED_ROWS, encode_form, is_html_display, rich_form
 _MAX_FIGURE_CHARS = 3_000
 """Characters that describe a figure in words."""
 
+_RICH_METHODS = ("__rich__", "__rich_console__")
+"""Methods by which a class says how rich writes its objects."""
+
 _CELL_MARK = "\x1f"
 """Separates the cells of a styled table, which contain no control characters."""
 
@@ -55,22 +58,29 @@ class _Capture:
     """Takes what is displayed, instead of the screen."""
 
     def __init__(self, outputs: list[Display]) -> None:
+        """Begin to take displays.
+
+        Args:
+            outputs: Gets them.
+        """
         self._outputs = outputs
         self._clears_before_next = False
 
     def add(self, output: Display) -> None:
+        """Take a display, after what was cleared when it came is gone."""
         if self._clears_before_next:
             self.clear(wait=False)
         self._outputs.append(output)
 
     def clear(self, *, wait: bool) -> None:
+        """Forget what was displayed, now or before the next display."""
         self._clears_before_next = wait
         if not wait:
             self._outputs.clear()
 
 
 _captures: list[_Capture] = []
-"""The last one is the innermost, which takes the displays."""
+"""What takes displays now, each within the one before; the last one takes them."""
 
 
 @contextmanager
@@ -155,17 +165,8 @@ def make_display(value: object) -> Display:
     """Return the best display of a value. Raises any exception of its `__repr__`."""
     form = text_form(value)
     if form is not None:
-        text = str(value)
-        markdown = None
-        if form == "markdown":
-            markdown = encode_form("text/markdown", text)
-        mime, data = markdown or ("", "")
-        if not text.endswith("\n"):
-            text += "\n"
-        return Display(mime, data, text)
-
-    methods = ("__rich__", "__rich_console__")
-    if any(find_in_class(type(value), method) is not MISSING for method in methods):
+        return _display_marked_text(str(value), form)
+    if any(find_in_class(type(value), method) is not MISSING for method in _RICH_METHODS):
         rendered = _render_with_rich(value)
         if rendered is not None:
             return Display("", "", rendered)
@@ -181,6 +182,20 @@ def make_display(value: object) -> Display:
     if mime and is_instance_if_loaded(value, "matplotlib.figure", "Figure"):
         text = f"{text}\n{_figure_words(value)}".rstrip()
     return Display(mime, data, text + "\n", table_key)
+
+
+def _display_marked_text(text: str, form: str) -> Display:
+    """Return the display of a text that one of our functions wants to be shown as it is.
+
+    Args:
+        text: The text.
+        form: What `text_form` says of it.
+    """
+    encoded = encode_form("text/markdown", text) if form == "markdown" else None
+    mime, data = encoded or ("", "")
+    if not text.endswith("\n"):
+        text += "\n"
+    return Display(mime, data, text)
 
 
 def _styled_text(value: Any) -> str:
@@ -202,8 +217,10 @@ def _align(text: str) -> str:
     for line in lines:
         for column, cell in enumerate(line):
             widths[column] = max(widths.get(column, 0), len(cell))
-    aligned = ("  ".join(cell.rjust(widths[n]) for n, cell in enumerate(line)) for line in lines)
-    return "\n".join(aligned)
+    aligned_lines = [
+        "  ".join(cell.rjust(widths[column]) for column, cell in enumerate(line)) for line in lines
+    ]
+    return "\n".join(aligned_lines)
 
 
 def _figure_words(figure: Any) -> str:
@@ -216,6 +233,7 @@ def _figure_words(figure: Any) -> str:
 
 
 def _render_with_rich(value: object) -> str | None:
+    """Return what rich writes of a value that knows rich; None if rich is not loaded, or fails."""
     if "rich" not in sys.modules:
         return None
     file = io.StringIO()

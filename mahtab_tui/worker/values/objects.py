@@ -299,10 +299,11 @@ def as_library_type(value: object) -> Any:
 
 
 def _as_plain_tensor(tensor: object, tensor_class: Any) -> object:
-    """Return a tensor as torch's own class.
+    """Return a tensor as torch's own class; one that wraps others unchanged.
 
     Args:
-        tensor_class: This class.
+        tensor: The tensor, perhaps of a derived class.
+        tensor_class: Torch's own class.
     """
     cls = type(tensor)
     own_dispatch = find_in_class(cls, "__torch_dispatch__")
@@ -453,6 +454,9 @@ def _repr_pieces(
     """Yield the repr of an object piece by piece.
 
     Args:
+        value: The object.
+        limit: Characters of a text that are needed.
+        write_object: Writes what is not a container.
         above: The containers that it is in.
     """
     cls = type(value)

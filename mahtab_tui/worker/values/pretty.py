@@ -119,6 +119,7 @@ class _Layout:
         """Read a value.
 
         Args:
+            value: The value.
             above: The containers that it is in, from the outermost.
         """
         self._node_count += 1
@@ -191,18 +192,29 @@ class _Layout:
             self._write_entries(node, chars_after)
 
     def _write_entries(self, node: _Node, chars_after: int) -> None:
+        """Write a container with an entry on each line, or as many numbers as a line has room for.
+
+        Args:
+            node: The container.
+            chars_after: Characters that follow it on its last line.
+        """
         line = self._lines[-1]
         indent = len(line) + len(node.opening)
         hanging_indent = len(line) - len(line.lstrip()) + HANGING_INDENT
         self._lines[-1] += node.opening
-        if indent > max(hanging_indent, self._width // 2):  # little would fit beside the bracket
+        has_little_room = indent > max(hanging_indent, self._width // 2)
+        if has_little_room:  # beside the bracket
             indent = hanging_indent
             self._lines.append(" " * indent)
 
         last_index = len(node.entries) - 1
         for index, (prefix, entry) in enumerate(node.entries):
-            separator = "" if index == last_index else ","
-            after_entry = len(separator) or chars_after + len(node.closing)
+            if index == last_index:
+                separator = ""
+                after_entry = len(node.closing) + chars_after
+            else:
+                separator = ","
+                after_entry = len(separator)
             if index:
                 self._start_entry(node, entry, indent, after_entry)
             self._lines[-1] += prefix
@@ -211,7 +223,14 @@ class _Layout:
         self._lines[-1] += node.closing
 
     def _start_entry(self, node: _Node, entry: _Node, indent: int, chars_after: int) -> None:
-        """Continue the line if it has room for another number; begin a new one otherwise."""
+        """Continue the line if it has room for another number; begin a new one otherwise.
+
+        Args:
+            node: The container.
+            entry: The entry that comes next.
+            indent: Where entries begin on their lines.
+            chars_after: Characters that follow the entry on its last line.
+        """
         if node.is_filled and self._column + 1 + len(entry.flat or "") + chars_after <= self._width:
             self._lines[-1] += " "
         else:

@@ -193,6 +193,7 @@ def _join_first(words: Sequence[str], count: int) -> str:
     """Join as many words as are written.
 
     Args:
+        words: The words.
         count: How many there would be, with those that are not in `words`.
     """
     written_words = list(words[:_MAX_ITEMS])
