@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mahtab_tui.worker.undo import checkpoint_process
-from mahtab_tui.worker.undo.checkpoint_process import Rescue
+from mahtab_tui.worker.undo.checkpoint_server import Rescue
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Linux tells of the kernel's death")
 

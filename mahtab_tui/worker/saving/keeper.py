@@ -7,7 +7,8 @@ import os
 import signal
 from typing import Any, Callable
 
-from ..undo.checkpoint_process import Checkpoint, CheckpointError, Rescue, fork
+from ..undo.checkpoint_process import Checkpoint, CheckpointError, fork
+from ..undo.checkpoint_server import Rescue
 from .folder import FolderError, SaveFolder
 from .loader import VariableLoader, list_variables
 from .writer import RESCUE_TIMEOUT_S, Writer

@@ -17,7 +17,8 @@ from ..stdlib import own_module
 if TYPE_CHECKING:
     from ..link.backlog import EventBacklog
     from ..link.interrupts import Interrupts
-    from ..undo.checkpoint_process import Checkpoint, Rescue
+    from ..undo.checkpoint_process import Checkpoint
+    from ..undo.checkpoint_server import Rescue
     from .keeper import Keeper
 
 SAVE_TIMEOUT_S = 4.0

@@ -29,7 +29,8 @@ from ..link.held_signals import HeldSignals
 from ..values.objects import TimeLimitError, address_of, is_class
 from .actions import Unrestored
 from .checkpoint_memory import UnreadableMemoryError
-from .checkpoint_process import Checkpoint, CheckpointError, Rescue, fork
+from .checkpoint_process import Checkpoint, CheckpointError, fork
+from .checkpoint_server import Rescue
 from .earlier_state import CheckpointResponder
 from .graph import Graph, Limits
 from .kinds import Kinds, is_of_library
