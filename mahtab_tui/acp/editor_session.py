@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
@@ -10,7 +10,7 @@ from pathlib import Path
 from mahtab_tui.bus import StoreError
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.records import Record, ReplIn
-from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.kernel.base import Kernel, KernelError
 from mahtab_tui.kernel.detached import attach
 from mahtab_tui.kernel.local_process import LocalProcess
 from mahtab_tui.session import Session
@@ -73,23 +73,10 @@ class EditorSession:
         self.id = store.session
         self._store = store
         self._past = opened.past
-        self.running_cell: ReplIn | None = None
-        """The cell that still runs in the waiting kernel."""
-        if waiting_kernel is not None and waiting_kernel.cell:
-            running = [
-                cell for cell in unfinished_cells(opened.past) if cell.cell == waiting_kernel.cell
-            ]
-            self.running_cell = running[0] if running else None
-        target = None
-        if settings.keep_namespace:
-            target = save_target(store.session, settings.keep_namespace_mb)
+        self.running_cell = _find_running_cell(opened.past, waiting_kernel)
+        """The cell that still runs in the waiting kernel; None if there is none."""
         try:
-            kernel = process_kernel(
-                settings,
-                target,
-                session=self.id if waiting_kernel else "",
-                reattached=ReattachedKernel(waiting_kernel),
-            )
+            kernel = _make_kernel(settings, self.id, waiting_kernel)
         except KernelError as error:
             if store.claim is not None:
                 store.claim.release()
@@ -104,6 +91,7 @@ class EditorSession:
             open_door=open_door,
         )
         self._share_server: ShareServer | None = None
+        """Lets agents join; None before `share`, or if it is impossible."""
 
     @classmethod
     def begin(cls, settings: Settings, folder: Path) -> EditorSession:
@@ -202,3 +190,37 @@ class EditorSession:
             self._share_server.close()
         self.session.close()
         self._backend.release()
+
+
+def _find_running_cell(
+    past: Sequence[Record], waiting_kernel: LocalProcess | None
+) -> ReplIn | None:
+    """Return the record of the cell that a waiting kernel runs; None if there is none."""
+    if waiting_kernel is None or not waiting_kernel.cell:
+        return None
+    for started in unfinished_cells(past):
+        if started.cell == waiting_kernel.cell:
+            return started
+    return None
+
+
+def _make_kernel(
+    settings: Settings, session_id: str, waiting_kernel: LocalProcess | None
+) -> Kernel:
+    """Return the kernel of a session, which is not started. Raises `KernelError`.
+
+    Args:
+        settings: Those of the session.
+        session_id: Its id.
+        waiting_kernel: The kernel with which it goes on; None for a new one, which ends with the
+            session.
+    """
+    target = None
+    if settings.keep_namespace:
+        target = save_target(session_id, settings.keep_namespace_mb)
+    return process_kernel(
+        settings,
+        target,
+        session=session_id if waiting_kernel else "",
+        reattached=ReattachedKernel(waiting_kernel),
+    )

@@ -45,6 +45,7 @@ class LiveSession:
 
         Args:
             opened: The session, which was not started yet.
+            editor: The editor.
         """
         self.opened = opened
         self.session = opened.session
@@ -56,15 +57,18 @@ class LiveSession:
         self._options: list[Option] = []
         """The options that the editor knows."""
         self._stopping: asyncio.Task[None] | None = None
+        """Stops what runs, again and again; None before the first stop."""
         self._rewind_question: asyncio.Task[str] | None = None
+        """Asks the user about a rewind; None while nothing is asked."""
         self._rewind_count = 0
         """How many rewinds the user was asked about."""
         self._replaying = asyncio.Lock()
         """Held while the editor is told the past."""
         self._idle = asyncio.Event()
+        """Set while neither a question nor a command runs."""
         self._idle.set()
-        self._is_known = asyncio.Event()
-        """Set when the editor knows the session: it ignores updates of others."""
+        self._known_to_editor = asyncio.Event()
+        """Set when the editor knows the session. It ignores updates of sessions that it does not know."""
         self._outgoing: asyncio.Queue[Item] = asyncio.Queue()
         """Updates, requests to the user, and None for what cells have printed meanwhile."""
         self._tasks: set[asyncio.Task[None]] = set()
@@ -102,6 +106,7 @@ class LiveSession:
         return not self.was_cancelled and await self._ask_about_rewind(title, text)
 
     async def _ask_about_rewind(self, title: str, text: str) -> bool:
+        """Ask as `confirm_rewind` does, if nothing was stopped before."""
         self._rewind_count += 1
         card = CellCard(f"rewind-{self._rewind_count}", title=title, kind="other", notes=[text])
         question = asyncio.create_task(decide(self._editor, self.id, card, REWIND_CHOICES))
@@ -147,7 +152,7 @@ class LiveSession:
     def busy(self) -> Iterator[None]:
         """Say within this context that a question or a command runs, so that nothing else begins."""
         self.was_cancelled = False
-        self._is_known.set()
+        self._known_to_editor.set()
         self._idle.clear()
         try:
             yield
@@ -186,7 +191,7 @@ class LiveSession:
 
     async def _send_all(self) -> None:
         """Send updates in their order, until the task is cancelled."""
-        await self._is_known.wait()
+        await self._known_to_editor.wait()
         self._options = config_options(self.session)
         while True:
             item = await self._next_item()
@@ -230,7 +235,7 @@ class LiveSession:
 
     async def _announce_commands(self) -> None:
         await asyncio.sleep(COMMANDS_DELAY_S)
-        self._is_known.set()
+        self._known_to_editor.set()
         await self.send(protocol.commands_update(command_rows()))
 
     async def _start_servers(self, names: Collection[str]) -> None:
@@ -242,7 +247,7 @@ class LiveSession:
             results = await asyncio.gather(
                 *map(asyncio.wrap_future, starts), return_exceptions=True
             )
-        await self._is_known.wait()
+        await self._known_to_editor.wait()
         for result in results:
             if isinstance(result, ServerError):
                 await self.send_text(f"\n\n{result}\n\n")
