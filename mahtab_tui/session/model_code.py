@@ -1,4 +1,5 @@
-"""Runs the model's code: asks whether it may, and has its changes reviewed."""
+"""Runs the model's code: first decides whether it may, by rules or by asking the user, and then has its
+changes reviewed, if the user wants that."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from concurrent.futures import CancelledError
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from mahtab_tui.agent.host import ApprovalRequest, ExecutionResult
 from mahtab_tui.bus.prompt import PRIVATE_CELL
@@ -47,6 +48,17 @@ class _Clearance:
     """Whether the user has approved it."""
     fork_result: CellResult | None = None
     """Its result if it has already run in a locked fork."""
+
+
+class _Effects(NamedTuple):
+    """What code has done besides printing, as the model gets it."""
+
+    variables: str = ""
+    """Describes the variables and files that it has changed."""
+    pictures: Sequence[str] = ()
+    """The ids of the figures that it has drawn."""
+    doubts: Sequence[str] = ()
+    """Sentences about what may be wrong with its result."""
 
 
 class ModelCode:
@@ -191,6 +203,7 @@ class ModelCode:
         result = self._clearance.fork_result
         self._clearance.fork_result = None
         if result is None:
+            # Only code that the user has approved may change protected files.
             lock: Lock | None = None if self._clearance.is_approved else "guard"
             result = self._run(request, code, lock)
 
@@ -202,37 +215,47 @@ class ModelCode:
             self._cancelled.set()
 
         is_undone = decision.action == "undo"
-        is_private = self._private.is_private_cell(result.cell)
-        variables = ""
-        pictures: Sequence[str] = ()
-        doubts: Sequence[str] = ()
+        effects = _Effects()
         if not has_ended and not is_undone:
-            variables = self._describe_changed(result, code)
-            if not is_private:
-                pictures = self._keep_pictures(request, result)
-                if result.status is Status.OK:
-                    code_doubts = self._descriptions.doubts_about(code, result.output, question)
-                    doubts = (*code_doubts, *output_doubts(result.output))
-
-        output = PRIVATE_CELL if is_private else result.output
-        if result.detail:
-            output = f"{output}\n{result.detail}".strip()
+            effects = self._describe_effects(request, code, result)
         return ExecutionResult(
             step=request.step,
             block=request.block,
             cell=result.cell,
             code=code,
-            output=make_encodable(output),
+            output=make_encodable(self._visible_output(result)),
             is_error=result.status is not Status.OK,
             status=str(result.status),
             note=_note_for_model(request, code, decision),
             rewritten=result.rewritten,
             undone=is_undone,
-            variables=variables,
+            variables=effects.variables,
             drew=any(display.mime in PICTURE_MIMES for display in result.displays),
-            pictures=pictures,
-            doubts=doubts,
+            pictures=effects.pictures,
+            doubts=effects.doubts,
         )
+
+    def _visible_output(self, result: CellResult) -> str:
+        """Return what the model may read of a cell's output, and how the cell has ended."""
+        is_private = self._private.is_private_cell(result.cell)
+        output = PRIVATE_CELL if is_private else result.output
+        if result.detail:
+            output = f"{output}\n{result.detail}".strip()
+        return output
+
+    def _describe_effects(
+        self, request: ApprovalRequest, code: str, result: CellResult
+    ) -> _Effects:
+        """Describe what code has done besides printing, for the model."""
+        variables = self._describe_changed(result, code)
+        if self._private.is_private_cell(result.cell):
+            return _Effects(variables)
+        pictures = self._keep_pictures(request, result)
+        doubts: Sequence[str] = ()
+        if result.status is Status.OK:
+            code_doubts = self._descriptions.doubts_about(code)
+            doubts = (*code_doubts, *output_doubts(result.output))
+        return _Effects(variables, pictures, doubts)
 
     def _describe_changed(self, result: CellResult, code: str) -> str:
         """Describe the variables that code has changed; empty if the kernel does not answer."""
