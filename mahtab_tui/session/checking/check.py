@@ -18,6 +18,7 @@ from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.values import SaveTarget
 from mahtab_tui.session.checking.changed_files import describe_changed_files
 from mahtab_tui.session.checking.check_folder import CheckError
+from mahtab_tui.session.checking.check_kernel import CheckKernel
 from mahtab_tui.session.checking.comparison import (
     Comparison,
     Verdict,
@@ -25,7 +26,7 @@ from mahtab_tui.session.checking.comparison import (
     differing_lines,
     rests_on_unfinished,
 )
-from mahtab_tui.session.checking.fresh_run import CheckKernel, CheckStopped, FreshRun, run_cells
+from mahtab_tui.session.checking.fresh_run import CheckStopped, FreshRun, run_cells
 from mahtab_tui.session.checking.project_copy import ProjectCopy
 from mahtab_tui.session.checking.recorded import (
     UNCHANGED,

@@ -5,55 +5,23 @@ from __future__ import annotations
 import os
 import re
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
-from typing import Any
 
-from mahtab_tui.bus import records
-from mahtab_tui.bus.entries import Cell
-from mahtab_tui.bus.masking import Secrets
-from mahtab_tui.bus.records import DisplayRecord, Record
-from mahtab_tui.bus.values import Status, Variable
-from mahtab_tui.export.entries import ExportedConversation, has_run
-from mahtab_tui.export.outputs import outputs
-from mahtab_tui.kernel.base import Kernel, KernelError
-from mahtab_tui.kernel.bounded_cell import BoundedCell
-from mahtab_tui.kernel.connection_state import ConnectionState
-from mahtab_tui.kernel.host import HostCall, HostFunction, HostServer, KernelHost
-from mahtab_tui.kernel.launch import LocalLauncher
-from mahtab_tui.kernel.local_process import environment, spawn
-from mahtab_tui.kernel.masked import MaskedKernel
-from mahtab_tui.kernel.process import ProcessKernel
-from mahtab_tui.kernel.process_parts import Process
-from mahtab_tui.kernel.values import CellResult, Fingerprint, SaveTarget
-from mahtab_tui.session.checking.check_folder import CheckError
+from mahtab_tui.bus.values import Variable
+from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.kernel.values import Fingerprint
+from mahtab_tui.session.checking.check_kernel import CellRun, CheckKernel
 from mahtab_tui.session.checking.project_copy import ProjectCopy
-from mahtab_tui.session.checking.recorded import CellOutcome, RecordedCell, make_outcome
-from mahtab_tui.session.kernel import startup_code
-from mahtab_tui.session.kernel_host import CELL_OUTPUT_FUNCTION
-from mahtab_tui.tools.loading import load_tools
+from mahtab_tui.session.checking.recorded import CellOutcome, RecordedCell
 
 MIN_TIMEOUT_S = 600.0
 MAX_SLOWDOWN = 10.0
 """How many times as long a cell may take as it took."""
-SCREEN_LINES = 40
 
 _REFUSED_PATH = re.compile(r"\[Errno (?:13|18)\] [^:\n]{1,100}: '(/[^'\n]{0,4096})'")
 """The path in the error of a change that the system has refused."""
-_CONFINE = "__import__('mahtab_worker.guard.confined_changes', fromlist=['']).confine_changes({!r})"
-_REFUSED_CALLS = {
-    "input": "it reads input",
-    "ask": "it asks a model",
-    "rlm": "it asks a model",
-    "terminal": "it needs the terminal",
-    "mcp_call": "it calls a tool of an MCP server",
-    "mcp_tools": "it calls a tool of an MCP server",
-    "usage": "it shows what models cost",
-}
-"""What a check does not do for cells, as clauses, by the function that they call."""
 
 
 class CheckStopped(KernelError):
@@ -61,53 +29,6 @@ class CheckStopped(KernelError):
 
     def __init__(self) -> None:
         super().__init__("The check was stopped. Nothing of it is left.")
-
-
-class _Launcher(LocalLauncher):
-    """Starts kernels whose temporary files are in the copy's folder."""
-
-    def __init__(self, temporary: str) -> None:
-        self._temporary = temporary
-
-    def start(
-        self, executable: str, cwd: str, size: tuple[int, int], state: ConnectionState
-    ) -> Process:
-        variables = {**environment(*size), "TMPDIR": self._temporary}
-        return spawn(executable, cwd, variables)
-
-
-class _Host(KernelHost):
-    """Serves the cells of a check, and notes what it does not do for them."""
-
-    def __init__(self, servers: Sequence[str]) -> None:
-        """
-        Args:
-            servers: The names of the MCP servers.
-        """
-        self._servers = servers
-        self.refusals: list[str] = []
-        """Clauses about the running cell."""
-        self.outputs: dict[int, str] = {}
-        """The outputs by cell."""
-
-    def functions(self) -> Sequence[HostFunction]:
-        # They have to exist, so that a cell that calls them says so instead of failing.
-        tools = load_tools(lambda problem: None)
-        tool_functions = [function for tool in tools.values() for function in tool.host_functions()]
-        return [*tool_functions, CELL_OUTPUT_FUNCTION]
-
-    def servers(self) -> Sequence[HostServer]:
-        return [HostServer(name, "") for name in self._servers]
-
-    def call(self, call: HostCall) -> Any:
-        if call.name == "cell_output":
-            return self.outputs.get(call.args["cell"], "")
-        # Neither the end of the program nor private variables change what a cell computes.
-        if call.name in ("quit", "private"):
-            return None
-        refusal = _REFUSED_CALLS.get(call.name, f"it calls {call.name}()")
-        self.refusals.append(refusal)
-        raise RuntimeError(f"A check does not do this for a cell: {refusal}.")
 
 
 @dataclass
@@ -127,124 +48,27 @@ class FreshRun:
     copy_remark: str = ""
     """What was not copied, as sentences."""
 
+    def add(self, cell: RecordedCell, cell_run: CellRun, copy: ProjectCopy) -> None:
+        """Note how a cell has ended.
+
+        Args:
+            cell: The cell.
+            cell_run: Its run.
+            copy: Where it has run.
+        """
+        outcome = cell_run.outcome(copy, cell)
+        self.outcomes[cell.number] = outcome
+        if cell_run.timed_out:
+            self.failures[cell.number] = f"it did not end within {cell_run.timeout_s:g} s"
+        elif cell_run.has_ended_kernel:
+            self.failures[cell.number] = cell_run.result.detail.rstrip(".")
+        elif refusal := _find_refusal(cell, cell_run, outcome, copy):
+            self.unknown_reasons[cell.number] = refusal
+
     @property
     def has_known_outcome(self) -> bool:
         """Whether the outcome of at least one cell means something."""
         return any(number not in self.unknown_reasons for number in self.outcomes)
-
-
-class CheckKernel:
-    """A kernel in a copy of the project, which can change files only there. It must be closed."""
-
-    def __init__(
-        self,
-        copy: ProjectCopy,
-        secrets: Secrets,
-        python: str | None,
-        *,
-        is_confined: bool,
-        columns: int,
-        servers: Sequence[str],
-        save_target: SaveTarget | None = None,
-    ) -> None:
-        """Create a kernel that is not started.
-
-        Args:
-            copy: Where it works.
-            secrets: What is masked in its results.
-            python: The interpreter; None for our own.
-            is_confined: Whether the system keeps it from changing other files.
-            columns: The width of its screen.
-            servers: The names of the MCP servers, which are not called.
-            save_target: Where the variables are saved that it can restore.
-        """
-        self._copy = copy
-        self._is_confined = is_confined
-        self.host = _Host(servers)
-        inner = ProcessKernel(
-            python,
-            copy.path,
-            undo_steps=0,
-            keep=save_target,
-            launcher=_Launcher(copy.temporary),
-        )
-        inner.set_size(columns, SCREEN_LINES)
-        self.kernel: Kernel = MaskedKernel(inner, secrets)
-
-    def start(self) -> None:
-        """Start the kernel, and run the user's startup code. Raises `CheckError`."""
-        try:
-            self.kernel.start(self.host)
-            if self._is_confined:
-                self._run_own(_CONFINE.format(self._copy.folder))
-            if startup := startup_code():
-                self._run_own(startup)
-        except KernelError as error:
-            raise CheckError(f"The kernel did not start. {error}") from None
-
-    def _run_own(self, code: str) -> None:
-        result = self.kernel.execute(code, cell=0, on_output=lambda kind, text: None)
-        if result.status is not Status.OK:
-            ending = (result.output.strip() or result.detail).splitlines()[-1:]
-            raise CheckError(f"The code with which the kernel begins failed: {' '.join(ending)}")
-
-    def close(self) -> None:
-        """End the kernel. Any thread may do this."""
-        self.kernel.close()
-
-    def run_cell(self, cell: RecordedCell, timeout: float) -> CellRun:
-        """Run a cell.
-
-        Args:
-            timeout: In seconds.
-        """
-        displays: list[DisplayRecord] = []
-        self.host.refusals.clear()
-        bounded = BoundedCell(self.kernel, timeout, may_kill=True)
-        execute = partial(
-            self.kernel.execute,
-            cell.code,
-            cell=cell.number,
-            on_output=lambda kind, text: None,
-            on_display=displays.append,
-        )
-        result = bounded.run(execute)
-        self.host.outputs[cell.number] = result.output
-        return CellRun(result, displays, self.host.refusals[:], bounded.timed_out)
-
-
-@dataclass(frozen=True)
-class CellRun:
-    """How a cell has ended."""
-
-    result: CellResult
-    displays: Sequence[DisplayRecord]
-    refusals: Sequence[str]
-    timed_out: bool
-
-    def outcome(self, copy: ProjectCopy, cell: RecordedCell) -> CellOutcome:
-        """Return what the cell has shown, made as that of the session or the notebook is."""
-        result = self.result
-        number = result.cell
-        past: list[Record] = [records.UserReplIn(cell.code, cell=number)]
-        past += [display.changed(cell=number) for display in self.displays]
-        end = records.UserReplOut(
-            result.output,
-            cell=number,
-            status=str(result.status),
-            kinds=result.kinds,
-            rewritten=result.rewritten,
-        )
-        entries = ExportedConversation([*past, end]).entries
-        cells: list[Cell] = [entry for entry in entries if has_run(entry)]
-        parts = [
-            part._replace(text=copy.original_text(part.text), data=copy.original_text(part.data))
-            for part in outputs(cells[0])
-        ]
-        has_failed = result.status is not Status.OK
-        return make_outcome(
-            parts, has_failed=has_failed, time=time.time(), is_foreign=cell.is_foreign
-        )
 
 
 def run_cells(
@@ -271,25 +95,19 @@ def run_cells(
     """
     run = FreshRun()
     death = ""
+    """Why the cells after one that has ended the kernel did not run; empty while it lives."""
     for index, cell in enumerate(cells):
         on_cell(index)
-        if cell.skip_reason or death:
-            run.unknown_reasons[cell.number] = cell.skip_reason or death
+        skip_reason = cell.skip_reason or death
+        if skip_reason:
+            run.unknown_reasons[cell.number] = skip_reason
             continue
         limit = timeout or max(MIN_TIMEOUT_S, MAX_SLOWDOWN * cell.duration)
         cell_run = kernel.run_cell(cell, limit)
         if stopped.is_set():
             raise CheckStopped
-        status = cell_run.result.status
-        outcome = cell_run.outcome(copy, cell)
-        run.outcomes[cell.number] = outcome
-        if cell_run.timed_out:
-            run.failures[cell.number] = f"it did not end within {limit:g} s"
-        elif status in (Status.KILLED, Status.DIED):
-            run.failures[cell.number] = cell_run.result.detail.rstrip(".")
-        elif refusal := _find_refusal(cell, cell_run, outcome, copy):
-            run.unknown_reasons[cell.number] = refusal
-        if status in (Status.KILLED, Status.DIED):
+        run.add(cell, cell_run, copy)
+        if cell_run.has_ended_kernel:
             death = f"it did not run, because {cell.name} has ended the kernel"
     return run
 
