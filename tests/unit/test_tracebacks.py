@@ -432,6 +432,20 @@ def test_names_are_suggested_once(code: str, expected_text: str) -> None:
     assert expected_text in message.rpartition("Error: ")[2] + hint
 
 
+def test_missing_column_hint_names_the_table_that_has_it() -> None:
+    shops = pd.DataFrame({"shop": ["a"], "town": ["A"]})
+    towns = pd.DataFrame({"town": ["A"], "county": ["North"]})
+    tables = {"shops": shops, "towns": towns}
+    assert hint("shops[shops['county'] == 'North']", **tables) == (
+        "Hint: there is no column 'county' in shops, but in towns."
+        " Both tables together: shops.merge(towns, on='town')"
+    )
+    for other in (towns.assign(shop="a"), towns.rename(columns={"town": "place"})):
+        assert "no column 'county'. Columns of shops" in hint(
+            "shops['county']", shops=shops, towns=other
+        )
+
+
 def test_missing_file_hint_names_files(project: Path) -> None:
     for name in ("Cars_2020.csv", "notes.txt", ".hidden"):
         (project / name).touch()

@@ -99,9 +99,30 @@ def _describe_absent(
         return f"{absent_text} is a column, not a row label"
     if is_one_of(value, "pandas", "DataFrame") and first_name in plain_labels(value.index.names):
         return f"{absent_text} is the index, not a column. reset_index() makes it a column"
+    if label_kind == "column" and (merge_hint := _joined_table(failure, value, first_name)):
+        return merge_hint
     similar_names = suggest(failure, first_name, labels)
     label_list = list_labels(failure, label_kind, searched, labels)
     return f"there is no {label_kind} {absent_text}.{similar_names} {label_list}"
+
+
+def _joined_table(failure: Failure, table: Any, column: object) -> str:
+    """Say that another table has a missing column, and how both come together; empty if none has it, or
+    if it does not share exactly one column with the table."""
+    if type(column) is not str or not is_one_of(table, "pandas", "DataFrame"):
+        return ""
+    other_name = table_with_column(failure, column)
+    if not other_name:
+        return ""
+    other_labels = plain_labels(as_library_type(failure.names[other_name]).columns)
+    shared_labels = [label for label in plain_labels(table.columns) if label in other_labels]
+    if len(shared_labels) != 1:
+        return ""
+    name = failure.find_name(table) or "df"
+    return (
+        f"there is no column {one_line(repr(column), 60)} in {name}, but in {other_name}. Both tables"
+        f" together: {name}.merge({other_name}, on={one_line(repr(shared_labels[0]), 60)})"
+    )
 
 
 def _searched_labels(failure: Failure, value: Any, searched_index: Any) -> tuple[str, list[Any]]:
