@@ -127,11 +127,12 @@ class TurnPrompts:
         What may change within a session is sent with the questions, so that the start of the prompt
         stays the same.
         """
+        small = self._nodes.leads_small_model
         tools = self._nodes.toolset
-        functions = tools.functions() if tools is not None else ()
+        functions = tools.functions(own_only=small) if tools is not None else ()
         offered_tools = self._nodes.model.offered_tools
         unoffered = [function for function in functions if function.called not in offered_tools]
-        return SystemMessage(system_prompt(unoffered, small=self._nodes.leads_small_model))
+        return SystemMessage(system_prompt(unoffered, small=small))
 
     def _sections(self) -> dict[str, str]:
         """Return the sections that may change within a session, by their names."""

@@ -36,6 +36,8 @@ _FUNCTIONS = (
     " grep(text, pattern) (in a string), display(value), rlm(query, context) (for a text too long to read)"
 )
 """Functions of every namespace, which are described to the model by their signature alone."""
+_FUNCTION_NAMES = "read, edit, create, grep, display, rlm"
+"""Their names, for small models, which call what they are told about instead of computing."""
 
 # After each step: how to go on.
 AFTER_OUTPUT = (
@@ -137,7 +139,7 @@ def system_prompt(functions: Sequence[HostFunction] = (), *, small: bool = False
             them are not named.
         small: Whether the model is small.
     """
-    calls = [_FUNCTIONS]
+    calls = [_FUNCTION_NAMES if small else _FUNCTIONS]
     for function in functions:
         if function.name == function.called:
             required = [name for name, _, default in function.parameters if default is None]

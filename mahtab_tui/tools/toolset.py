@@ -13,6 +13,7 @@ from mahtab_tui.knowledge.library import SkillLibrary, skill_library
 from mahtab_tui.knowledge.loaded_skills import LoadedSkills
 from mahtab_tui.settings.model import load_settings
 from mahtab_tui.system import Lazy
+from mahtab_tui.tools.builtin import BUILTIN_TOOLS
 from mahtab_tui.tools.langchain_tools import as_langchain_tool
 from mahtab_tui.tools.loading import load_tools
 from mahtab_tui.tools.tool import Tool, ToolContext, ToolError
@@ -81,9 +82,18 @@ class Toolset:
         context = ToolContext(self._code, self.skills, self.loaded, cancelled)
         return tool.call(context, arguments)
 
-    def functions(self) -> list[HostFunction]:
-        """Return the functions of all tools for the namespace of cells."""
-        return [function for tool in self.tools.values() for function in tool.host_functions()]
+    def functions(self, *, own_only: bool = False) -> list[HostFunction]:
+        """Return the functions of all tools for the namespace of cells.
+
+        Args:
+            own_only: Whether to leave out the tools that come with the program.
+        """
+        return [
+            function
+            for tool in self.tools.values()
+            if not (own_only and tool in BUILTIN_TOOLS)
+            for function in tool.host_functions()
+        ]
 
     @property
     def offered(self) -> list[BaseTool]:

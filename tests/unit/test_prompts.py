@@ -42,10 +42,13 @@ def test_the_system_prompt_is_short_and_names_the_functions() -> None:
         assert name in NAMES or name == "find"
 
 
-def test_the_system_prompt_of_a_small_model_is_shorter_and_names_the_same_functions() -> None:
-    prompt = system_prompt(small=True)
-    assert estimated_tokens([prompt]) < 140
-    assert prompt.splitlines()[-1] == system_prompt().splitlines()[-1]
+def test_the_system_prompt_of_a_small_model_is_shorter_and_only_names_the_functions() -> None:
+    function = HostFunction("find", "find", (("what", "str", None),), "Find something.")
+    prompt = system_prompt([function], small=True)
+    assert estimated_tokens([prompt]) < 120
+    names = re.findall(r"\w+", prompt.partition("(see help(name)):")[2].partition(", find(")[0])
+    assert names == re.findall(r"(\w+)\(", system_prompt().partition("(see help(name)):")[2])
+    assert ", find(what)." in prompt
     assert "one Python code block" in prompt
 
 
