@@ -359,7 +359,7 @@ class Nodes:
 
         results = step_results(state)
         if all(result["status"] == "repeated" for result in results):
-            return update | {"repeated": True, "messages": _ask_again(state)}
+            return update | {"repeated": True, "messages": self._ask_again(state)}
 
         # The note about a check, or about what the user declined, says how to go on.
         failed = any(result["is_error"] for result in results)
@@ -372,6 +372,25 @@ class Nodes:
         doubted = self.leads_small_model and doubt_count == 1 and bool(results[-1].get("doubts"))
         sentence = prompts.after_step(failed=failed, printed=printed, doubted=doubted)
         return update | {"messages": append_text(state["messages"], sentence)}
+
+    def _ask_again(self, state: AgentState) -> list[AnyMessage]:
+        """Return the messages that ask again after a reply that repeats the code that ran last. They
+        do not have that reply, nor that code if it failed or its result is doubtful, because a small
+        model that sees them repeats them once more."""
+        messages = without_exchange(state["messages"])
+        last_run = find_last_run(state["execution_results"])
+        if last_run is not None and last_run["is_error"]:
+            error = error_ending(last_run["output"])
+            element = to_xml(AssistantReplOut(escape_output(error), status="error"))
+            request = prompts.after_repeated_failure(
+                state["original_prompt"], escape_sections(element)
+            )
+        elif last_run is not None and last_run.get("doubts") and self.leads_small_model:
+            result = render_results([last_run], max_output_chars(self.model.token_limit))
+            request = prompts.after_repeated_doubt(state["original_prompt"], result)
+        else:
+            return append_text(messages, prompts.AFTER_REPETITION)
+        return append_text(without_exchange(messages), request)
 
     def reflect(self, state: AgentState, writer: StreamWriter) -> Update:
         """Ask whether the question is answered. An unreadable judgement counts as yes."""
@@ -515,20 +534,6 @@ class Nodes:
 def _updated(state: AgentState, update: Update) -> AgentState:
     """Return a state with the values that a node has changed."""
     return cast(AgentState, {**state, **update})
-
-
-def _ask_again(state: AgentState) -> list[AnyMessage]:
-    """Return the messages that ask again after a reply that repeats the code that ran last. They do
-    not have that reply, nor that code if it failed, because a small model that sees them repeats
-    them once more."""
-    messages = without_exchange(state["messages"])
-    last_run = find_last_run(state["execution_results"])
-    if last_run is None or not last_run["is_error"]:
-        return append_text(messages, prompts.AFTER_REPETITION)
-    error = error_ending(last_run["output"])
-    element = escape_sections(to_xml(AssistantReplOut(escape_output(error), status="error")))
-    request = prompts.after_repeated_failure(state["original_prompt"], element)
-    return append_text(without_exchange(messages), request)
 
 
 def _failed_check_note(answer: ModelAnswer) -> str:

@@ -53,6 +53,7 @@ AFTER_REPETITION = (
 AFTER_DOUBT = "The note says what is wrong with this result. Write the corrected code block."
 ONLY_COMMENTS = "Block {block} of your code was not run: it has only comments."
 AFTER_REPEATED_FAILURE = "An attempt at this failed:\n{error}\nWrite a different code block, which avoids this error. The question: {question}"
+AFTER_REPEATED_DOUBT = "An attempt at this gave a doubtful result:\n{result}\nWrite a different code block, which heeds the note. The question: {question}"
 CLOSING = "No more code runs for this question. Answer from what was printed, and say what is still open: {question}"
 CLOSING_FAILED = "All attempts failed, so nothing was computed. Tell the user what failed and why. Begin with: I could not compute"
 NOTHING_COMPUTED = "I could not compute this, because my code failed."
@@ -263,6 +264,16 @@ def after_repeated_failure(question: str, error: str) -> str:
         error: How it failed.
     """
     return AFTER_REPEATED_FAILURE.format(error=error, question=_shorten_question(question))
+
+
+def after_repeated_doubt(question: str, result: str) -> str:
+    """Return how to go on after a reply that repeats code whose result is probably wrong.
+
+    Args:
+        question: The user's question, which a model may have lost sight of.
+        result: The result, with a note that says what is wrong.
+    """
+    return AFTER_REPEATED_DOUBT.format(result=result, question=_shorten_question(question))
 
 
 def out_of_steps(steps: int) -> str:

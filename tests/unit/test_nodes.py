@@ -1013,6 +1013,21 @@ def test_a_text_that_matches_nothing_is_told_and_a_small_model_corrects_it(
     assert notes == [False, True, False]
 
 
+def test_a_small_model_that_repeats_doubtful_code_is_asked_again_without_it(
+    recorded_session: RecordedSession,
+) -> None:
+    recorded_session.namespace["cars"] = pandas.DataFrame({"name": ["ford", "opel"]})
+    doubtful = code("print((cars.name == 'Ford').sum())")
+    corrected = code("print((cars.name == 'ford').sum())") | {"match": "heeds the note"}
+    agent = recorded_session.agent(doubtful, doubtful, corrected, loop="single")
+    assert agent.ask_sync("How many are Fords?") == "1"
+    texts = [str(message.text) for message in agent.messages]
+    [request] = [text for text in texts if "heeds the note" in text]
+    assert "Note: no value of cars['name'] is 'Ford'" in request
+    assert request.endswith("The question: How many are Fords?")
+    assert not any("== 'Ford').sum()" in text for text in texts)
+
+
 @pytest.mark.parametrize("loop", ["single", "steps"])
 def test_only_a_small_models_result_is_compared_with_the_question(
     recorded_session: RecordedSession, loop: LoopMode
