@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from mahtab_tui.agent.host import StoredMessage
@@ -124,21 +124,10 @@ class QuestionContext:
         attachments = self.take_attachments(turn)
         variables = self.describe_variables(question, conversation)
         self._remember_data(variables)
-        folder = self._look_around(question)
-        activity = self._prompt.get_context(agent=agent_name(self._runtime.info.model))
-        stale_cells = self._stale_outputs.tell(question, self._prompt.hidden)
-        holding_cells = self._stale_outputs.tell_holding(self._prompt.hidden)
-        sections = render_context(activity, attachments, folder, stale_cells, holding_cells)
-        self._prompt.clear()
-
-        is_planning = self._runtime.info.planning
-        about_data = False
-        # The answer may stand in the file, and need no variable.
+        sections = self._render_sections(question, attachments)
+        about_data = self._asks_for_data(question, variables)
+        # The answer may stand in an attached file, and need no variable.
         attaches_file = _FILE_ATTACHMENT.search(attachments) is not None
-        if is_planning:
-            sections = f"{sections}\n\n{PLANNING}".lstrip()
-        elif not question.startswith(CARRY_OUT_PLAN):  # a step of a plan is no answer
-            about_data = VALUES_KEY in variables or self._names_data(question)
         return StoredMessage(
             "user",
             question,
@@ -149,6 +138,35 @@ class QuestionContext:
             instruction=COMPUTE if about_data and not attaches_file else "",
             private=frozenset(self._prompt.hidden.private),
         )
+
+    def _render_sections(self, question: str, attachments: str) -> str:
+        """Return what precedes a question, and count it as told.
+
+        Args:
+            question: The question.
+            attachments: What it mentions, as XML.
+        """
+        folder = self._look_around(question)
+        activity = self._prompt.get_context(agent=agent_name(self._runtime.info.model))
+        stale_cells = self._stale_outputs.tell(question, self._prompt.hidden)
+        holding_cells = self._stale_outputs.tell_holding(self._prompt.hidden)
+        sections = render_context(activity, attachments, folder, stale_cells, holding_cells)
+        self._prompt.clear()
+        if self._runtime.info.planning:
+            sections = f"{sections}\n\n{PLANNING}".lstrip()
+        return sections
+
+    def _asks_for_data(self, question: str, variables: Mapping[str, str]) -> bool:
+        """Return whether the answer to a question has to be computed from variables.
+
+        Args:
+            question: The question.
+            variables: Descriptions of variables for it, by their names.
+        """
+        # Neither a plan nor a step of one is an answer.
+        if self._runtime.info.planning or question.startswith(CARRY_OUT_PLAN):
+            return False
+        return VALUES_KEY in variables or self._names_data(question)
 
     def describe_variables(self, question: str, conversation: str) -> dict[str, str]:
         """Describe variables for a question, by their names; see `AgentHost`."""
