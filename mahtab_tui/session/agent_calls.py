@@ -136,6 +136,9 @@ class AgentCalls:
             code: The code.
             timeout: Seconds until it is interrupted; None for no limit.
         """
+        # Loaded with the first code, as the rules are.
+        from mahtab_tui.session.code_rules import CodeRequest
+
         session = self._session
         received_code = self._normalize_code(call.agent, code)
         used_names = session.private.uses(received_code)
@@ -145,15 +148,15 @@ class AgentCalls:
             return AgentCell(session, call, request, received_code, timeout, used_names, lock)
 
         fork_run = _ForkRun(make_cell)
-        permission = session.agent.rules.clear_code(
+        code_request = CodeRequest(
             received_code,
-            fork_run.run,
             author=call.agent.name,
             private=used_names,
             trusted=session.info.approval == "auto" or call.agent.trusted,
             planning=self._is_planning(call.agent),
             can_ask=not call.agent.owns_session,
         )
+        permission = session.agent.rules.clear_code(code_request, fork_run.run)
         if permission.action == "deny":
             return _decline(permission.reason)
         if fork_run.answer is not None:

@@ -41,6 +41,23 @@ class Verdict(NamedTuple):
     """A clause that says why the user is asked, unless the rule itself says so."""
 
 
+class CodeRequest(NamedTuple):
+    """Code that the model or an agent wants to run."""
+
+    code: str
+    author: str
+    """Who wants to run it, for the reason that the user reads."""
+    private: Sequence[str]
+    """The private variables that it uses."""
+    trusted: bool
+    """Whether no question is needed where neither rules, private variables nor protected files require
+    one."""
+    planning: bool = False
+    """Whether it belongs to a plan. Then it runs in a locked fork that is discarded."""
+    can_ask: bool = True
+    """Whether a user is there to answer."""
+
+
 class CodeRules:
     """Decides whether code of the model or of an agent may run."""
 
@@ -61,96 +78,72 @@ class CodeRules:
         """A clause that says why code cannot run in a locked fork; empty if it can, and None until the
         kernel has answered."""
 
-    def clear_code(
-        self,
-        code: str,
-        run_in_fork: Callable[[Lock], str],
-        *,
-        author: str,
-        private: Sequence[str],
-        trusted: bool,
-        planning: bool = False,
-        can_ask: bool = True,
-    ) -> Permission:
+    def clear_code(self, request: CodeRequest, run_in_fork: Callable[[Lock], str]) -> Permission:
         """Decide whether code may run, and run it if it may do so in a locked fork.
 
         Waits for the kernel, and for the fork.
 
         Args:
-            code: The code.
+            request: The code, and who wants to run it.
             run_in_fork: Runs the code in a locked fork. Returns a clause that says what the code needs
                 that the fork does not allow; empty if the code has done its work.
-            author: Who wants to run the code, for the reason that the user reads.
-            private: The private variables that the code uses.
-            trusted: Whether no question is needed where neither rules, private variables nor protected
-                files require one.
-            planning: Whether the code belongs to a plan. Then it runs in a locked fork that is
-                discarded.
-            can_ask: Whether a user is there to answer.
 
         Returns:
             `ask` or `deny`, with the reason, or `allow`. It is also `allow` if the code has already run
             in a fork.
         """
-        # For a plan, nobody is asked: what the user would be asked is the reason to refuse the code.
-        permission = self.permission(
-            code,
-            author=author,
-            private=private,
-            trusted=trusted,
-            planning=planning,
-            can_ask=can_ask or planning,
-        )
-        if permission.action == "deny":
-            return permission
-        if planning:
-            refusal = permission.reason or self.lock_obstacle() or run_in_fork("discard")
-            if refusal:
-                return Permission("deny", f"{PLAN_REFUSAL} This code may not run yet: {refusal}.")
-            return Permission("allow")
+        if request.planning:
+            return self._clear_plan(request, run_in_fork)
+        permission = self.permission(request)
         if permission.action != "lock":
             return permission
-
         unmet_need = run_in_fork("keep")
         if unmet_need:
-            return self._ask_or_deny(unmet_need, can_ask=can_ask)
+            return self._ask_or_deny(unmet_need, can_ask=request.can_ask)
         return Permission("allow")
 
-    def permission(
-        self,
-        code: str,
-        *,
-        author: str,
-        private: Sequence[str],
-        trusted: bool,
-        planning: bool = False,
-        can_ask: bool = True,
-    ) -> Permission:
+    def _clear_plan(self, request: CodeRequest, run_in_fork: Callable[[Lock], str]) -> Permission:
+        """Decide about code of a plan, as `clear_code` does.
+
+        Nobody is asked: what the user would be asked is the reason to refuse the code.
+        """
+        permission = self.permission(request._replace(can_ask=True))
+        if permission.action == "deny":
+            return permission
+        refusal = permission.reason or self.lock_obstacle() or run_in_fork("discard")
+        if refusal:
+            return Permission("deny", f"{PLAN_REFUSAL} This code may not run yet: {refusal}.")
+        return Permission("allow")
+
+    def permission(self, request: CodeRequest) -> Permission:
         """Decide whether code may run, without running it.
 
-        Waits for the kernel. The arguments are the same as for `clear_code`.
+        Waits for the kernel.
 
         Returns:
             `allow`, `lock` if it may run in a locked fork, or `ask` or `deny` with the reason.
         """
+        code = request.code
+        can_ask = request.can_ask
         verdict = self.verdict(code)
         if verdict.action == "deny":
             return Permission("deny", f"The user's rule {verdict.rule} forbids it.")
-        if private:
-            return self._ask_or_deny(explain_approval(private, author), can_ask=can_ask)
+        if request.private:
+            reason = explain_approval(request.private, request.author)
+            return self._ask_or_deny(reason, can_ask=can_ask)
         if verdict.action == "ask":
             reason = verdict.reason or f"the rule {verdict.rule} asks"
             return self._ask_or_deny(reason, can_ask=can_ask)
-        if planning:
+        if request.planning:
             return Permission("allow")
 
         # Protected files are safe from a locked fork, which cannot change any file.
-        will_lock = verdict.action == "lock" and not trusted and not self.lock_obstacle()
-        if not will_lock:
+        may_lock = verdict.action == "lock" and not request.trusted
+        if not may_lock or self.lock_obstacle():
             danger = self._danger_for_protected_files(code)
             if danger:
                 return self._ask_or_deny(danger, can_ask=can_ask)
-        if trusted or verdict.action == "allow":
+        if request.trusted or verdict.action == "allow":
             return Permission("allow")
 
         # What remains is code that no rule allows, or that may run in a locked fork.

@@ -134,6 +134,9 @@ class ModelCode:
 
     def _permit(self, request: ApprovalRequest) -> Permission:
         """Decide about code without asking; read-only code may run here."""
+        # Loaded with the first code, as the rules are.
+        from mahtab_tui.session.code_rules import CodeRequest
+
         info = self._runtime.info
         is_planning = info.planning
         private_names = self._private.uses(request.code)
@@ -141,15 +144,15 @@ class ModelCode:
 
         review_obstacle = self._review_obstacle()
         is_trusted = info.approval != "ask" and not review_obstacle
-        permission = self.rules.clear_code(
+        code_request = CodeRequest(
             request.code,
-            partial(self._run_in_fork, request),
             author=info.party,
             private=private_names,
             trusted=is_trusted,
             planning=is_planning,
             can_ask=self._runtime.frontend.can_ask,
         )
+        permission = self.rules.clear_code(code_request, partial(self._run_in_fork, request))
         if is_planning:
             return permission
         if permission.action == "allow" and is_trusted:

@@ -12,6 +12,7 @@ from mahtab_tui.bus.entries import Cell
 from mahtab_tui.bus.records import Decision
 from mahtab_tui.bus.values import Change, Status, Variable
 from mahtab_tui.kernel.process import ProcessKernel
+from mahtab_tui.session.code_rules import CodeRequest
 from mahtab_tui.session.frontend import HeadlessFrontend
 from mahtab_tui.session.user_requests import Permission
 from mahtab_tui.system import start_thread
@@ -405,7 +406,7 @@ def test_a_rule_does_not_allow_a_name_that_read_only_code_has_bound(
 
 
 def permission(it: Opened, code: str) -> Permission:
-    return it.session.agent.rules.permission(code, author="demo", private=(), trusted=False)
+    return it.session.agent.rules.permission(CodeRequest(code, "demo", private=(), trusted=False))
 
 
 def test_a_rule_does_not_allow_a_function_of_which_unapproved_code_has_changed_something(
