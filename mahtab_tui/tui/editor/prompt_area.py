@@ -1,8 +1,7 @@
-"""The text of the editor: a code area with two modes, the earlier inputs, and large pastes."""
+"""The text of the editor: a code area with two modes, earlier inputs, completions and pastes."""
 
 from __future__ import annotations
 
-import re
 import threading
 from dataclasses import dataclass
 from functools import cached_property
@@ -25,17 +24,25 @@ if TYPE_CHECKING:
     from mahtab_tui.store.input_history import History, HistoryEntry
     from mahtab_tui.tui.editor.completion import Completer
     from mahtab_tui.tui.editor.input_help import InputHelp
+    from mahtab_tui.tui.editor.pastes import Pastes
     from mahtab_tui.tui.editor.vi_editing import ViEditing
 
 CLOSE_TIMEOUT_S = 1.0
 """Seconds to wait for the inputs that are still to be written."""
 
 
+class SessionInput(NamedTuple):
+    """An input of this session."""
+
+    text: str
+    mode: Mode
+
+
 class HistoryCursor(NamedTuple):
-    """Which input the editor shows."""
+    """Which of the inputs of a mode the editor shows."""
 
     position: int = 0
-    """Among the inputs of a mode, from 1; 0 is the draft."""
+    """Counted from the newest input, which is 1; 0 is the draft."""
     draft: str = ""
     """What was typed before the first step."""
 
@@ -50,16 +57,17 @@ class InputHistory:
         self._history = history
         self._stored_entries: list[HistoryEntry] = []
         """The inputs of earlier sessions; empty until they are read."""
-        self._session_inputs: list[tuple[str, Mode]] = []
-        """Text and mode of each input, the newest first."""
+        self._session_inputs: list[SessionInput] = []
+        """The inputs of this session, the newest first."""
         self._cursors: dict[Mode, HistoryCursor] = {}
-        self._write_queue: SimpleQueue[tuple[str, Mode] | None] = SimpleQueue()
-        """None ends the thread."""
+        self._write_queue: SimpleQueue[SessionInput | None] = SimpleQueue()
+        """The inputs that are still to be stored; None ends the thread."""
         self._thread = threading.Thread(
             target=self._read_and_write, name="input-history", daemon=True
         )
 
     def start(self) -> None:
+        """Begin to read the stored inputs, and to store new ones."""
         self._thread.start()
 
     def close(self) -> None:
@@ -69,9 +77,9 @@ class InputHistory:
 
     def for_mode(self, mode: Mode) -> list[str]:
         """Return the inputs of a mode without duplicates, the newest first."""
-        inputs = [text for text, input_mode in self._session_inputs if input_mode == mode]
-        inputs += [entry.text for entry in self._stored_entries if entry.mode == mode]
-        return list(dict.fromkeys(inputs))
+        texts = [entered.text for entered in self._session_inputs if entered.mode == mode]
+        texts += [entry.text for entry in self._stored_entries if entry.mode == mode]
+        return list(dict.fromkeys(texts))
 
     def step(self, step: int, mode: Mode, current_text: str) -> str | None:
         """Go to another input that starts with the draft.
@@ -103,8 +111,9 @@ class InputHistory:
 
     def add(self, text: str, mode: Mode) -> None:
         """Add an input, and forget the drafts."""
-        self._session_inputs.insert(0, (text, mode))
-        self._write_queue.put((text, mode))
+        entered = SessionInput(text, mode)
+        self._session_inputs.insert(0, entered)
+        self._write_queue.put(entered)
         self.forget_drafts()
 
     def forget_drafts(self) -> None:
@@ -112,52 +121,19 @@ class InputHistory:
         self._cursors.clear()
 
     def _read_and_write(self) -> None:
+        """Read the stored inputs, then store new ones until the editor ends. Runs on a thread."""
         self._stored_entries = [*self._history.entries("python"), *self._history.entries("ask")]
-        while (entry := self._write_queue.get()) is not None:
+        while (entered := self._write_queue.get()) is not None:
             # Masking is loaded after the first picture.
             IMPORTS.wait_for_screen()
-            self._history.add(*entry)
+            self._history.add(entered.text, entered.mode)
 
 
-class Pastes:
-    """Large pasted texts, by the words that stand for them in the editor."""
+class RecalledInput(NamedTuple):
+    """An earlier input as the editor shows it."""
 
-    def __init__(self) -> None:
-        self._texts: dict[str, str] = {}
-
-    def collapse(self, text: str) -> str:
-        """Return the words for a pasted text; a small one unchanged."""
-        from mahtab_tui.session.mentions import is_large
-
-        if not is_large(text):
-            return text
-        line_count = text.count("\n") + 1
-        size = f"{len(text):,} characters"
-        if line_count > 1:
-            size = f"{line_count:,} lines"
-        word = f"[Pasted {size}]"
-        # Another text may have the same size.
-        number = 1
-        while self._texts.get(word, text) != text:
-            number += 1
-            word = f"[Pasted {size}, {number}]"
-        self._texts[word] = text
-        return word
-
-    def expand(self, text: str) -> str:
-        """Return a text with the pasted texts instead of their words."""
-        if not self._texts:
-            return text
-        # In one pass, because a pasted text may contain the word of another one.
-        words = "|".join(map(re.escape, self._texts))
-        return re.sub(words, lambda match: self._texts[match[0]], text)
-
-    def word_at_end(self, text: str) -> str:
-        """Return the word of a pasted text that is at the end of a text, or nothing."""
-        for word in self._texts:
-            if text.endswith(word):
-                return word
-        return ""
+    text: str
+    selection: Selection
 
 
 class PromptArea(CodeArea):
@@ -183,9 +159,11 @@ class PromptArea(CodeArea):
     draft: Draft | None = None
     """Comes back after the next input is submitted."""
     _vi: ViEditing | None = None
-    _recalled: tuple[str, Selection] | None = None
-    """The input that was recalled last, with its selection. While both are unchanged, the Up key goes on
-    to an older one."""
+    """Vi's keys; None without them."""
+    _recalled: RecalledInput | None = None
+    """The input that was recalled last. While it is unchanged, the Up key goes on to an older one."""
+    _pastes: Pastes | None = None
+    """The large texts that were pasted since the editor was empty; None before the first one."""
 
     def __init__(
         self,
@@ -196,7 +174,6 @@ class PromptArea(CodeArea):
         self._completions = completions
         self._input_help = input_help
         self._inputs = inputs
-        self._pastes = Pastes()
         super().__init__("code")
 
     @cached_property
@@ -289,6 +266,7 @@ class PromptArea(CodeArea):
             super().action_indent()
 
     def _change_mode(self, mode: Mode) -> None:
+        """Change the mode, and tell the pane."""
         self.python = mode == "python"
         self.post_message(self.ModeChanged(mode))
 
@@ -304,7 +282,7 @@ class PromptArea(CodeArea):
         if self._vi is not None:
             self._vi.begin_insert_mode()
         # The editor is empty, and undo cannot bring its text back.
-        self._pastes = Pastes()
+        self._pastes = None
         draft = self.draft
         self.draft = None
         if draft is not None:
@@ -313,12 +291,14 @@ class PromptArea(CodeArea):
             self.recall(draft.text)
 
     def action_end_of_input(self) -> None:
+        """Delete to the right, as in a shell; in an empty text, leave."""
         if self.text:
             self.action_delete_right()
         else:
             self.post_message(self.LeaveRequested())
 
     def _step_history(self, step: int) -> None:
+        """Show an older input (1) or a newer one (-1), if there is one."""
         text = self._inputs.step(step, self.mode, self.text)
         if text is not None:
             self.recall(text)
@@ -329,7 +309,7 @@ class PromptArea(CodeArea):
 
         text = clean(text)
         self._replace_text(text)
-        self._recalled = (text, self.selection)
+        self._recalled = RecalledInput(text, self.selection)
 
     def _replace_text(self, text: str) -> None:
         self.replace(text, (0, 0), self.document.end, maintain_selection_offset=False)
@@ -345,7 +325,7 @@ class PromptArea(CodeArea):
     @property
     def _is_recalled(self) -> bool:
         """Whether the text and the selection are still those of the recalled input."""
-        return self._recalled == (self.text, self.selection)
+        return self._recalled == RecalledInput(self.text, self.selection)
 
     def action_cursor_up(self, select: bool = False) -> None:
         in_first_line = self.navigator.is_first_wrapped_line(self.cursor_location)
@@ -369,12 +349,18 @@ class PromptArea(CodeArea):
 
     @property
     def whole_text(self) -> str:
-        return self._pastes.expand(self.text)
+        """The text, in which large pasted texts are written out."""
+        return self.text if self._pastes is None else self._pastes.expand(self.text)
 
     def collapse_paste(self, text: str) -> str:
+        from mahtab_tui.tui.editor.pastes import Pastes
+
+        if self._pastes is None:
+            self._pastes = Pastes()
         return self._pastes.collapse(text)
 
     def action_expand_pastes(self) -> None:
+        """Write large pasted texts out in the editor."""
         text = self.whole_text
         if text != self.text:
             self._replace_text(text)
@@ -382,7 +368,9 @@ class PromptArea(CodeArea):
     def action_delete_left(self) -> None:
         """Delete a character, the whole word of a paste, or in an empty text the mode for questions."""
         row, column = self.cursor_location
-        word = self._pastes.word_at_end(self.document.get_line(row)[:column])
+        word = ""
+        if self._pastes is not None:
+            word = self._pastes.word_at_end(self.document.get_line(row)[:column])
         if not self.text:
             self._change_mode("python")
         elif word and self.selection.is_empty:
