@@ -1,10 +1,14 @@
-"""The editor's pane: a glyph for the mode, the text, and a line of help."""
+"""The editor's pane: a glyph for the mode, the text, and a line of help.
+
+The text is a `PromptArea`. The pane looks at it after each change, to say what Enter would do, what a
+question mentions, and whether the text seems to belong to the other mode.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from textual import on
 from textual.app import ComposeResult
@@ -55,6 +59,15 @@ MENTIONS_DELAY_S = 0.15
 """Seconds after the last key until what a question mentions is looked up."""
 
 
+class EditorPosition(NamedTuple):
+    """What decides whether Enter runs the code."""
+
+    mode: Mode
+    text: str
+    cursor: tuple[int, int]
+    """The line and the column, from 0."""
+
+
 class EditorPane(Widget):
     """Edits Python or a question; a backtick at the start switches."""
 
@@ -77,6 +90,7 @@ class EditorPane(Widget):
 
         mode: Mode
         text: str
+        """The input, in which large pasted texts are written out."""
         replaces: str = ""
         """The key of the notebook's cell that it takes the place of; empty for a new input."""
 
@@ -107,8 +121,8 @@ class EditorPane(Widget):
         self._area = PromptArea(self._completions, self._inputs, input_help)
         self._hint = Static(id="hint", markup=False)
         self._fetcher = Fetcher(self, max_running_jobs=1)
-        self._looked_at: tuple[Mode, str, tuple[int, int]] | None = None
-        """Mode, text and cursor for which `enter_opens_line` holds."""
+        self._checked_position: EditorPosition | None = None
+        """For which `enter_opens_line` holds; None before the first check."""
         self._draft = NO_DRAFT
         """What was in the editor before an entry was to be replaced."""
 
@@ -172,7 +186,13 @@ class EditorPane(Widget):
         return self
 
     def begin_replacing(self, entry: str, mode: Mode, text: str) -> None:
-        """Edit an earlier input, which Enter replaces; the text in the editor comes back after it."""
+        """Edit an earlier input, which Enter replaces; the text in the editor comes back after it.
+
+        Args:
+            entry: The key of the notebook's cell.
+            mode: Whether the input is a cell or a question.
+            text: The input.
+        """
         if not self.replaced_entry:
             self._draft = Draft(self.mode, self.text)
             self._area.draft = self._draft if self.text else None
@@ -229,6 +249,7 @@ class EditorPane(Widget):
         self._show_hint()
 
     def _show_mode(self) -> None:
+        """Show which mode the editor is in, and give it to the text."""
         self.set_class(self.mode == "ask", "-ask")
         self._area.python = self.mode == "python"
         glyph = "↻" if self.replaced_entry else _GLYPHS[self.mode]
@@ -291,10 +312,10 @@ class EditorPane(Widget):
     def _look_at_cursor(self) -> None:
         """Note whether Enter would run the code, once for each text and cursor."""
         area = self._area
-        looked_at = (self.mode, area.text, area.cursor_location)
-        if looked_at == self._looked_at:
+        position = EditorPosition(self.mode, area.text, area.cursor_location)
+        if position == self._checked_position:
             return
-        self._looked_at = looked_at
+        self._checked_position = position
         is_code = self.mode == "python" and 0 < len(area.text) <= _MAX_CHECKED_CHARS
         self.enter_opens_line = is_code and not area.may_run()
 
@@ -352,14 +373,11 @@ class EditorPane(Widget):
     @on(TextArea.Changed)
     @on(TextArea.SelectionChanged)
     def _close_card(self) -> None:
-        # Messages about what was typed before the question arrive after it.
-        if self._card is None:
+        """Close the card with help once the text or the cursor is not that of the question."""
+        if self._card is None or self._card.asked_position is None:
             return
-        asked_position = self._card.asked_position
-        if asked_position is not None and asked_position != (
-            self._area.text,
-            self._area.cursor_index,
-        ):
+        # Messages about what was typed before the question arrive after it.
+        if self._card.asked_position != (self._area.text, self._area.cursor_index):
             self._card.close()
 
     @on(CodeArea.Submitted)
