@@ -30,6 +30,9 @@ _BURST_MESSAGES = 16
 """When more messages wait for the application, typed characters are joined."""
 _MAX_WAITS = 10
 """How often a key waits for the focused widget, which may get messages forever."""
+_BUBBLING_ROUNDS = 2
+"""How often the way of a key is followed: once for the key itself, and once for the messages that it has
+caused."""
 
 
 class KeyOrder:
@@ -105,17 +108,24 @@ class KeyOrder:
                     return
             wait_count = 0
 
-            if not self._intercept(event):
-                # The key may move the focus.
-                focused = self._app.focused
-                is_typed = self._is_typed_text(event)
-                await self._deliver(event)
-                # Typed text acts at once; another key is followed to its last receiver.
-                if focused is not None and not is_typed:
-                    is_followed = focused.call_later(self._follow_bubbling, focused, focused, 2)
-                    if is_followed:
-                        return
+            is_followed = not self._intercept(event) and await self._deliver_and_follow(event)
+            if is_followed:
+                return
             self._finish_key()
+
+    async def _deliver_and_follow(self, event: Key | Paste) -> bool:
+        """Deliver a key, and follow it to its last receiver, after which the next one is delivered.
+
+        Return False if it needs not be followed: typed text acts at once, and so does a key that no
+        widget gets.
+        """
+        # The key may move the focus.
+        focused = self._app.focused
+        is_typed = self._is_typed_text(event)
+        await self._deliver(event)
+        if focused is None or is_typed:
+            return False
+        return focused.call_later(self._follow_bubbling, focused, focused, _BUBBLING_ROUNDS)
 
     def _finish_key(self) -> None:
         """Remove the key that has been handled from the queue."""
@@ -150,14 +160,15 @@ class KeyOrder:
         return isinstance(event, Paste) or focused.check_consume_key(event.key, event.character)
 
     async def _follow_bubbling(self, widget: DOMNode, focused: DOMNode, rounds: int) -> None:
-        """Go the way of a key: through the queues of the focused widget and its parents to that of the
-        application. Then it is the turn of the next key.
+        """Follow a key through the queues of the focused widget and its parents to the application's.
+
+        When a call of this method reaches a queue, all that the key has put there has been handled. At
+        the end it is the turn of the next key.
 
         Args:
             widget: The widget whose queue has been reached.
-            focused: Where the way starts.
-            rounds: How often to go it, this time included; the second time is for the messages that
-                the key has caused.
+            focused: The widget at which the key started.
+            rounds: How often to go the whole way, this time included.
         """
         parent = widget.parent
         if parent is not None and parent.call_later(self._follow_bubbling, parent, focused, rounds):
@@ -167,6 +178,7 @@ class KeyOrder:
         self._app.call_later(self._next_key)
 
     async def _next_key(self) -> None:
+        """End the key that was followed, and deliver those behind it."""
         self._finish_key()
         await self._deliver_queue()
 
