@@ -1,4 +1,4 @@
-"""The clipboard, the user's editor, and the system's viewer."""
+"""Programs outside of this one: the clipboard, the user's editor, and the viewer of pictures."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ def copy_selection(app: App[Any], fallback: str) -> bool:
     """Copy what is selected; return False if nothing is.
 
     Args:
-        fallback: A selection without focus.
+        app: The application. A text field with the focus comes first, the screen's selection last.
+        fallback: What is selected in a text field without the focus; empty for nothing.
     """
     focused = app.screen.focused
     field_text = focused.selected_text if isinstance(focused, Input | TextArea) else ""
@@ -59,7 +60,11 @@ def copy_selection(app: App[Any], fallback: str) -> bool:
 
 
 def editor_command() -> list[str]:
-    """Return the command of the user's editor as words. Raises `RuntimeError`."""
+    """Return the command of the user's editor as words.
+
+    Raises:
+        RuntimeError: There is no editor, or EDITOR cannot be read. The message is a sentence.
+    """
     try:
         command = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "")
     except ValueError as error:
@@ -74,7 +79,16 @@ def editor_command() -> list[str]:
 
 
 def edit_text(app: TerminalApp[Any], text: str, suffix: str) -> str:
-    """Let the user edit a text in a temporary file. Raises `RuntimeError`."""
+    """Let the user edit a text in a temporary file, and return it. Main thread only.
+
+    Args:
+        app: The application, which gives the terminal to the editor.
+        text: The text.
+        suffix: The suffix of the file, by which editors choose colours, such as ".py".
+
+    Raises:
+        RuntimeError: The editor could not be started, or has failed. The message is a sentence.
+    """
     command = editor_command()
     try:
         with tempfile.TemporaryDirectory(prefix="mahtab-") as folder:
@@ -93,7 +107,12 @@ def edit_text(app: TerminalApp[Any], text: str, suffix: str) -> str:
 def open_picture(content: bytes, suffix: str) -> str:
     """Open a picture in the system's viewer, and return the path of its file.
 
-    Raises `KernelError`.
+    Args:
+        content: The picture's file.
+        suffix: The suffix of the file, such as ".png".
+
+    Raises:
+        KernelError: There is no viewer, or the file could not be written. The message is a sentence.
     """
     command = _find_viewer()
     if command is None:
@@ -118,7 +137,7 @@ def open_picture(content: bytes, suffix: str) -> str:
 
 
 def _find_viewer() -> str | None:
-    """Find the system's viewer; without a desktop it would take over our terminal."""
+    """Return the system's viewer; None without a desktop, where it would take over our terminal."""
     if sys.platform == "darwin":
         return find_program("open")
     has_desktop = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")

@@ -1,4 +1,8 @@
-"""A command, and the decorator that declares one."""
+"""A command of the application, and the decorator that declares the function below as one.
+
+Commands are declared in `panes` and `session`. Keys, footer, help, palette and slash names follow from the
+declarations.
+"""
 
 from __future__ import annotations
 
@@ -28,9 +32,12 @@ class CommandContext:
     app: TerminalApp[int]
     session: Session
     history: History
+    """The inputs of all sessions."""
     ui_state: UiState
+    """What is remembered from one start to the next."""
     panes: Panes
     navigation: Navigation
+    """Opens screens."""
     settings: LiveSettings
     keeps_namespace: bool
     """Whether the variables are saved with the session."""
@@ -59,18 +66,26 @@ class CommandContext:
         return Interrupter(self.app, self.session, self.navigation)
 
     def copy_selection(self) -> bool:
+        """Copy what is selected; return False if nothing is."""
         from mahtab_tui.tui.external import copy_selection
 
         return copy_selection(self.app, self.panes.selected_text)
 
     def refuse(self, reason: str, entered: str) -> None:
-        """Tell why a command cannot run, and put what was entered back into the editor."""
+        """Say why a command cannot run, and put what was entered back into an empty editor."""
         self.app.notify(reason, "warning")
         if self.panes.editor.is_empty:
             self.panes.editor.text = entered
 
     def with_value(self, value: str, title: str, use: Callable[[str], None], current: str) -> None:
-        """Use a value, or ask for one if it is empty."""
+        """Use a value that was typed with a command, or ask for one.
+
+        Args:
+            value: The value; empty to ask for it.
+            title: The question.
+            use: Called with the value.
+            current: The text with which the answer begins.
+        """
         if value:
             use(value)
         else:
@@ -85,9 +100,13 @@ class Command(PaneCommand):
     """A command of the application, which also has a slash name."""
 
     run: Callable[[CommandContext, str], None]
+    """Called with what is typed after the slash name."""
     over_screens: bool
+    """Whether it can be used while a screen covers the panes."""
     over_questions: bool
+    """Whether it can be used while a screen asks something."""
     available: Callable[[CommandContext], bool]
+    """Returns whether it can be used now."""
 
 
 def command(
@@ -102,6 +121,8 @@ def command(
     available: Callable[[CommandContext], bool] = lambda context: True,
 ) -> Callable[[Callable[..., None]], Command]:
     """Declare the function below as a command; with an argument, it also gets the typed text.
+
+    A declaration is two texts, which are easier to read below each other than their seven parts.
 
     Args:
         names: The id, its keys and its slash name with the argument, as in "help f1 /help TOPIC".

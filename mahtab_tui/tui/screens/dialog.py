@@ -35,7 +35,13 @@ HIDDEN_TARGETS_LINE = 1
 
 
 def ask(app: App[Any], dialog: Dialog[Answer | None], then: Callable[[Answer], object]) -> None:
-    """Show a dialog, and call `then` with its answer unless it is cancelled."""
+    """Show a dialog, and call a function with its answer unless it is cancelled.
+
+    Args:
+        app: The application.
+        dialog: The dialog, whose answer is None if it is cancelled.
+        then: Called with any other answer.
+    """
 
     def use_answer(answer: Answer | None) -> None:
         if answer is not None:
@@ -52,6 +58,12 @@ class TextDialog(Dialog[None]):
     BINDINGS: ClassVar[list[BindingType]] = [("escape,q", "leave", "Close")]
 
     def __init__(self, heading: str, text: str = "", *, id: str) -> None:
+        """
+        Args:
+            heading: What stands at the top of the box.
+            text: The text; a subclass may set it later.
+            id: The id of the text, for style sheets.
+        """
         super().__init__()
         self._heading = heading
         self.text = Static(text, id=id, markup=False)
@@ -75,6 +87,13 @@ class Confirm(Dialog[bool | None]):
     ]
 
     def __init__(self, question: str, *, yes: str, no: str, details: Widget | None = None) -> None:
+        """
+        Args:
+            question: The question.
+            yes: The label of the answer yes.
+            no: The label of the answer no, which has the focus at first.
+            details: A widget between the question and the answers; None for none.
+        """
         super().__init__()
         self._question = plain(question)
         self._details = details
@@ -99,7 +118,15 @@ class Confirm(Dialog[bool | None]):
 
 
 def confirm(app: App[Any], question: str, then: Callable[[], object], *, yes: str, no: str) -> None:
-    """Ask a question, and call `then` if the answer is yes."""
+    """Ask a question, and call a function if the answer is yes.
+
+    Args:
+        app: The application.
+        question: The question.
+        then: Called after a yes.
+        yes: The label of the answer yes.
+        no: The label of the answer no.
+    """
 
     def act(is_sure: bool) -> None:
         if is_sure:
@@ -109,11 +136,16 @@ def confirm(app: App[Any], question: str, then: Callable[[], object], *, yes: st
 
 
 class Prompt(Dialog[str | None]):
-    """Asks for a line of text."""
+    """Asks for a line of text. Its answer has no blanks around it, and is None if nothing is left."""
 
     BINDINGS: ClassVar[list[BindingType]] = [("escape", "leave", "Leave")]
 
     def __init__(self, title: str, value: str = "") -> None:
+        """
+        Args:
+            title: What is asked for.
+            value: The text with which the line begins.
+        """
         super().__init__()
         self._question = one_line(title)
         self._value = one_line(value)
@@ -140,23 +172,20 @@ class ActionMenu(Dialog[str | None]):
     def __init__(
         self, title: str, commands: Sequence[PaneCommand], keymap: Mapping[str, str]
     ) -> None:
+        """
+        Args:
+            title: What the commands act on.
+            commands: The commands, of which one is the answer, by its action.
+            keymap: The user's own keys, by the id of their command.
+        """
         super().__init__()
         self._title = title
         self.commands = commands
         self._keys = [keymap.get(command.id, command.keys).split(",") for command in commands]
+        """The keys of each command."""
         self._options = Options(compact=True, markup=False)
         for command, keys in zip(commands, self._keys, strict=True):
-            key = f" {keys[0].replace('ctrl+', '^')}"
-            if command.confirm:
-                key += " ↵"
-            # A title may contain a figure of an answer.
-            title = one_line(command.title)
-            line = Content.assemble(
-                (f"{key:<{KEY_WIDTH}}", "$accent"),
-                f"{title:<{TITLE_WIDTH}}",
-                (command.help, "$muted"),
-            )
-            self._options.add_option(line)
+            self._options.add_option(_menu_line(command, keys[0]))
         self._options.highlighted = 0
         self._pending: list[Key] = []
         """The letter that selected a command. If another letter follows, both are typed text."""
@@ -186,6 +215,7 @@ class ActionMenu(Dialog[str | None]):
             self._pending.clear()
 
     def _command_index(self, key: str) -> int | None:
+        """Return which command has a key; None if none has."""
         for index, keys in enumerate(self._keys):
             if key in keys:
                 return index
@@ -195,6 +225,20 @@ class ActionMenu(Dialog[str | None]):
     def _select(self, event: OptionList.OptionSelected) -> None:
         event.stop()
         self.dismiss(self.commands[event.option_index].action)
+
+
+def _menu_line(command: PaneCommand, key: str) -> Content:
+    """Draw a command of a menu with its first key; an arrow says that Enter must follow."""
+    key = f" {key.replace('ctrl+', '^')}"
+    if command.confirm:
+        key += " ↵"
+    # A title may contain a figure of an answer.
+    title = one_line(command.title)
+    return Content.assemble(
+        (f"{key:<{KEY_WIDTH}}", "$accent"),
+        f"{title:<{TITLE_WIDTH}}",
+        (command.help, "$muted"),
+    )
 
 
 class JumpScreen(Dialog[Widget | None]):
@@ -239,12 +283,15 @@ class JumpScreen(Dialog[Widget | None]):
         widgets_by_letter = {target.letter: target.widget for target in self._targets}
         pane = widgets_by_letter.get(event.key)
         if pane is not None and self.is_active:
-            # At once, because the next key of a burst is meant for the pane. A pane may be only a
-            # container of what gets the keys.
-            focusable = (widget for widget in (pane, *pane.query("*")) if widget.focusable)
-            pane.screen.set_focus(next(focusable, None))
+            # At once, because the next key of a burst is meant for the pane.
+            self._focus_pane(pane)
         if event.key == REWIND_LETTER and self.is_active:
             self.dismiss(None)
             self._open_rewind()
         else:
             self.dismiss(pane)
+
+    def _focus_pane(self, pane: Widget) -> None:
+        """Focus a pane, or the first widget in it that gets keys if it is only a container."""
+        focusable = (widget for widget in (pane, *pane.query("*")) if widget.focusable)
+        pane.screen.set_focus(next(focusable, None))
