@@ -80,8 +80,6 @@ MIN_DELAY_S = 0.9 * FRAME_S
 """At least this many seconds pass before records are passed on again."""
 MAX_DELAY_S = 0.2
 """After this time records are passed on, however busy the main thread is."""
-# Modules that are imported once the screen is drawn, so that it appears sooner: first those that a
-# session needs, at last those that draw a transcript.
 _SESSION_MODULE_NAMES = """
 tui.editor.completion tui.editor.help_card bus.typed_text bus.records bus.logger bus.display_handler kernel.masked kernel.process session.kernel store.resume
 export.reading kernel.worker_process store.session_index kernel.inspector_client session.attachments
@@ -90,6 +88,7 @@ tui.widgets.approval_row tui.widgets.review_row tui.widgets.fan_out_row tui.widg
 tui.widgets.queue_row
 """
 SESSION_MODULES = tuple(f"mahtab_tui.{name}" for name in _SESSION_MODULE_NAMES.split())
+"""Modules that a session needs. They are imported once the screen is drawn, so that it appears sooner."""
 TRANSCRIPT_MODULES = (
     "pygments.lexers.python",
     "markdown_it",
@@ -97,10 +96,13 @@ TRANSCRIPT_MODULES = (
     "mahtab_tui.tui.transcript.output",
     "mahtab_tui.tui.transcript.layout",
 )
+"""Modules that draw a transcript. They are imported last."""
 T = TypeVar("T")
 RIGHT_BUTTON = 3
 BRIEF_CHARS = 60
-"""Shorter notices are visible for a shorter time."""
+"""A notice with more characters is long."""
+BRIEF_NOTICE_S = 3
+LONG_NOTICE_S = 5
 
 
 class Collector:
@@ -111,9 +113,10 @@ class Collector:
     """
 
     def __init__(self) -> None:
-        self._collection_started = 0.0
-        self._last_key = 0.0
-        """Monotonic time in seconds."""
+        self._collection_started_s = 0.0
+        """The processor time of this thread when the last full collection began."""
+        self._last_key_s = 0.0
+        """When the last key came, in seconds of the monotonic clock."""
         self._is_planned = False
         """Whether a timer waits until nobody types."""
         gc.disable()
@@ -128,7 +131,7 @@ class Collector:
 
     def note_key(self) -> None:
         """Note that somebody types."""
-        self._last_key = monotonic()
+        self._last_key_s = monotonic()
 
     def plan(self, app: App[Any]) -> None:
         """Go through all objects soon, if that is due. Call it when something has happened."""
@@ -137,7 +140,8 @@ class Collector:
             app.set_timer(IDLE_S, partial(self._collect, app))
 
     def _collect(self, app: App[Any]) -> None:
-        remaining_s = self._last_key + IDLE_S - monotonic()
+        """Go through all objects, once nobody has typed for a while."""
+        remaining_s = self._last_key_s + IDLE_S - monotonic()
         if remaining_s > 0:
             app.set_timer(remaining_s, partial(self._collect, app))
             return
@@ -148,8 +152,8 @@ class Collector:
         """Leave out the remaining objects from now on, if it takes long to go through all."""
         is_full = info["generation"] == 2
         if is_full and phase == "start":
-            self._collection_started = thread_time()
-        elif is_full and thread_time() - self._collection_started >= HEAVY_COLLECTION_S:
+            self._collection_started_s = thread_time()
+        elif is_full and thread_time() - self._collection_started_s >= HEAVY_COLLECTION_S:
             gc.freeze()
 
 
@@ -165,6 +169,7 @@ def short_turns() -> Iterator[None]:
 
 
 Fold = Callable[[Sequence["Record"]], None]
+"""Takes new records, in order, and draws what they change."""
 
 
 class RecordPump:
@@ -172,12 +177,16 @@ class RecordPump:
 
     def __init__(self, app: App[Any]) -> None:
         self.folds: list[Fold] = []
+        """What gets the records."""
         self._app = app
         self._is_running = False
+        """Whether the panes are there."""
         self._handler: DisplayHandler | None = None
-        self._last_flush = 0.0
-        self._last_flush_cpu = 0.0
-        """The processor time of the main thread at the last flush."""
+        """Collects the records of the session; None until one is followed."""
+        self._last_flush_s = 0.0
+        """When records were passed on last, in seconds of the monotonic clock."""
+        self._last_flush_cpu_s = 0.0
+        """The processor time of the main thread then."""
 
     def install(self, log: logging.Logger) -> None:
         """Take the records of a session from now on."""
@@ -212,8 +221,9 @@ class RecordPump:
 
     def tick(self) -> None:
         """Pass the records on, now or in a moment. Call it on the main thread only."""
-        passed_s = monotonic() - self._last_flush
-        worked_s = thread_time() - self._last_flush_cpu
+        passed_s = monotonic() - self._last_flush_s
+        worked_s = thread_time() - self._last_flush_cpu_s
+        # The main thread also needs time for keys.
         is_due = passed_s >= MIN_DELAY_S and worked_s <= passed_s * MAX_WORK_SHARE
         if is_due or passed_s >= MAX_DELAY_S:
             self.flush()
@@ -225,8 +235,8 @@ class RecordPump:
         records = self._handler.pop_records() if self._handler is not None else []
         if not records:
             return
-        self._last_flush = monotonic()
-        self._last_flush_cpu = thread_time()
+        self._last_flush_s = monotonic()
+        self._last_flush_cpu_s = thread_time()
         for fold in self.folds:
             fold(records)
 
@@ -256,6 +266,7 @@ class LateImports:
         self._app.call_after_refresh(self._step)
 
     async def _step(self) -> None:
+        """Import a module, or do what comes after them; then let keys act."""
         if not self._steps:
             IMPORTS.screen_ends()
             return
@@ -275,17 +286,27 @@ class TerminalApp(App[T]):
     def __init__(
         self, *, theme: str = "", stdio_redirect: StdioRedirect | None = None, **options: Any
     ) -> None:
+        """
+        Args:
+            theme: The name of the theme; ours if there is none of this name.
+            stdio_redirect: Keeps what libraries print off the screen; None if nothing does.
+            **options: The arguments of Textual's `App`.
+        """
         super().__init__(**options)
         for own_theme in OUR_THEMES:
             self.register_theme(own_theme)
         self.set_theme(theme)
         self._stdio_redirect = stdio_redirect
         self.crash: Crash | None = None
+        """The failure that has ended the application; None if none has."""
         self.saves_crash = True
+        """Whether a failure is written to a file."""
         self.next_session = ""
+        """The id of the session to open next; empty for none."""
         self.next_interface: Interface | None = None
         """The interface in which the session goes on; None if it ends."""
         self.leaves_kernel = False
+        """Whether the running cell goes on after the end."""
         self._text_only = TextOnly()
 
     def run(self, *args: Any, **options: Any) -> T | None:
@@ -330,7 +351,7 @@ class TerminalApp(App[T]):
     ) -> None:
         """Show a notice, whose text may come from elsewhere; Textual would read markup in it."""
         if not timeout:
-            timeout = 3 if len(message) <= BRIEF_CHARS else 5
+            timeout = BRIEF_NOTICE_S if len(message) <= BRIEF_CHARS else LONG_NOTICE_S
         super().notify(
             plain(message), title=plain(title), severity=severity, timeout=timeout, markup=False
         )
@@ -357,14 +378,10 @@ class TerminalApp(App[T]):
         Raises:
             RuntimeError: The program could not be started; the message is a sentence.
         """
+        redirect = self._stdio_redirect
+        stdio_suspended = contextlib.nullcontext() if redirect is None else redirect.suspended()
         try:
-            with (
-                self.suspend(),
-                self._stdio_redirect.suspended()
-                if self._stdio_redirect
-                else contextlib.nullcontext(),
-                ignore_signal_keys(),
-            ):
+            with self.suspend(), stdio_suspended, ignore_signal_keys():
                 return subprocess.run(list(argv), cwd=cwd, check=False).returncode
         except SuspendNotSupported:
             raise RuntimeError("This terminal cannot be given to another program.") from None
@@ -384,11 +401,13 @@ class TerminalApp(App[T]):
         await super().on_event(event)
 
     async def _on_message(self, message: Message) -> None:
+        """Drop messages of widgets once there is no screen."""
         if isinstance(message._sender, Widget) and not self.screen_stack:
             return
         await super()._on_message(message)
 
     def _handle_exception(self, error: Exception) -> None:
+        """End the application, and note why."""
         # While the application ends, a widget may handle an event after others are gone.
         # `WorkerFailed` has the actual error as `error`.
         if self._exit and isinstance(getattr(error, "error", error), NoMatches | ScreenError):

@@ -56,9 +56,13 @@ _TERMINAL_COMMANDS = re.compile(
 )
 """What Textual writes apart from what it draws, in a call of `write` of its own."""
 _PIPE_CHUNK_BYTES = 65536
+"""Bytes that are read from the pipe of standard output at once."""
+READER_TIMEOUT_S = 0.2
+"""How long the end waits for the rest of what was printed."""
 _WRITER_THREAD = "textual-output"
 """The name that Textual gives to its thread that writes to the terminal."""
 _INPUT_CHUNK_BYTES = 4096
+"""Bytes of keys that are read at once."""
 _SILENCE_S = 0.1
 """After this time without input, an incomplete sequence is taken as it is: Escape, for example."""
 _RESTORE_SEQUENCE = "".join(
@@ -144,8 +148,16 @@ class StdioRedirect:
         read = partial(self._read, read_end)
         self._reader = threading.Thread(target=read, name="screen-guard", daemon=True)
         self._reader.start()
-        # Textual writes to sys.__stderr__, which may be closed, and takes the screen's size from
-        # sys.__stdout__.
+        self._give_streams_to_textual()
+        self._connect(self._write_end, self._write_end)
+        return self
+
+    def _give_streams_to_textual(self) -> None:
+        """Let Textual reach the terminal, although descriptors 1 and 2 will lead elsewhere.
+
+        It writes to `sys.__stderr__`, which may be closed, and takes the screen's size from
+        `sys.__stdout__`.
+        """
         self._originals = (sys.__stdout__, sys.__stderr__)
         output, errors = self._terminal
         screen_descriptors = (output, errors if os.isatty(2) else output)
@@ -154,8 +166,6 @@ class StdioRedirect:
             for descriptor in screen_descriptors
         ]
         sys.__stdout__, sys.__stderr__ = self._streams  # type: ignore[misc, assignment]
-        self._connect(self._write_end, self._write_end)
-        return self
 
     def __exit__(self, *exc_info: object) -> None:
         self._connect(*self._terminal)
@@ -167,7 +177,7 @@ class StdioRedirect:
             os.close(descriptor)
         if self._reader is not None:
             # A child that still has the pipe keeps the reader waiting, which is a daemon thread.
-            self._reader.join(0.2)
+            self._reader.join(READER_TIMEOUT_S)
 
     @contextlib.contextmanager
     def suspended(self) -> Iterator[None]:
@@ -187,7 +197,7 @@ class StdioRedirect:
             self._connect(self._write_end, self._write_end)
 
     def _connect(self, output: int, errors: int) -> None:
-        """Let descriptors 1 and 2 lead to where others lead."""
+        """Let descriptors 1 and 2 lead to where two others lead."""
         os.dup2(output, 1)
         os.dup2(errors, 2)
 
@@ -210,7 +220,7 @@ class StdioRedirect:
 
 @contextlib.contextmanager
 def report_thread_failures(report: Callable[[str], None]) -> Iterator[None]:
-    """Report exceptions that end a thread."""
+    """Report exceptions that end a thread, on that thread, with a text for the user."""
 
     def report_failure(failure: threading.ExceptHookArgs) -> None:
         if issubclass(failure.exc_type, SystemExit):
@@ -251,7 +261,9 @@ class TerminalDriver(LinuxDriver):
         self._has_asked = False
         """Whether the terminal was asked what it can draw."""
         self._has_answered = threading.Event()
+        """Set once the terminal has answered."""
         self._on_answered: Callable[[], object] = lambda: None
+        """Called then."""
 
     @cached_property
     def answers(self) -> TerminalAnswers:
@@ -265,7 +277,7 @@ class TerminalDriver(LinuxDriver):
         super().write(filter_output(data))
 
     def send(self, data: str) -> None:
-        """Write our own sequences, which `write` would remove."""
+        """Write sequences of our own, which `write` would remove."""
         super().write(data)
 
     def disable_input(self) -> None:
@@ -330,7 +342,7 @@ class TerminalDriver(LinuxDriver):
             timeout_s = _SILENCE_S
 
     def _take_reply(self, sequence: str) -> bool:
-        """Return whether a sequence is an answer of the terminal, and take it; else it is a key."""
+        """Take an answer of the terminal; return False if a sequence is none, but a key."""
         is_reply = self.answers.read(sequence)
         if is_reply and not self.answers.awaited:
             self._has_answered.set()
