@@ -1,4 +1,8 @@
-"""The pane that lists the variables, and acts on them."""
+"""The pane that lists the variables, and acts on the one at the cursor.
+
+`VariableRows` knows which variables there are, and draws them. What changes a variable runs as a cell of the
+user's, so that it appears in the transcript.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +36,7 @@ if TYPE_CHECKING:
 PREVIEW_WIDTH = 140
 """On a screen of at least this width, the free part of the pane previews a variable."""
 PREVIEW_DELAY_S = 0.1
-"""The cursor must rest so long on a variable before it is read."""
+"""The cursor must rest on a variable for this time before it is read."""
 _MIN_PREVIEW_LINES = 5
 """With fewer free lines there is no preview."""
 _COLUMN_TITLES_Y = 1
@@ -46,6 +50,7 @@ class VariablePreview(NamedTuple):
 
     name: str
     lines: Sequence[str]
+    """The value as text, cut to the width of the pane."""
 
 
 NO_PREVIEW = VariablePreview("", ())
@@ -74,8 +79,10 @@ class NamespacePane(RowsView, can_focus=True):
         """Whether a timer will fold the changes that wait."""
         self._fetcher = Fetcher(self)
         self._preview = NO_PREVIEW
+        """What was read last; it is drawn while the cursor is on this variable."""
 
     def fold(self, records: Sequence[Record]) -> None:
+        """Show what new records say of variables."""
         if self.variables.fold(records):
             self._show_rows()
         # A cell may change 50,000 variables: keys must be handled in between.
@@ -88,10 +95,12 @@ class NamespacePane(RowsView, can_focus=True):
         self.fold([])
 
     def _refresh_rows(self) -> None:
+        """Choose and sort the variables anew, and draw them."""
         self.variables.arrange()
         self._show_rows()
 
     def _show_rows(self) -> None:
+        """Draw the variables, with the cursor on one of them."""
         self.cursor = max(0, min(self.cursor, len(self.variables.visible) - 1))
         self.refresh_view()
         self._fetch_preview()
@@ -186,6 +195,7 @@ class NamespacePane(RowsView, can_focus=True):
         super().on_blur()
 
     def _filter(self, text: str) -> None:
+        """Show the variables whose name contains a text, with the cursor on the first one."""
         self.variables.filter = text
         self._refresh_rows()
         if text:
@@ -201,6 +211,7 @@ class NamespacePane(RowsView, can_focus=True):
 
     @property
     def _is_read_only(self) -> bool:
+        """Whether the variables are those of another program's session."""
         return self._session is None
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -227,6 +238,7 @@ class NamespacePane(RowsView, can_focus=True):
         return row
 
     def action_open(self) -> None:
+        """Look inside the variable; of one that was not restored, offer the cells that made it."""
         if self._is_read_only or not self.variables.visible:
             return
         row = self.variables.visible[self.cursor]
@@ -287,6 +299,7 @@ class NamespacePane(RowsView, can_focus=True):
             copy(self.app, row.label)
 
     def action_watch_variable(self) -> None:
+        """Pin the variable to the top, or unpin it."""
         row = self._row_at_cursor
         if row is None:
             return
@@ -297,17 +310,20 @@ class NamespacePane(RowsView, can_focus=True):
             self.go_to(self.variables.visible.index(row))
 
     def action_sort(self) -> None:
+        """Go on to the next order."""
         sorts = list(SORTS)
         next_index = (sorts.index(self.variables.sort) + 1) % len(sorts)
         self.variables.sort = sorts[next_index]
         self._refresh_rows()
 
     def action_specials(self) -> None:
+        """Show modules, functions and names with an underscore in front, or hide them again."""
         self.variables.shows_specials = not self.variables.shows_specials
         self._refresh_rows()
 
 
 def _is_name(text: str) -> bool:
+    """Return whether code can write a text as a name."""
     return text.isidentifier() and not keyword.iskeyword(text)
 
 

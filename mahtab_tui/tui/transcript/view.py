@@ -1,4 +1,8 @@
-"""The transcript's view: drawing, scrolling, selecting, marking and searching."""
+"""The transcript's view: drawing, scrolling, selecting, marking and searching.
+
+`Viewport` computes which rows are visible, `Marker` which entry is marked, and `TranscriptSearch` what is
+found. The view draws their results, and hands them what the user does.
+"""
 
 from __future__ import annotations
 
@@ -37,20 +41,20 @@ from mahtab_tui.tui.rows.row import (
 from mahtab_tui.tui.terminal_app import FRAME_S, RIGHT_BUTTON
 from mahtab_tui.tui.theme import BOLD, REVERSE, Palette, get_palette
 from mahtab_tui.tui.transcript.entry_window import RowPosition
-from mahtab_tui.tui.transcript.output_lines import DisplayRows
-from mahtab_tui.tui.transcript.picture_rows import MIN_CHART_ROWS, PictureSpace, mark_unreadable
-from mahtab_tui.tui.transcript.viewport import Viewport
-from mahtab_tui.tui.workers import Fetcher
-
-if TYPE_CHECKING:
-    from mahtab_tui.search.trees import SearchProgress
 from mahtab_tui.tui.transcript.finding import TranscriptSearch
 from mahtab_tui.tui.transcript.marker import Marker, can_be_marked
+from mahtab_tui.tui.transcript.output_lines import DisplayRows
+from mahtab_tui.tui.transcript.picture_rows import MIN_CHART_ROWS, PictureSpace, mark_unreadable
 from mahtab_tui.tui.transcript.selection import (
     number_to_position,
     position_to_number,
     selected_text,
 )
+from mahtab_tui.tui.transcript.viewport import Viewport
+from mahtab_tui.tui.workers import Fetcher
+
+if TYPE_CHECKING:
+    from mahtab_tui.search.trees import SearchProgress
 
 ROWS_BESIDE_PICTURE = 13
 """Rows of the screen for the header, a cell's code and changes, the editor and the footer."""
@@ -66,27 +70,37 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
     visible_size: var[tuple[int, int]] = var((0, 0))
     """Columns and rows for output."""
     greeting: var[GreetingLines] = var(())
+    """What stands above the entries until the user begins."""
     search_progress: var[SearchProgress | None] = var(None)
     """Searches that no other pane shows."""
 
     def __init__(self, *, id: str | None = None, watched: bool = False) -> None:
+        """
+        Args:
+            id: The widget's id.
+            watched: See `Viewport`.
+        """
         self.viewport = Viewport(watched=watched)
         super().__init__(self.viewport, id=id)
         self.marker = Marker(self.viewport)
         self.search = TranscriptSearch(self.viewport, self.marker)
-        self._placing = False
-        self._waits_to_draw = False
+        self._is_placing = False
+        """Whether the view tells Textual where it is, rather than the user scrolling."""
+        self._will_draw_more = False
+        """Whether a timer or a thread draws the next part of an entry."""
         self._folds_soon = False
         """Whether a timer folds changes that wait."""
         self._visited_count = 0
         """Number of entries when the view last had the focus."""
         self._drawn_hint = ""
+        """The hint in the last row, as it was drawn."""
         self._fetcher = Fetcher(self)
         self._drawings = BlockCache(
             self._fetcher, self._visible_pictures, self._redraw_picture, self._show_picture_text
         )
 
     def fold(self, records: Sequence[Record]) -> None:
+        """Show what new records say."""
         if self.viewport.fold(records):
             self._update_scroll()
         self.tick_while(self.viewport.is_running)
@@ -99,6 +113,7 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         self.fold([])
 
     def redraw_entry(self, entry: Entry) -> None:
+        """Draw an entry again, although no record has changed it."""
         self.viewport.transcript.touch(entry)
         self.fold([])
 
@@ -136,25 +151,25 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         if viewport.window is None:
             return
         viewport.set_picture_space(self._picture_space())
-        self._placing = True
+        self._is_placing = True
         old_greeting = viewport.greeting_rows
         viewport.settle()
         self.height_of_all = viewport.head_height + len(viewport)
         self.set_row_count(self.height_of_all)
         self.scroll_target_y = self.scroll_y = viewport.first_row
-        self._placing = False
+        self._is_placing = False
         has_moved_mark = self.marker.keep_visible()
         if has_moved_mark or viewport.greeting_rows != old_greeting:
             self.refresh()
         self.refresh_changed()
         self._drawings.draw_next()
-        if not self._waits_to_draw and viewport.unfinished_entry() is not None:
-            self._waits_to_draw = True
+        if not self._will_draw_more and viewport.unfinished_entry() is not None:
+            self._will_draw_more = True
             self.set_timer(FRAME_S, self._draw_more)
 
     def _draw_more(self) -> None:
         """Draw the next part of a visible entry that takes more than a frame."""
-        self._waits_to_draw = False
+        self._will_draw_more = False
         entry = self.viewport.unfinished_entry()
         if entry is None:
             return
@@ -166,11 +181,11 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         display = output.slow_displays[0]
 
         def show(rows: DisplayRows | None) -> None:
-            self._waits_to_draw = False
+            self._will_draw_more = False
             output.show_display(display, rows)
             self.redraw_entry(entry)
 
-        self._waits_to_draw = True
+        self._will_draw_more = True
         draw = partial(output.draw_display, display)
         self._fetcher.run("display", draw, show, lambda _: show(None))
 
@@ -195,6 +210,7 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         self.tick_while(self.viewport.is_running)
 
     def on_focus(self) -> None:
+        """Mark an entry: the newest one, if the user has not seen it yet."""
         entries = self.viewport.transcript.entries
         # A new entry is what the user comes to see.
         if len(entries) > self._visited_count > 0:
@@ -269,6 +285,7 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         return dict.fromkeys(row.picture[0] for row in self._drawn_rows if row.picture)
 
     def _picture_strip(self, row: Row) -> Strip | None:
+        """Return the row of a picture, blank until it is drawn; None if the row has none."""
         if row.picture is None:
             return None
         picture, number = row.picture
@@ -278,12 +295,14 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         return Strip.blank(picture.columns, get_palette(self.app).surface)
 
     def _redraw_picture(self, picture: SizedPicture) -> None:
+        """Draw the visible rows of a picture that has been drawn meanwhile."""
         for y, row in enumerate(self._drawn_rows):
             row_picture = row.picture[0] if row.picture is not None else None
             if row_picture == picture:
                 self.refresh_line(self.scroll_offset.y + self.head + y)
 
     def _show_picture_text(self, picture: SizedPicture) -> None:
+        """Draw the text of a picture that cannot be drawn."""
         for entry in self.viewport.transcript.entries:
             if isinstance(entry, Cell) and mark_unreadable(entry.output, picture):
                 self.redraw_entry(entry)
@@ -292,11 +311,12 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         super().watch_scroll_y(old_value, new_value)
-        if not self._placing and self.viewport.window is not None:
+        if not self._is_placing and self.viewport.window is not None:
             self.viewport.scroll_to(round(new_value), at_end=new_value >= self.max_scroll_y)
             self._update_scroll()
 
     def _go(self, position: RowPosition, *, following: bool) -> None:
+        """Go to a position; see `Viewport.go`."""
         self.viewport.go(position, following=following)
         self._update_scroll()
 
@@ -322,6 +342,7 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
         self._scroll(self.scroll_y + 1)
 
     def action_walk(self, step: int) -> None:
+        """Scroll within the marked entry, or mark the next (1) or the previous one (-1)."""
         marked = self.marker.marked
         if marked is None:
             return
@@ -333,6 +354,7 @@ class TranscriptView(RowsView, PictureWidget, can_focus=True):
             self.action_scroll_end()
 
     def mark_and_show(self, entry: Entry) -> None:
+        """Mark an entry, and scroll to it."""
         row = self.marker.mark(entry)
         if row is not None:
             self._scroll(row)
