@@ -84,7 +84,7 @@ def _fork_or_watch(row: SessionRow, holder: LockHolder, *, variables: bool) -> R
     if choice == "f":
         return ReopenedStore(*forked_store(row, variables=variables))
     if choice == "w" and running is not None:
-        from mahtab_tui.tui.open import watch_session
+        from mahtab_tui.tui.watching import watch_session
 
         raise typer.Exit(watch_session(running))
     warn(f"The session {row.id} was not changed.")

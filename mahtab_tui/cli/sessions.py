@@ -306,7 +306,8 @@ def watch(
     ] = None,
 ) -> None:
     """Watch a session on another screen, read-only."""
-    from mahtab_tui.tui.open import TerminalUnavailable, watch_live
+    from mahtab_tui.tui.open import TerminalUnavailable
+    from mahtab_tui.tui.watching import watch_live
 
     require_working_folder()
     with fail_on(SharingError, TerminalUnavailable, SettingsError):

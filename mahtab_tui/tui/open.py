@@ -1,4 +1,4 @@
-"""Opens and closes the full screen."""
+"""Opens and closes the full screen, and answers what a session asks of it."""
 
 from __future__ import annotations
 
@@ -9,26 +9,21 @@ import sys
 import threading
 from collections.abc import Sequence
 from concurrent.futures import CancelledError, Future
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from mahtab_tui.session.open_session import Draft, InterfaceResult, OpenSession
-from mahtab_tui.settings.model import load_settings
 from mahtab_tui.tui.app import MahtabApp
-from mahtab_tui.tui.terminal_app import Collector, TerminalApp
+from mahtab_tui.tui.terminal_app import Collector
 from mahtab_tui.tui.terminal_driver import SignalHandler, StdioRedirect, report_thread_failures
-from mahtab_tui.tui.ui_state import UiState
-
-if TYPE_CHECKING:
-    from mahtab_tui.session.running_sessions import RunningSession
 
 MIN_COLUMNS = 20
+"""The screen needs at least this many columns."""
 MIN_LINES = 5
+"""The screen needs at least this many lines."""
 _NO_SCREEN = "This needs a terminal, and the screen is not open."
 
 
 class ScreenFrontend:
-    """What a session can ask of the screen."""
+    """What a session can ask of the screen: the `Frontend` of a session that is shown there."""
 
     can_ask = True
     belongs_to_agent = False
@@ -99,10 +94,13 @@ class TerminalUnavailable(Exception):
 
 
 def check_terminal(hint: str = "") -> None:
-    """Raise `TerminalUnavailable` if the screen cannot be shown.
+    """Make sure that the screen can be shown.
 
     Args:
         hint: A sentence that says what to do without a terminal.
+
+    Raises:
+        TerminalUnavailable: There is no terminal, or it is too simple or too small.
     """
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise TerminalUnavailable(f"This needs a terminal. {hint}".rstrip())
@@ -140,6 +138,9 @@ def show_screen(opened: OpenSession, collector: Collector | None = None) -> Inte
         opened: The session, which may have been in another interface until now.
         collector: Keeps garbage collection off until the first picture; None if the process is not
             ours, or is collected already.
+
+    Returns:
+        How the program ends, or in which interface the session goes on.
     """
     if collector is not None:
         restore_hangup_default()
@@ -205,41 +206,3 @@ def _save_for_signal(app: MahtabApp, opened: OpenSession) -> None:
 def _read_draft(app: MahtabApp) -> Draft:
     """Return what is typed in the editor."""
     return Draft(app.editor.mode, app.editor.text.strip())
-
-
-def watch_live(session: str | None) -> int:
-    """Follow a running session, and return the exit code.
-
-    Raises `SharingError`, `TerminalUnavailable` and `SettingsError`.
-
-    Args:
-        session: Its name or process id; None for the one of this folder.
-    """
-    from mahtab_tui.session.running_sessions import find_session
-
-    return watch_session(find_session(session, Path.cwd()))
-
-
-def watch_session(running: RunningSession) -> int:
-    """Follow a running session, and return the exit code.
-
-    Raises `TerminalUnavailable` and `SettingsError`.
-    """
-    from mahtab_tui.tui.watch_app import WatchApp
-
-    check_terminal()
-    theme = load_settings().theme or UiState.load().theme
-    app = WatchApp(running)
-    restore_hangup_default()
-    app.set_theme(theme)
-    with SignalHandler(app):
-        app.run()
-    return _exit_code(app)
-
-
-def _exit_code(app: TerminalApp[Any]) -> int:
-    """Return the exit code of an application that has ended; report its crash."""
-    if app.crash is None:
-        return app.return_code or 0
-    print(app.crash.report(), file=sys.stderr)
-    return 1
