@@ -46,18 +46,32 @@ _STRING_TEXT = r"[^\x00-\x1f\x7f\x9c]*"
 """The text of OSC, DCS, SOS, PM or APC, as replies of the terminal are."""
 
 _SEQUENCE = re.compile(
-    r"(?P<outdated_focus>(?:\x1b\[[IO])+)(?=\x1b\[[IO])"  # only the last of several reports of the focus counts
-    rf"|{_MOUSE_REPORT_START}[Mm]"
-    r"|\x1b\[M[^\x00-\x1f]{3}"  # the mouse, from terminals without the newer reports
-    rf"|{_CSI_START}(?:[@-~]|(?=\x1b|\Z))"
-    rf"|\x1b(?:\][\dlLI]|[PX^_]){_STRING_TEXT}(?:\x1b\\|[\x07\x9c])"
+    rf"""
+    (?P<outdated_focus>(?:\x1b\[[IO])+)(?=\x1b\[[IO])  # of several reports of the focus, all but the last
+    | {_MOUSE_REPORT_START}[Mm]
+    | \x1b\[M[^\x00-\x1f]{{3}}                       # the mouse, from terminals without the newer reports
+    | {_CSI_START}(?:[@-~]|(?=\x1b|\Z))               # with its end, or interrupted by another sequence
+    | \x1b(?:\][\dlLI]|[PX^_]){_STRING_TEXT}(?:\x1b\\|[\x07\x9c])
+    """,
+    re.VERBOSE,
 )
 """A whole sequence, or a control sequence that another one interrupts."""
 _UNFINISHED_SEQUENCE = re.compile(
-    rf"(?:{_MOUSE_REPORT_START}|\x1b\[M[^\x00-\x1f]{{0,2}}|{_CSI_START}|\x1bO"
-    rf"|\x1b[\]PX^_]{_STRING_TEXT}\x1b?|\x1b)\Z"
+    rf"""
+    (?:
+        {_MOUSE_REPORT_START}
+        | \x1b\[M[^\x00-\x1f]{{0,2}}
+        | {_CSI_START}
+        | \x1bO                             # a function key
+        | \x1b[\]PX^_]{_STRING_TEXT}\x1b?
+        | \x1b
+    )\Z
+    """,
+    re.VERBOSE,
 )
+"""The start of a sequence, at the end of what has come."""
 _MOUSE_REPORT = re.compile(r"\x1b\[<\d+;-?\d+;-?\d+[Mm]")
+"""A report of the mouse that Textual can read: a button, a column and a line."""
 _SIZE_REPORT = re.compile(r"\x1b\[48(?:;0*[1-9]\d{0,3}){4}t")
 """Reports a possible size of the terminal."""
 _REPLY_START = re.compile(r"\x1b(?:\[|O\Z|\]\d+(?:;|\Z)|P[\d>!+$|]|_G)")
@@ -78,9 +92,21 @@ _SECOND_CHARACTERS = frozenset("[O]PX^_\x1b")
 
 _REST_OF_SEQUENCE = {
     "\x1b": re.compile(
-        r"\[(?:<\d[\d;]*(?:[Mm]|\Z)|20[01]~|[\d;]*[~ABCDEFHIOPQRSZu]"
-        r"|M[^\x00-\x1f]{3}|[?>=]\d[\d;]*(?:\$?[a-z]|\Z)|\d[\d;]*[nt])|O[A-DFHM-S]\Z"
-        r"|\]\d+;|P(?:>\||!\||[01][+$]r)|_Gi="
+        r"""
+        \[(?:
+            <\d[\d;]*(?:[Mm]|\Z)                 # the mouse
+            | 20[01]~                            # a paste begins or ends
+            | [\d;]*[~ABCDEFHIOPQRSZu]           # a key, or the focus
+            | M[^\x00-\x1f]{3}                   # the mouse, from older terminals
+            | [?>=]\d[\d;]*(?:\$?[a-z]|\Z)       # attributes and modes
+            | \d[\d;]*[nt]                       # the state and the size
+        )
+        | O[A-DFHM-S]\Z                          # a function key
+        | \]\d+;                                # a colour
+        | P(?:>\||!\||[01][+$]r)                 # the name and abilities of the terminal
+        | _Gi=                                   # graphics
+        """,
+        re.VERBOSE,
     ),
     "\x1b]": re.compile(r"\d+;"),
     "\x1bP": re.compile(r">\||!\||[01][+$]r"),
