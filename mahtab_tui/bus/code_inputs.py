@@ -12,6 +12,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from mahtab_tui.bus.code_expressions import (
+    assigned_pairs,
+    call_targets,
+    is_suppressing,
+    is_unchangeable,
+)
 from mahtab_tui.bus.code_flow import (
     Definition,
     Flow,
@@ -31,7 +37,7 @@ from mahtab_tui.bus.code_scopes import (
     local_names,
     outer_nodes,
 )
-from mahtab_tui.bus.magic_calls import function_name, keeps_names, session_code
+from mahtab_tui.bus.magic_calls import keeps_names, session_code
 from mahtab_tui.bus.magic_code import MAX_NESTED_MAGICS
 from mahtab_tui.worker.magic.syntax import parse_python, transform
 
@@ -41,8 +47,6 @@ _MAX_CODE_CHARS = 20_000
 """Longer code is not read."""
 _MAX_NAMES_READ = 1_000_000
 """Names that the reader looks at for one cell, because code can be made to take quadratic time."""
-_CLASS_CHECKS = frozenset(("isinstance", "issubclass"))
-"""Functions that change no argument."""
 _NO_NAMES: frozenset[str] = frozenset()
 
 
@@ -105,6 +109,31 @@ def find_inputs(code: str) -> CodeInputs:
     )
 
 
+@dataclass
+class _Statement:
+    """What a statement has read so far."""
+
+    sources: set[str] = field(default_factory=set)
+    """Names from before the cell that it, and those around it, have read."""
+    names: set[str] = field(default_factory=set)
+    """Names that it has read."""
+    call_targets: set[str] = field(default_factory=set)
+    """Names that its calls may change."""
+
+
+@dataclass
+class _Loop:
+    """A loop that is being read."""
+
+    node: ast.stmt | None
+    """None for the code outside of all loops."""
+    exit_flows: list[Flow] = field(default_factory=list)
+    """What is known at each of its `break` and `continue` in the current round."""
+    fallible_sources: list[set[str]] = field(default_factory=list)
+    """Names from before the cell that each body of `try` and `with suppress(...)` around the reader
+    has read so far, of those in the loop."""
+
+
 class _CellReader(ast.NodeVisitor):
     """Reads the statements of a cell in the order in which they run."""
 
@@ -119,12 +148,8 @@ class _CellReader(ast.NodeVisitor):
         """The names from before the cell in the statements that read a name, by that name."""
         self.may_print = False
         """Whether a statement is an expression, such as a call."""
-        self._statement_sources: set[str] = set()
-        """Names from before the cell that the current statement, and those around it, have read."""
-        self._statement_names: set[str] = set()
-        """Names that the current statement has read."""
-        self._call_targets: set[str] = set()
-        """Names that the calls of the current statement may change."""
+        self._statement = _Statement()
+        """The statement that is being read."""
         self._block_sources: set[str] | None = None
         """Names from before the cell that the statements of the current class, `try` or
         `with suppress(...)` have read; None outside."""
@@ -132,17 +157,12 @@ class _CellReader(ast.NodeVisitor):
         """How many names may still be looked at."""
         self._names_read_by_methods: set[str] = set()
         """Names that the functions defined so far read; in a class, only those of its methods."""
-        self._loop: ast.stmt | None = None
+        self._loop = _Loop(None)
         """The innermost loop around the reader."""
         self._exit_sources: defaultdict[ast.stmt, set[str]] = defaultdict(set)
         """Names from before the cell that decide whether a round of a loop goes on, by the loop."""
         self._exit_source_count = 0
         """The number of names in `_exit_sources`, over all loops."""
-        self._exit_flows: list[Flow] = []
-        """What is known at each `break` and `continue` of the innermost loop."""
-        self._fallible_sources: list[set[str]] = []
-        """Names from before the cell that each body of `try` and `with suppress(...)` around the
-        reader has read so far, of those in the innermost loop."""
         self._magic_depth = 0
         """How many magic commands contain the code that is being read."""
 
@@ -152,34 +172,29 @@ class _CellReader(ast.NodeVisitor):
         if not isinstance(node, ast.stmt):
             super().visit(node)
             return
-        with self._statement():
+        with self._reading_statement():
             super().visit(node)
 
     @contextmanager
-    def _statement(self) -> Iterator[None]:
+    def _reading_statement(self) -> Iterator[None]:
         """Read a statement, which is reached by what those around it have read so far."""
-        outer_sources = self._statement_sources
-        outer_names = self._statement_names
-        outer_targets = self._call_targets
-        self._statement_sources = set(limit_sources(outer_sources))
-        self._statement_names = set()
-        self._call_targets = set()
+        outer_statement = self._statement
+        statement = _Statement(set(limit_sources(outer_statement.sources)))
+        self._statement = statement
         yield
-        sources = limit_sources(self._statement_sources)
-        name_count = len(self._statement_names) + len(self._call_targets)
+        sources = limit_sources(statement.sources)
+        name_count = len(statement.names) + len(statement.call_targets)
         self._spend_names(name_count * (1 + len(sources)))
-        for name in self._statement_names:
+        for name in statement.names:
             mention_sources = self.mention_sources.get(name, _NO_NAMES)
             if not sources <= mention_sources:
                 self.mention_sources[name] = limit_sources(mention_sources | sources)
-        for name in self._call_targets - self.flow.unchangeable_names:
+        for name in statement.call_targets - self.flow.unchangeable_names:
             call_sources = self.flow.call_sources.get(name, _NO_NAMES)
             self.flow.call_sources[name] = limit_sources(call_sources | sources)
         if self._block_sources is not None:
             self._block_sources |= sources
-        self._statement_sources = outer_sources
-        self._statement_names = outer_names
-        self._call_targets = outer_targets
+        self._statement = outer_statement
 
     @contextmanager
     def _block(self) -> Iterator[set[str]]:
@@ -241,21 +256,21 @@ class _CellReader(ast.NodeVisitor):
         seen_names = set(pending_names)
         while pending_names:
             name = pending_names.pop()
-            self._statement_names.add(name)
+            self._statement.names.add(name)
             if name in self.flow.bound_names:
                 self.reused_names.add(name)
             else:
                 self.read_names.add(name)
             sources = self.flow.sources_of(name)
             self._spend_names(1 + len(sources))
-            self._statement_sources |= sources
+            self._statement.sources |= sources
             definition = self.flow.definitions.get(name)
             if definition is None:
                 continue
             is_new = name not in self.flow.followed_definitions
             followed = self._follow(name)
-            self._statement_sources |= followed.sources
-            self._statement_names |= followed.global_names
+            self._statement.sources |= followed.sources
+            self._statement.names |= followed.global_names
             self._spend_names(len(followed.sources) + len(followed.global_names))
             if is_new:
                 pending_names += definition.names - seen_names
@@ -274,8 +289,8 @@ class _CellReader(ast.NodeVisitor):
 
     def _bind(self, name: str) -> None:
         """Note that a name is bound to a value whose code is not known."""
-        self._spend_names(1 + len(self._statement_sources))
-        self.flow.bind(name, self._statement_sources)
+        self._spend_names(1 + len(self._statement.sources))
+        self.flow.bind(name, self._statement.sources)
 
     def _define(self, name: str, definition: Definition) -> None:
         """Note a function, class or instance."""
@@ -297,7 +312,7 @@ class _CellReader(ast.NodeVisitor):
         self._assign(node.targets, node.value)
 
     def _assign(self, targets: Sequence[ast.expr], value: ast.expr) -> None:
-        pairs = _assigned_pairs(targets, value)
+        pairs = assigned_pairs(targets, value)
         if pairs:
             self._assign_pairs(pairs)
             return
@@ -309,7 +324,7 @@ class _CellReader(ast.NodeVisitor):
         for target in targets:
             if not isinstance(target, ast.Name):
                 continue
-            if _is_unchangeable(value):
+            if is_unchangeable(value):
                 self.flow.unchangeable_names.add(target.id)
             if definition is not None:
                 self._define(target.id, definition)
@@ -318,18 +333,18 @@ class _CellReader(ast.NodeVisitor):
 
     def _assign_pairs(self, pairs: Sequence[tuple[ast.Name, ast.expr]]) -> None:
         """Read `a, b = x, y`, where each name is computed from its own value."""
-        outer_sources = self._statement_sources
+        outer_sources = self._statement.sources
         sources_by_pair: list[set[str]] = []
         for _, value in pairs:
-            self._statement_sources = set(outer_sources)
+            self._statement.sources = set(outer_sources)
             self.visit(value)
-            sources_by_pair.append(self._statement_sources)
+            sources_by_pair.append(self._statement.sources)
         for (name, value), sources in zip(pairs, sources_by_pair, strict=True):
-            self._statement_sources = sources
+            self._statement.sources = sources
             self.visit(name)
-            if _is_unchangeable(value):
+            if is_unchangeable(value):
                 self.flow.unchangeable_names.add(name.id)
-        self._statement_sources = outer_sources.union(*sources_by_pair)
+        self._statement.sources = outer_sources.union(*sources_by_pair)
 
     def _definition_of(self, value: ast.expr) -> Definition | None:
         """Return the code of a value that the cell has defined: that of a function or class, under
@@ -371,7 +386,7 @@ class _CellReader(ast.NodeVisitor):
     def visit_NamedExpr(self, node: ast.NamedExpr) -> None:
         self.visit(node.value)
         self.visit(node.target)
-        if _is_unchangeable(node.value):
+        if is_unchangeable(node.value):
             self.flow.unchangeable_names.add(node.target.id)
 
     # Values that are changed in place
@@ -402,8 +417,8 @@ class _CellReader(ast.NodeVisitor):
         while isinstance(target, ast.Attribute | ast.Subscript | ast.Call | ast.Starred):
             target = target.func if isinstance(target, ast.Call) else target.value
         if isinstance(target, ast.Name):
-            self._spend_names(1 + len(self._statement_sources))
-            self.flow.change(target.id, self._statement_sources)
+            self._spend_names(1 + len(self._statement.sources))
+            self.flow.change(target.id, self._statement.sources)
 
     def visit_Call(self, node: ast.Call) -> None:
         code = session_code(node)
@@ -412,7 +427,7 @@ class _CellReader(ast.NodeVisitor):
             tree = parse_python(transform(code))
         if tree is None:
             self.generic_visit(node)
-            self._call_targets.update(_call_targets(node, self.flow.namespace_names))
+            self._statement.call_targets.update(call_targets(node, self.flow.namespace_names))
             return
         self._magic_depth += 1
         if keeps_names(node):
@@ -442,43 +457,39 @@ class _CellReader(ast.NodeVisitor):
     def _visit_loop(self, loop: ast.stmt, nodes: Sequence[ast.AST]) -> None:
         """Read statements that may run several times, and then read what they have bound."""
         outer_loop = self._loop
-        outer_exit_flows = self._exit_flows
-        outer_fallible_sources = self._fallible_sources
-        self._loop = loop
-        self._fallible_sources = []
-        self._statement_sources |= self._exit_sources[loop]
-        for _ in range(_MAX_LOOP_READS if outer_loop is None else 1):
+        self._loop = _Loop(loop)
+        self._statement.sources |= self._exit_sources[loop]
+        for _ in range(_MAX_LOOP_READS if outer_loop.node is None else 1):
             start = self.flow
             exit_source_count = self._exit_source_count
             self.flow = self._copy_flow(start)
-            self._exit_flows = []
+            self._loop.exit_flows = []
             self._visit_all(nodes)
-            self.flow = self._join([start, self.flow, *self._exit_flows])
+            self.flow = self._join([start, self.flow, *self._loop.exit_flows])
             # What a round computes depends on whether it goes on, and whether an earlier one did.
-            self._statement_sources |= self._exit_sources[loop]
+            self._statement.sources |= self._exit_sources[loop]
             has_new_exit_sources = self._exit_source_count > exit_source_count
             if self.flow.sources == start.sources and not has_new_exit_sources:
                 break
         self._loop = outer_loop
-        self._exit_flows = outer_exit_flows
-        self._fallible_sources = outer_fallible_sources
 
     def visit_Break(self, node: ast.Break | ast.Continue) -> None:
-        if self._loop is None:
+        loop = self._loop
+        if loop.node is None:
             return
         # An error before it, in the bodies around it, would have skipped it.
-        sources = self._statement_sources.union(*map(limit_sources, self._fallible_sources))
+        sources = self._statement.sources.union(*map(limit_sources, loop.fallible_sources))
         self._spend_names(len(sources))
-        new_sources = sources - self._exit_sources[self._loop]
-        self._exit_sources[self._loop] |= new_sources
+        new_sources = sources - self._exit_sources[loop.node]
+        self._exit_sources[loop.node] |= new_sources
         self._exit_source_count += len(new_sources)
-        self._exit_flows.append(self._copy_flow(self.flow))
+        loop.exit_flows.append(self._copy_flow(self.flow))
 
     visit_Continue = visit_Break
 
     def visit_With(self, node: ast.With | ast.AsyncWith) -> None:
         self._visit_all(node.items)
-        if any(_is_suppressing(item.context_expr) for item in node.items):
+        if any(is_suppressing(item.context_expr) for item in node.items):
             flow_at_error, _ = self._visit_fallible_body(node.body)
             self.flow = self._join([self.flow, flow_at_error])
         else:
@@ -491,21 +502,21 @@ class _CellReader(ast.NodeVisitor):
             self._visit_all([*node.body, *node.orelse, *node.finalbody])
             return
         flow_at_error, body_sources = self._visit_fallible_body(node.body)
-        outer_sources = self._statement_sources
+        outer_sources = self._statement.sources
         # What the body has read decides whether there is an error.
-        self._statement_sources = outer_sources | body_sources
+        self._statement.sources = outer_sources | body_sources
         self._visit_all(node.orelse)
         flows = [self.flow]
         for handler in node.handlers:
             self.flow = self._copy_flow(flow_at_error)
             self.visit(handler)
             flows.append(self.flow)
-        handler_sources = self._statement_sources
+        handler_sources = self._statement.sources
         self.flow = self._join(flows)
         # It runs whether there is an error or not.
-        self._statement_sources = outer_sources
+        self._statement.sources = outer_sources
         self._visit_all(node.finalbody)
-        self._statement_sources = outer_sources | handler_sources
+        self._statement.sources = outer_sources | handler_sources
 
     visit_TryStar = visit_Try
 
@@ -518,11 +529,11 @@ class _CellReader(ast.NodeVisitor):
         """
         flow_at_error = self._copy_flow(self.flow)
         with self._block() as body_sources:
-            self._fallible_sources.append(body_sources)
+            self._loop.fallible_sources.append(body_sources)
             for statement in statements:
                 self.visit(statement)
                 flow_at_error = self._join([flow_at_error, self.flow])
-            self._fallible_sources.pop()
+            self._loop.fallible_sources.pop()
         return flow_at_error, body_sources
 
     def visit_Match(self, node: ast.Match) -> None:
@@ -569,7 +580,7 @@ class _CellReader(ast.NodeVisitor):
         base_names = {base.id for base in node.bases if isinstance(base, ast.Name)}
         names = frozenset(self._names_read_by_methods | base_names)
         definition = Definition(names, is_class=True, global_names=declared_globals(node))
-        self._statement_sources |= body_sources
+        self._statement.sources |= body_sources
         self._names_read_by_methods = outer_read_names
         self._define(node.name, definition)
         self.flow.namespace_names.add(node.name)
@@ -601,8 +612,8 @@ class _CellReader(ast.NodeVisitor):
         for part in inner_nodes(node):
             for inner_node in ast.walk(part):
                 if isinstance(inner_node, ast.Call):
-                    targets = _call_targets(inner_node, self.flow.namespace_names)
-                    self._call_targets.update(targets)
+                    targets = call_targets(inner_node, self.flow.namespace_names)
+                    self._statement.call_targets.update(targets)
         # There may be no item for which they are bound.
         self._visit_optional(comprehension_targets(node))
 
@@ -610,62 +621,6 @@ class _CellReader(ast.NodeVisitor):
     visit_SetComp = _visit_comprehension
     visit_DictComp = _visit_comprehension
     visit_GeneratorExp = _visit_comprehension
-
-
-def _assigned_pairs(
-    targets: Sequence[ast.expr], value: ast.expr
-) -> list[tuple[ast.Name, ast.expr]]:
-    """Return the names and the values of an assignment such as `a, b = x, y`.
-
-    Empty for any other assignment.
-    """
-    match targets, value:
-        case [ast.Tuple(elts=target_items)], ast.Tuple(elts=values):
-            names = [item for item in target_items if isinstance(item, ast.Name)]
-            has_starred = any(isinstance(item, ast.Starred) for item in values)
-            if len(names) == len(target_items) == len(values) and not has_starred:
-                return list(zip(names, values, strict=True))
-    return []
-
-
-def _is_unchangeable(value: ast.expr) -> bool:
-    """Return whether an expression is made of constants only, so that no call can change its value."""
-    if isinstance(value, ast.Tuple):
-        return all(map(_is_unchangeable, value.elts))
-    operands: list[ast.expr] = [value]
-    while operands:
-        operand = operands.pop()
-        if isinstance(operand, ast.BinOp):
-            operands += [operand.left, operand.right]
-        elif isinstance(operand, ast.UnaryOp):
-            operands.append(operand.operand)
-        elif not isinstance(operand, ast.Constant | ast.JoinedStr):
-            return False
-    return True
-
-
-def _is_suppressing(context: ast.expr) -> bool:
-    """Return whether a context of `with` is one of `contextlib.suppress`."""
-    return isinstance(context, ast.Call) and function_name(context) == "suppress"
-
-
-def _call_targets(call: ast.Call, namespace_names: Set[str]) -> Iterator[str]:
-    """Yield the names that a call may change: those of its receiver and its arguments.
-
-    Of modules and classes, only a whole one as an argument counts, not one whose function is called
-    or is an argument.
-    """
-    if isinstance(call.func, ast.Name) and call.func.id in _CLASS_CHECKS:
-        return
-    targets: list[ast.expr] = [*call.args, *(keyword.value for keyword in call.keywords)]
-    if isinstance(call.func, ast.Attribute):
-        targets.append(call.func)
-    for target in targets:
-        root = target
-        while isinstance(root, ast.Attribute | ast.Subscript | ast.Starred):
-            root = root.value
-        if isinstance(root, ast.Name) and (target is root or root.id not in namespace_names):
-            yield root.id
 
 
 def instance_of(name: str, definition: Definition) -> Definition:
