@@ -13,7 +13,7 @@ from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from email.message import Message as Headers
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import SplitResult, unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -23,12 +23,23 @@ from mahtab_tui.llm.names import is_loopback
 from mahtab_tui.version import __version__
 
 _READ_BYTES = 65_536
+"""Bytes of a response that are read at a time."""
 _IDLE_TIMEOUT_S = 30.0
 """An unused connection is closed after this time, since a router may have dropped it."""
 _END_TIMEOUT_S = 0.2
 """Time to wait for the end of a complete response."""
 _MAX_JSON_BYTES = 4_000_000
+"""Bytes of a JSON document that are read."""
 _MAX_REASON_CHARS = 200
+"""Characters of why a service cannot be reached."""
+
+
+class _IdleConnection(NamedTuple):
+    """A connection that waits for another request."""
+
+    connection: http.client.HTTPConnection
+    since: float
+    """As monotonic time."""
 
 
 class HttpService:
@@ -37,43 +48,52 @@ class HttpService:
     def __init__(self, address: str, headers: Mapping[str, str] | None = None) -> None:
         """
         Args:
+            address: The address, to which the paths of requests are added.
             headers: Never sent to another address: redirects are not followed.
         """
         self.address = address
         self.headers = {"User-Agent": f"mahtab-tui/{__version__}", **(headers or {})}
-        self._idle: list[tuple[http.client.HTTPConnection, float]] = []
-        """Unused connections, and since when they are."""
+        self._idle: list[_IdleConnection] = []
         self._lock = threading.Lock()
 
     def take_idle_connection(self) -> http.client.HTTPConnection | None:
+        """Return a connection that was used before; None if there is none that is new enough."""
         while True:
             with self._lock:
                 if not self._idle:
                     return None
-                connection, idle_since = self._idle.pop()
-            if time.monotonic() - idle_since < _IDLE_TIMEOUT_S:
-                return connection
-            connection.close()
+                idle = self._idle.pop()
+            if time.monotonic() - idle.since < _IDLE_TIMEOUT_S:
+                return idle.connection
+            idle.connection.close()
 
     def return_connection(self, connection: http.client.HTTPConnection) -> None:
         """Keep a connection for another request."""
         with self._lock:
-            self._idle.append((connection, time.monotonic()))
+            self._idle.append(_IdleConnection(connection, time.monotonic()))
 
     def close(self) -> None:
+        """Close the connections that are not in use."""
         with self._lock:
             idle_connections = self._idle
             self._idle = []
-        for connection, _ in idle_connections:
-            connection.close()
+        for idle in idle_connections:
+            idle.connection.close()
 
 
 class Exchange:
     """A request and its response, for one thread; other threads may stop it."""
 
     def __init__(self, service: HttpService, timeout: float) -> None:
+        """
+        Args:
+            service: Where the request goes.
+            timeout: Seconds without a byte after which it fails.
+        """
         self.status = 0
+        """The status of the response; 0 before it begins."""
         self.headers = Headers()
+        """The headers of the response."""
         self._service = service
         self._timeout = timeout
         self._lock = threading.Lock()
@@ -148,6 +168,7 @@ class Exchange:
                     self._socket.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
+        """Close the connection, unless it was kept."""
         with self._lock:
             connection = self._connection
             self._connection = None
@@ -160,6 +181,7 @@ class Exchange:
     def _request(
         self, connection: http.client.HTTPConnection, method: str, path: str, body: bytes | None
     ) -> None:
+        """Send the request over a connection, and read the head of the response."""
         with self._lock:
             self._connection = connection
             self._socket = connection.sock
@@ -184,6 +206,7 @@ class Exchange:
         self.headers = self._response.headers
 
     def _connect(self) -> http.client.HTTPConnection:
+        """Open a connection. Raises `ModelError` and `TimeoutError`."""
         try:
             connection = _open_connection(urlsplit(self._service.address), self._timeout)
             connection.connect()
@@ -231,6 +254,10 @@ def fetch_json(service: HttpService, path: str, seconds: float) -> Any:
 
 
 def _open_connection(url: SplitResult, timeout: float) -> http.client.HTTPConnection:
+    """Return a connection to a service, over a proxy if the environment names one.
+
+    It is opened by its first request.
+    """
     proxy = _find_proxy(url)
     server = url if proxy is None else proxy
     host = server.hostname or ""

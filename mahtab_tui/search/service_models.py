@@ -85,12 +85,20 @@ class _ChunkReader:
     """Joins the pieces of an answer on the client's thread, and reports to the loop."""
 
     def __init__(self, tariff: Tariff, on_text: OnText) -> None:
+        """Begin an answer, in the loop that waits for it.
+
+        Args:
+            tariff: Determines the price of the answer.
+            on_text: Called in the loop with each piece.
+        """
         self._tariff = tariff
         self._loop = asyncio.get_running_loop()
         self.reply: asyncio.Future[ModelReply] = self._loop.create_future()
+        """Done when the answer is here, or has failed."""
         self._portions = TextPortions(lambda text: self._report(lambda: on_text(text)))
         self._reader = AnswerReader(AnswerListener(self._portions.add))
         self.used: Usage | None = None
+        """What the answer has used, as far as the service has said it."""
 
     def take(self, chunk: ChatChunk | ModelError | None) -> None:
         """Take a chunk, None at the end, or an error in its place."""
@@ -103,15 +111,25 @@ class _ChunkReader:
 
         error = chunk or self._reader.refusal
         if error is not None:
-            settle = partial(self.reply.set_exception, error)
-        else:
-            self._portions.flush()
-            is_reply_cut = is_cut(self._reader.metadata)
-            reply = ModelReply(self._reader.whole_text, is_reply_cut, self.used)
-            settle = partial(self.reply.set_result, reply)
-        self._report(lambda: self.reply.done() or settle())
+            self._report(partial(self._fail, error))
+            return
+        self._portions.flush()
+        is_reply_cut = is_cut(self._reader.metadata)
+        reply = ModelReply(self._reader.whole_text, is_reply_cut, self.used)
+        self._report(partial(self._succeed, reply))
+
+    def _fail(self, error: ModelError) -> None:
+        """End the wait by an error, unless it was cancelled."""
+        if not self.reply.done():
+            self.reply.set_exception(error)
+
+    def _succeed(self, reply: ModelReply) -> None:
+        """End the wait by a reply, unless it was cancelled."""
+        if not self.reply.done():
+            self.reply.set_result(reply)
 
     def _report(self, call: Callable[[], object]) -> None:
+        """Call a function in the loop."""
         with contextlib.suppress(RuntimeError):  # the loop has been closed
             self._loop.call_soon_threadsafe(call)
 

@@ -83,6 +83,7 @@ class Exploration:
         self._too_long = False
         """Whether the model refused the conversation because of its length."""
         self._outputs = OutputHistory()
+        """The outputs that are shortened once the conversation is long."""
         self._reserved = Amount()
         """What is reserved for the last call."""
 
