@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from os.path import basename
 from typing import NamedTuple
 
-from mahtab_tui.worker.guard.simple_commands import READ_SHELLS, SHELLS
+from mahtab_tui.worker.guard.known_programs import READ_SHELLS, SHELLS
 from mahtab_tui.worker.magic.syntax import MAGIC_BUILTIN
 
 MAX_NAME_CHARS = 40

@@ -10,15 +10,12 @@ from collections.abc import Iterator, Sequence
 from . import git_commands
 from .command_folders import CommandFolders, find_folders, repeats_parts, value_forms
 from .command_splitter import split_commands
+from .known_programs import CHANGES_READING, READ_SHELLS, SHELLS, WORDS_AS_CODE
 from .shell_arithmetic import describe_unknown_computation
 from .shell_variables import deciding_assignment, makes_references, sets_home
 from .shell_words import Word
 from .simple_commands import (
-    CHANGES_READING,
     MAX_COMMAND_CHARS,
-    READ_SHELLS,
-    SHELLS,
-    WORDS_AS_CODE,
     SimpleCommand,
     known_program,
     nested_commands,

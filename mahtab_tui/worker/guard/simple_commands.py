@@ -10,6 +10,17 @@ from itertools import islice
 from typing import NamedTuple
 
 from .command_splitter import split_commands
+from .known_programs import (
+    COMMAND_TAKERS,
+    HARMLESS,
+    HARMLESS_SETTERS,
+    INNER_PROGRAMS,
+    PREFIXES,
+    SHELLS,
+    SOURCING_PROGRAMS,
+    STARTED_PROGRAMS,
+    STARTERS,
+)
 from .shell_words import Word
 
 MAX_COMMAND_CHARS = 20_000
@@ -19,48 +30,9 @@ MAX_SIMPLE_COMMANDS = 5_000
 """Simple commands that are read of a command, with those of the commands in it."""
 MAX_INNER_PROGRAMS = 8
 """Words of a simple command that may be the program which another one starts (`nice xargs rm`)."""
-READ_SHELLS = frozenset("ash bash dash sh".split())
-"""Shells whose commands are read here."""
-_COMMON_SHELLS = READ_SHELLS | frozenset("csh fish ksh mksh tcsh zsh".split())
-_RARE_SHELLS = frozenset(
-    "elvish ksh93 loksh nu oksh osh pdksh posh pwsh rbash xonsh yash ysh".split()
-)
-SHELLS = _COMMON_SHELLS | _RARE_SHELLS
-"""Programs that run a text as a command, many of them in languages of their own."""
-WORDS_AS_CODE = frozenset("compgen complete eval fc xargs parallel".split())
-"""Programs that make commands of words and of their input."""
-CHANGES_READING = frozenset("alias bind emulate enable hash setopt shopt".split())
-"""Commands after which a shell reads or runs others in another way."""
-SOURCING_PROGRAMS = frozenset(("source", "."))
-
 COMMAND_FOLDERS = ("", "/bin", "/usr/bin", "/usr/local/bin")
 """Folders of the system's commands; without a folder, the shell finds them there."""
 
-_PREFIXES = frozenset(
-    "env sudo doas nohup setsid time exec command builtin coproc nice ionice stdbuf then do else if"
-    " elif while until ! {".split()
-)
-"""Words before the name of a command."""
-_HARMLESS = frozenset(
-    "basename case cat cd chdir cmp comm cut date df diff dirname du echo export false fold for free grep file"
-    " head id let ls md5sum nl nproc paste popd printenv printf ps pushd pwd read readlink realpath rev"
-    " seq sha256sum sleep stat tac tail test tr true type uname unset wait wc which whoami"
-    " [ [[ -d -e -f -n -s -z".split()
-)
-"""Commands that change no file that an argument names, and operators that begin a part of ``[[…]]``."""
-_COMMAND_TAKERS = frozenset("flock script su watch tmux screen xterm setpriv runuser entr".split())
-"""Programs that run a text among their arguments as a command of a shell."""
-_INNER_PROGRAMS = frozenset(
-    (*_COMMON_SHELLS, *_COMMAND_TAKERS, *"env eval find git parallel xargs".split())
-)
-"""Programs that count as started wherever their name is an argument."""
-_STARTERS = frozenset(
-    "env sudo doas nohup setsid time exec command builtin coproc nice ionice stdbuf timeout chroot"
-    " busybox unshare nsenter strace taskset chrt prlimit".split()
-)
-"""Programs that start the one which their arguments name."""
-_STARTED_PROGRAMS = _RARE_SHELLS | WORDS_AS_CODE
-"""Programs that count as started only after one of these, because their names have other meanings."""
 _ASSIGNMENT = re.compile(r"\A([A-Za-z_]\w*)(?:\[[^\]]{0,100}\])?\+?=")
 _CODE_OPTION = re.compile(r"[-+][A-Zabd-z]*c[A-Za-z]*")
 """The option of a shell before its command."""
@@ -77,8 +49,6 @@ _SETS_SEARCH_PATH = re.compile(
     r"|(?<![\w$])PATH\s{0,20}(?:\[|:?[-+*/%&|^<>]{0,2}=|\+\+|--)|(?:\+\+|--)\s{0,20}PATH\b"
 )
 """A word that sets the variable which does so, after the name of a command that sets variables."""
-_HARMLESS_SETTERS = frozenset("export for let printf read test unset wait [".split())
-"""Harmless commands with arguments that may set variables."""
 
 
 class SimpleCommand(NamedTuple):
@@ -149,7 +119,7 @@ def _may_set_search_path(command: SimpleCommand) -> bool:
     """Return whether a command may change where the shell finds commands, so that their names may mean
     others."""
     words = command.words
-    if command.is_harmless and command.program not in _HARMLESS_SETTERS:
+    if command.is_harmless and command.program not in HARMLESS_SETTERS:
         # Its arguments set no variable, but for a descriptor as in `{PATH}>file`.
         descriptor_words = [word for word in command.arguments if word.text.startswith("{")]
         words = [*words[: len(words) - len(command.arguments)], *descriptor_words]
@@ -216,7 +186,7 @@ class _Reader:
             name,
             program,
             arguments,
-            is_harmless=self._keeps_names and program in _HARMLESS,
+            is_harmless=self._keeps_names and program in HARMLESS,
             is_certain=is_certain,
             is_whole=True,
         )
@@ -259,12 +229,12 @@ def _starts_program(word: Word, words_before: Sequence[Word]) -> bool:
     if word.redirection:
         return False
     program = os.path.basename(word.text)
-    if program in _INNER_PROGRAMS:
+    if program in INNER_PROGRAMS:
         return True
-    if program not in _STARTED_PROGRAMS:
+    if program not in STARTED_PROGRAMS:
         return False
     programs_before = {os.path.basename(word_before.text) for word_before in words_before}
-    return not programs_before.isdisjoint(_STARTERS | _COMMAND_TAKERS)
+    return not programs_before.isdisjoint(STARTERS | COMMAND_TAKERS)
 
 
 def nested_commands(command: SimpleCommand) -> Iterator[Word]:
@@ -275,7 +245,7 @@ def nested_commands(command: SimpleCommand) -> Iterator[Word]:
         yield from [word for word in words if word.text != "--"][:1]
     elif command.basename in SHELLS:
         yield from _operands_after_option(words)
-    elif command.basename in _COMMAND_TAKERS:
+    elif command.basename in COMMAND_TAKERS:
         yield from (word for word in words if _COMMAND_SIGN.search(word.text))
 
 
@@ -316,7 +286,7 @@ def _name_and_arguments(words: Sequence[Word]) -> tuple[Word | None, Sequence[Wo
     """Return the word that names the program of a simple command, and those after it."""
     has_prefix = False
     for index, word in enumerate(words):
-        is_prefix = word.text in _PREFIXES or assigned_name(word) != ""
+        is_prefix = word.text in PREFIXES or assigned_name(word) != ""
         has_prefix |= is_prefix
         is_option = has_prefix and word.text.startswith("-")
         if not is_prefix and not is_option and not word.redirection:
