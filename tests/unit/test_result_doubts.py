@@ -260,6 +260,22 @@ def test_groups_of_single_rows_are_told() -> None:
     assert notes_about("cars.groupby('number')", table[:4]) == ""
 
 
+class Incomparable:
+    """An object of the user's whose comparison must not run."""
+
+    def __hash__(self) -> int:
+        pytest.fail("code of the user's ran")
+
+
+def test_columns_of_objects_and_long_ones_are_not_searched_for_values_that_are_there_twice() -> (
+    None
+):
+    objects = pandas.DataFrame({"thing": [Incomparable() for _ in range(9)]})
+    long = pandas.DataFrame({"thing": range(300_000)})
+    for table in (objects, long):
+        assert notes_about("cars.groupby('thing')", table) == ""
+
+
 def notes_on_answer(question: str, code: str, output: str) -> str:
     """Return what is told of code over shops and their towns, if it should answer a question."""
     shops = {"shop": ["Anna's", "Bert & Co"], "town": ["A", "B"], "year": [1_998, 2_004]}

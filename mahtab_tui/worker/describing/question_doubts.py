@@ -12,7 +12,13 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from ..values.objects import as_library_type, has_own_indexes, is_one_of, run_with_timeout
+from ..values.objects import (
+    as_library_type,
+    has_own_indexes,
+    is_one_of,
+    is_own_column,
+    run_with_timeout,
+)
 from ..values.secret_names import looks_secret
 from .table_description import text_columns
 
@@ -20,6 +26,8 @@ _TIMEOUT_S = 0.5
 """Seconds for all columns together."""
 _MAX_QUESTION_CHARS = 4_000
 _MAX_SENTENCES = 2
+_MAX_NUMBERS = 200_000
+"""A longer column of numbers is not read."""
 _MIN_NAME_CHARS = 3
 """Shorter names of tables are not looked for in a question."""
 _ASKED_FOR = re.compile(
@@ -117,8 +125,10 @@ def _values(table: Any, label: str) -> Collection[str] | Collection[int]:
     """Return the different values of a column of texts or whole numbers; empty for other columns."""
     table = as_library_type(table)
     column = table[label]
-    if column.ndim == 1 and getattr(column.dtype, "kind", "") in "iu":
-        return set(column.tolist())
+    if column.ndim != 1 or not is_own_column(column):
+        return ()
+    if column.dtype.kind in "iu":
+        return set(column.tolist()) if len(column) <= _MAX_NUMBERS else ()
     return text_columns(table, whole_only=True).get(label, ())
 
 

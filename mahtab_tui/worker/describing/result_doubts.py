@@ -1,8 +1,9 @@
 """Tells what is probably wrong with the result of code that ran without an error.
 
 Code may take the label of a row for what stands in it, count only the last of several conditions, or
-compare a number with a text. The code is only parsed, and of the tables only the names of columns and
-the kind of the index are read. `unmatched_texts` has the doubts for which values are compared.
+compare a number with a text. The code is only parsed, and of the tables only the names of columns, the
+kind of the index and the column by which rows are grouped are read. `unmatched_texts` and
+`question_doubts` have the doubts for which values are compared.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from itertools import islice
 from typing import Any
 
 from ..cells.table_hints import has_dates
-from ..values.objects import MISSING, as_library_type, has_own_indexes, is_one_of, is_own_type
+from ..values.objects import MISSING, as_library_type, has_own_indexes, is_one_of, is_own_column
 from .question_doubts import question_doubts
 from .unmatched_texts import column_of, unmatched_texts
 
@@ -28,6 +29,7 @@ _LABEL_USERS = frozenset(("at", "groupby", "iloc", "loc", "set_index", "value_co
 something."""
 _MIN_GROUPED_ROWS = 5
 """In a smaller table, each row may well be a group by chance."""
+_MAX_GROUPED_ROWS = 200_000
 _COUNTING_METHODS = frozenset(("mean", "sum"))
 """Methods that count the rows that fulfil a condition, or their share."""
 _DATE_PARTS = frozenset(
@@ -135,7 +137,7 @@ def _groups_of_rows(nodes: Sequence[ast.AST], tables: dict[str, object]) -> Iter
         if len(table) < _MIN_GROUPED_ROWS or label not in table.columns:
             continue
         column = table[label]
-        if column.ndim != 1 or not is_own_type(column.dtype) or not column.is_unique:
+        if not _has_no_value_twice(column):
             continue
         column_code = f"{table_name}[{label!r}]"
         sentence = (
@@ -146,6 +148,16 @@ def _groups_of_rows(nodes: Sequence[ast.AST], tables: dict[str, object]) -> Iter
             sentence += f" By year: {table_name}.groupby(pd.to_datetime({column_code}).dt.year)."
         yield sentence
         return
+
+
+def _has_no_value_twice(column: Any) -> bool:
+    """Return whether each value of a column of pandas is there once. Long columns, and those with
+    objects, which may compare themselves by the user's code, are not looked at."""
+    if column.ndim != 1 or not is_own_column(column) or len(column) > _MAX_GROUPED_ROWS:
+        return False
+    if column.dtype.kind == "O" and any(type(value) is not str for value in column.tolist()):
+        return False
+    return bool(column.is_unique)
 
 
 def _only_text(node: ast.expr) -> str:
