@@ -1,6 +1,6 @@
 """The MCP server: it offers our tools to a client over stdin and stdout.
 
-`mahtab mcp` runs it. What the tools do is in `mcp/handlers.py`.
+`mahtab-tui mcp` runs it. What the tools do is in `mcp/handlers.py`.
 """
 
 from __future__ import annotations
