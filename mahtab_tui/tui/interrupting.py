@@ -29,8 +29,8 @@ class Interrupter:
         self._key_repeats = KeyRepeatFilter()
         self._interrupted_cells: frozenset[int] = frozenset()
         """The cells that the last stop has interrupted."""
-        self._second_stop_start = -math.inf
-        """The time from which on a second stop may come."""
+        self._second_stop_start_s = -math.inf
+        """From when on a second stop counts, in seconds of the monotonic clock."""
 
     def stop(self) -> None:
         """Stop the model's turn, or else the running cell.
@@ -38,8 +38,8 @@ class Interrupter:
         If the cell was interrupted a moment ago and still runs, ask whether to kill the kernel.
         """
         is_repetition = self._key_repeats.is_repetition()
-        since_first_stop_s = time.monotonic() - self._second_stop_start
-        if self._interrupted_cell_runs() and since_first_stop_s < SECOND_STOP_S:
+        passed_s = time.monotonic() - self._second_stop_start_s
+        if self._interrupted_cell_runs() and passed_s < SECOND_STOP_S:
             # A key that is held down is not a second stop.
             if not is_repetition:
                 self.ask_to_kill()
@@ -55,7 +55,7 @@ class Interrupter:
         if not is_cell_interrupted:
             return
         self._interrupted_cells = running_cells
-        self._second_stop_start = time.monotonic()
+        self._second_stop_start_s = time.monotonic()
         self._app.set_timer(KILL_OFFER_DELAY_S, self._offer_to_kill)
 
     def ask_to_kill(self) -> None:
@@ -73,7 +73,7 @@ class Interrupter:
         if not self._interrupted_cell_runs():
             return
         # The time for a second stop begins when the user can read about it.
-        self._second_stop_start = time.monotonic()
+        self._second_stop_start_s = time.monotonic()
         self._app.notify(
             f"The cell is still running. Stop it again within {SECOND_STOP_S:g} seconds to kill the"
             " kernel; you are asked first.",

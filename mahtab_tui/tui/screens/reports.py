@@ -1,4 +1,7 @@
-"""Screens with a report that is made on a thread: usage, and what fills the model's window."""
+"""Screens with a report that is made on a thread: usage, and what fills the model's window.
+
+A report is drawn once, as wide as the screen is then.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,10 @@ if TYPE_CHECKING:
     from mahtab_tui.session import Session
     from mahtab_tui.session.context_use import ContextUse
 
+MIN_BAR_WIDTH = 20
+"""Cells that the bar has at least, even if the screen is narrower."""
 _PART_COLOURS = ("$model", "$highlight", "$person", "$good", "$bad", "$foreground")
+"""The colours of the parts of a prompt, in turn."""
 _FREE_GLYPH = "░"
 
 
@@ -30,7 +36,7 @@ class ReportScreen(TextDialog):
         """Return the report; called on a thread.
 
         Args:
-            width: Of a line, in cells.
+            width: The width of a line, in cells.
         """
         raise NotImplementedError
 
@@ -68,8 +74,13 @@ class ContextScreen(ReportScreen):
 
 
 def context_lines(use: ContextUse, width: int) -> Content:
-    """Draw how the parts of a prompt fill the model's window."""
-    width = max(20, width)
+    """Draw how the parts of a prompt fill the model's window.
+
+    Args:
+        use: The parts, and the size of the window.
+        width: The width of a line, in cells.
+    """
+    width = max(MIN_BAR_WIDTH, width)
     # Each part has at least one cell, so that together they may be too wide.
     capacity = max(use.max_tokens, use.tokens)
     part_cells = [max(1, part.tokens * width // capacity) for part in use.parts]

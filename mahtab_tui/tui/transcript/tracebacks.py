@@ -1,4 +1,7 @@
-"""The order of a traceback's lines, and their colours."""
+"""The order of a traceback's lines, and their colours.
+
+Python prints the error last. On the screen it comes first, because a traceback may be longer than the view.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from mahtab_tui.tui.rows.row import Span
 from mahtab_tui.tui.theme import BOLD, Palette
 
 _ERROR_MARKS = re.compile(r"^\s*[~^]+\s*$")
+"""Marks the place of the error in the line above."""
 _TRACEBACK_HEADING = "Traceback (most recent call last):"
 _CHAIN_LINES = {
     "The above exception was the direct cause of the following exception:": "caused by ",
@@ -16,6 +20,7 @@ _CHAIN_LINES = {
 }
 """Python's lines between chained errors, and what introduces the earlier error."""
 _MUTED_STARTS = (_TRACEBACK_HEADING, "  [Previous line", "  … ")
+"""Starts of lines that one may skip."""
 _HINT_START = "Hint: "
 """Starts a line that helps to fix the error."""
 ERROR_LEAD = "error"
@@ -57,7 +62,8 @@ def _one_error(block: list[OutputLine], lead: str) -> list[LineWithLead]:
     """Return the lines of one error, without blank lines at its ends: the error, then its frames.
 
     Args:
-        lead: That of the first line.
+        block: The lines, with the error after its frames.
+        lead: The lead of the first line.
     """
     while block and not block[0].text.strip():
         del block[0]
@@ -79,7 +85,9 @@ def traceback_spans(text: str, palette: Palette, lead: str) -> list[Span]:
     """Colour a line of a traceback.
 
     Args:
-        lead: From `error_first`.
+        text: The line, with its lead if this is words.
+        palette: The colours.
+        lead: The lead of the line, as `error_first` has returned it.
     """
     if lead == ERROR_LEAD:
         return [(text, palette.bad + BOLD)]
