@@ -12,12 +12,15 @@ MAGIC = "mahtab-far-1"
 
 # Kinds of messages
 FRAMES = b"f"
+"""Bytes of frames, in either direction."""
 OUTPUT = b"o"
+"""Bytes that the kernel has printed."""
 OFFSET = b"n"
 """The offset of the next output, if anything before it is no longer available."""
 STORED = b"r"
 """The offset up to which the host has stored the output."""
 SIGNAL = b"s"
+"""The number of a signal for the kernel."""
 END = b"e"
 """The host has gone."""
 EXITED = b"x"
@@ -25,14 +28,17 @@ EXITED = b"x"
 _RECEIVED = b"a"
 """Confirms all messages up to a number."""
 _ALIVE = b"p"
+"""Says only that a side is there."""
 
 LINK_PIECE_BYTES = 65_536
 """Bytes that are read or written at once."""
 MAX_MESSAGE_BYTES = 2**20
+"""The largest data of a message."""
 
 _HEAD = struct.Struct("!cQI")
 """The kind of a message, its number, and the length of its data in bytes."""
 _NUMBERED = frozenset((FRAMES, OUTPUT, OFFSET, STORED, SIGNAL, END, EXITED))
+"""Kinds of messages that are sent again until they are confirmed."""
 
 
 class LinkError(ValueError):
@@ -40,6 +46,8 @@ class LinkError(ValueError):
 
 
 class Message(NamedTuple):
+    """What one side has sent."""
+
     kind: bytes
     """One of the letters above, such as `FRAMES`."""
     data: bytes
@@ -55,9 +63,10 @@ class Link:
         """The number of the last message that came."""
         self.unconfirmed_bytes = 0
         """Bytes of the messages that are not confirmed."""
-        self._sent = 0
+        self._sent_number = 0
         """The number of the last message that was sent."""
         self._unconfirmed: deque[tuple[int, Message]] = deque()
+        """The messages that are not confirmed, with their numbers."""
         self._incoming = bytearray()
         """Bytes of the connection that are no complete message yet."""
         self._is_connected = False
@@ -69,10 +78,10 @@ class Link:
 
     def send(self, kind: bytes, data: bytes = b"") -> None:
         """Send a message now, or when there is a connection."""
-        self._sent += 1
-        self._unconfirmed.append((self._sent, Message(kind, data)))
+        self._sent_number += 1
+        self._unconfirmed.append((self._sent_number, Message(kind, data)))
         self.unconfirmed_bytes += len(data)
-        self._write(kind, self._sent, data)
+        self._write(kind, self._sent_number, data)
 
     def send_heartbeat(self) -> None:
         """Say only that this side is there, without a number."""
@@ -139,7 +148,7 @@ class Link:
 
     def _confirm(self, number: int) -> None:
         """Forget the messages up to this number: the other side has them."""
-        if number > self._sent:
+        if number > self._sent_number:
             raise LinkError("a message was confirmed that was never sent")
         while self._unconfirmed and self._unconfirmed[0][0] <= number:
             self.unconfirmed_bytes -= len(self._unconfirmed.popleft()[1].data)

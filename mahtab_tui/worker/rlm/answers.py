@@ -129,28 +129,41 @@ def search_for_form(
 
     query = _QUERY_WITH_FORM.format(query=query, form=describe_form(returns))
     result = search(query)
-    mistake = ""
-    for correction_count in range(_MAX_CORRECTIONS + 1):
-        try:
-            value = read_as(returns, result.text, raw=raw)
-            return _make_answer(result, value, "", contexts)
-        except WrongForm as error:
-            mistake = str(error)
+    reading = _read(returns, result.text, raw=raw)
+    for _ in range(_MAX_CORRECTIONS):
         # A search that a limit has ended would reach it again at once.
-        if result.partial or correction_count == _MAX_CORRECTIONS:
+        if not reading.mistake or result.partial:
             break
         correction = _CORRECTION_QUERY.format(
-            query=query, mistake=mistake, answer=result.text[:_MAX_ANSWER_CHARS]
+            query=query, mistake=reading.mistake, answer=result.text[:_MAX_ANSWER_CHARS]
         )
         try:
             result = search(correction)
         except failures as error:
-            mistake = f"{mistake} ({error})"
+            reading = _Reading(None, f"{reading.mistake} ({error})")
             break
+        reading = _read(returns, result.text, raw=raw)
 
-    problem = f"The answer does not have the requested form: {mistake}"
-    warnings.warn(problem, stacklevel=3)
-    return _make_answer(result, None, problem, contexts)
+    problem = ""
+    if reading.mistake:
+        problem = f"The answer does not have the requested form: {reading.mistake}"
+        warnings.warn(problem, stacklevel=3)
+    return _make_answer(result, reading.value, problem, contexts)
+
+
+class _Reading(NamedTuple):
+    """An answer, read as a value of its form."""
+
+    value: object
+    mistake: str
+    """Why the answer does not have the form, as a sentence for the model; empty if it has."""
+
+
+def _read(form: object, text: str, *, raw: bool) -> _Reading:
+    try:
+        return _Reading(read_as(form, text, raw=raw), "")
+    except WrongForm as error:
+        return _Reading(None, str(error))
 
 
 def _make_answer(

@@ -14,6 +14,7 @@ from .loader import VariableLoader, list_variables
 from .writer import RESCUE_TIMEOUT_S, Writer
 
 WRITE_TIMEOUT_S = 900.0
+"""For writing all variables."""
 RESCUE_GRACE_S = 15.0
 """Seconds for writing the index after what a kernel had when it died."""
 _NICE = 10

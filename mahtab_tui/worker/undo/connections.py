@@ -42,12 +42,13 @@ _LIMITS = range(12)
 _PLAIN_TEXT_FACTORIES = (str, bytes, bytearray)
 """What makes values of texts without calling code of the user's."""
 _EXCLUSIVE = "exclusive"
+"""The locking mode in which a connection keeps its files locked."""
 _DATABASE_NAMES = "select cast(name as blob) from pragma_database_list"
 """Names as bytes, because a name may be no UTF-8."""
 _UNREAD_REASON = "unread"
 """The name under which settings say why those of the files are missing."""
 _BUSY_PRAGMA = "PRAGMA busy_timeout"
-"""How long statements wait for a lock."""
+"""The pragma for how long statements wait for a lock."""
 _BUSY_TIMEOUT_S = 0.05
 """How long to wait for a connection that another thread may use at the moment."""
 _FIRST_VERSION_WITH_REFERENTS = (3, 11)
@@ -62,6 +63,10 @@ class UnknownState(NamedTuple):
     """The state of a connection that cannot be read."""
 
     reason: str
+    """Why not, as a clause."""
+
+
+_BUSY = UnknownState("it could not be read in time")
 
 
 def is_connection(cls: type) -> bool:
@@ -92,25 +97,28 @@ def read_connection(value: Any) -> object:
     # If several threads may use the connection, one of them may hold its lock for long, so a new
     # thread tries first.
     state = _read_on_thread(sqlite3, connection)
-    is_of_one_thread = isinstance(state, sqlite3.ProgrammingError)
-    if is_of_one_thread:
-        # Perhaps it is this one, which then has the connection for itself.
-        try:
-            state = _read_settings(sqlite3, connection, may_wait=False)
-        except sqlite3.ProgrammingError:
-            return None
-        except sqlite3.Error as error:
-            state = error
+    if isinstance(state, sqlite3.ProgrammingError):
+        # Only one thread may use it. Perhaps it is this one, which then has the connection for itself.
+        return _read_on_this_thread(sqlite3, connection)
     if isinstance(state, BaseException):
         return UnknownState(str(state))
     return state
 
 
+def _read_on_this_thread(sqlite3: Any, connection: Any) -> object:
+    """Return what `read_connection` returns."""
+    try:
+        return _read_settings(sqlite3, connection, may_wait=False)
+    except sqlite3.ProgrammingError:
+        return None
+    except sqlite3.Error as error:
+        return UnknownState(str(error))
+
+
 def _read_on_thread(sqlite3: Any, connection: Any) -> object:
     """Return the settings, the error with which reading them failed, or `UnknownState`."""
-    busy_state = UnknownState("it could not be read in time")
     if not _reading.acquire(timeout=_BUSY_TIMEOUT_S):
-        return busy_state
+        return _BUSY
     results: list[object] = []
     # Held by the new thread until it ends. A lock is enough, and `threading` need not be loaded.
     running = _thread.allocate_lock()
@@ -131,7 +139,7 @@ def _read_on_thread(sqlite3: Any, connection: Any) -> object:
         _reading.release()
         return UnknownState("no thread can be started")
     running.acquire(timeout=_BUSY_TIMEOUT_S)
-    return results[0] if results else busy_state
+    return results[0] if results else _BUSY
 
 
 def unknown_reason(state: object) -> str:
@@ -250,7 +258,7 @@ def _locks_files(cursor: Any) -> bool:
     it has. Reads no file."""
 
     def read_mode(prefix: str) -> str:
-        return _to_text(cursor.execute(f"PRAGMA {prefix}locking_mode").fetchone()[0])
+        return _to_text(_read_value(cursor, f"PRAGMA {prefix}locking_mode"))
 
     if read_mode("") == _EXCLUSIVE:
         return True
@@ -263,6 +271,7 @@ def _locks_files(cursor: Any) -> bool:
 
 
 def _quote_database(name: str | bytes | bytearray) -> str:
+    """Return the name of a database as statements contain it."""
     return '"' + _to_text(name).replace('"', '""') + '"'
 
 

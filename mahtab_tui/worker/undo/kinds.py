@@ -197,6 +197,7 @@ class Kinds:
         ]
 
     def _forget(self, ended_reference: weakref.ref[type]) -> None:
+        """Forget the kind of a class that has ended."""
         # Runs on any thread, while another one may remember a class.
         for address, reference in self._classes.copy().items():
             if reference is ended_reference:
@@ -204,6 +205,7 @@ class Kinds:
                 del self._kinds[address]
 
     def _find_kind(self, cls: type) -> Kind:
+        """Return the kind of a class's objects."""
         # A fork changes the kernel's own objects, which must not come back.
         if belongs_to_worker(class_module(cls)):
             return _NO_PARTS
@@ -288,6 +290,7 @@ class Kinds:
         return is_subclass(native_class, base) and _package_of(base) == native_package
 
     def _is_user_class(self, cls: type) -> bool:
+        """Return whether a class is the user's, by the module that it names."""
         module = class_module(cls)
         return module in self.user_modules or module == self._namespace.get("__name__", "__main__")
 
@@ -375,6 +378,7 @@ def is_of_library(file: str) -> bool:
 
 
 def _is_user_module(module: types.ModuleType) -> bool:
+    """Return whether a module was read from a file of the user's."""
     names = own_dict(module)
     file = names.get("__file__")
     if type(file) is not str or not file.endswith(".py") or names.get("__name__") == "__main__":

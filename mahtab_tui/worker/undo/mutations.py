@@ -1,4 +1,9 @@
-"""Finds what a cell changed inside objects."""
+"""Finds the names whose objects a cell has changed in place.
+
+Before the cell, the objects are noted as numbers (`graph`), within limits, because this delays each cell that may
+change objects. After it, the numbers are compared; what was too much to compare is named as unknown. The numbers in
+arrays, the contents of files and the like are compared in other ways.
+"""
 
 from __future__ import annotations
 
@@ -32,6 +37,7 @@ MAX_COMPARED_BYTES = 64 * 2**20
 _MAX_PLAIN_VALUES = 250_000
 """Values of a container whose content is hashed, with those of the containers inside it."""
 _CONTAINERS = frozenset(map(address_of, (list, tuple, dict)))
+"""Addresses of the types of such containers."""
 
 TakeCheckpoint = Callable[[tuple[str, ...]], Optional[Step]]
 """Gets the names in a cell's code, and returns the step with the state before the cell."""
@@ -81,7 +87,7 @@ class MutationDetector:
 
         Args:
             namespace: The user's.
-            kinds: Of its objects.
+            kinds: Says how its objects are read.
             mentioned: Names in the cell's code.
             take_checkpoint: Called once the state is noted.
         """
@@ -90,10 +96,14 @@ class MutationDetector:
         self.mentioned = mentioned
         mutable_values = self._mutable_values()
         self._addresses = {name: address_of(value) for name, value in mutable_values.items()}
+        """Addresses of the objects by name."""
         graph, self._is_complete = self._walk(mutable_values)
         self._states = {address: node.state for address, node in graph.nodes.items()}
+        """What the graph says of the objects, by address."""
         self._unknown = {address for address, node in graph.nodes.items() if not node.is_complete}
+        """Addresses of objects whose state the numbers do not cover."""
         self._plain_digests: dict[str, int] = {}
+        """Hashes of plain values by name, if the graph does not say everything."""
         if self._unknown or not self._is_complete:
             self._plain_digests = self._digest_plain_values()
         spans = {node.memory for node in graph.nodes.values() if node.memory is not None}
@@ -102,16 +112,15 @@ class MutationDetector:
         del graph
 
         step = take_checkpoint(mentioned)
-        self._step: Step | None = None
+        has_checkpoint = step is not None and step.checkpoint is not None
+        self._step = step if has_checkpoint else None
         """The step, if it has a checkpoint, with which memory is compared."""
-        if step is not None and step.checkpoint is not None:
-            self._step = step
+        self._memory_digests = {} if has_checkpoint else _digest_memory(spans)
+        """Hashes of the memory of arrays, if there is no checkpoint."""
         self._side_state = step.side_state if step is not None else None
+        """The state of files, tables and tensors."""
         if self._side_state is None:
             self._side_state = SideState(objects)
-        self._memory_digests: dict[MemorySpan, int] = {}
-        if self._step is None:
-            self._memory_digests = _digest_memory(spans)
 
     def compare(self) -> Mutations:
         """Return what has changed since."""

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from ..sandbox import call_filter
 from ..sandbox.allowed_calls import X86_64, AllowedCall, ArgumentCheck
 
-_X32 = 0x40000000
+_FIRST_X32_NUMBER = 0x40000000
 """Numbers from here on belong to a table with 64-bit registers and 32-bit addresses."""
 RENAME_EXCHANGE = 2
 """The flag of a call that exchanges what two paths lead to."""
@@ -93,8 +93,11 @@ class WatchedCall(NamedTuple):
     """A system call that changes files."""
 
     name: str
+    """As Linux calls it."""
     x86_64: int | None
+    """Its number on this processor; None if it does not have the call."""
     aarch64: int | None
+    """Likewise."""
     action: str
     """What it does: open, open2 (with flags in memory), write, rename, unlink, create, socket (bind one
     to a path), link (give a file another name), mark (change the permissions or times), markfd (those of
@@ -119,10 +122,12 @@ class FileCall(NamedTuple):
 
 
 def _read_index(column: str) -> int | None:
+    """Return the number in a column of the table; None for a dash."""
     return None if column == "-" else int(column)
 
 
 def _read_table() -> Iterator[WatchedCall]:
+    """Yield the calls of `_CALL_TABLE`."""
     for row in _CALL_TABLE.strip().splitlines():
         name, x86_64, aarch64, action, flags, *pairs = row.split()
         paths = []
@@ -148,15 +153,15 @@ def may_change_files(architecture: str, number: int, arguments: Sequence[int]) -
 
     Args:
         architecture: The processor.
-        number: The call's.
-        arguments: The call's.
+        number: The number of the call in its table.
+        arguments: Its arguments.
     """
     if architecture != X86_64:
         return True
     if number == _SOCKET_CALL_OF_32_BITS:
         return arguments[0] == _BIND
     if number not in _CHANGING_32_BIT_CALLS:
-        return number >= _X32
+        return number >= _FIRST_X32_NUMBER
     flags = _CHANGING_32_BIT_CALLS[number]
     return flags is None or bool(arguments[flags] & OPENS_TO_CHANGE)
 

@@ -29,10 +29,16 @@ class FileJournal:
     """The steps of all cells that can be undone."""
 
     def __init__(self, copies: Copies) -> None:
+        """Begin without steps.
+
+        Args:
+            copies: Where files are copied.
+        """
         self.copies = copies
         self.nodes = NodeTable(copies)
         self.nodes.unpack_number = self._unpack_number
         self.steps: list[FileStep] = []
+        """The oldest first."""
         self.open_nodes: set[Node] = set()
         """Files that a process of the kernel has open for writing, as far as it is known."""
         self.moved_away: set[Node] = set()
@@ -103,7 +109,12 @@ class FileJournal:
     # Before a call goes on
 
     def note_name(self, step: FileStep, path: str) -> None:
-        """Note that a cell is about to create a path, to take it away, or to give it to something else."""
+        """Note that a cell is about to create a path, to take it away, or to give it to something else.
+
+        Args:
+            step: The step of the cell.
+            path: The path, without links.
+        """
         name = self.nodes.name(path)
         if name is None:
             return
@@ -113,12 +124,21 @@ class FileJournal:
                 return
             step.names[name] = NameChange(node)
             step.folders.add(name.folder)
-        node_change = step.nodes.get(node) if node is not None else None
-        if node is not None and node_change is not None and node_change.before is not None:
+        if node is None:
+            return
+        node_change = step.nodes.get(node)
+        existed_before = node_change is not None and node_change.before is not None
+        if existed_before:  # it may lose its last name
             self.nodes.hold(node, path)
 
     def note_content(self, step: FileStep, path: str, *, is_written: bool = True) -> None:
-        """Note that a cell is about to write a file; or only to change its permissions or times."""
+        """Note that a cell is about to write a file, or to change its permissions or times.
+
+        Args:
+            step: The step of the cell.
+            path: The path of the file, without links.
+            is_written: Whether its content may change.
+        """
         name = self.nodes.name(path)
         node = self._look_at(step, name) if name is not None else None
         if node is not None:
@@ -154,7 +174,12 @@ class FileJournal:
                 self.nodes.copy(change.before, path)
 
     def _look_at(self, step: FileStep, name: Name) -> Node | None:
-        """Return what is at a place, before a cell changes it."""
+        """Return what is at a place, before a cell changes it; note it the first time.
+
+        Args:
+            step: The step of the cell.
+            name: The place.
+        """
         path = name.path
         state = read_state(path)
         if state.kind == MISSING_KIND:
@@ -182,7 +207,13 @@ class FileJournal:
         node.version.content.reason = ""
 
     def _find_new(self, step: FileStep, name: Name, state: FileState) -> Node:
-        """Return what a cell has put in a place, and did not have before."""
+        """Return what a cell has put in a place, and did not have before.
+
+        Args:
+            step: The step of the cell.
+            name: The place.
+            state: What is there.
+        """
         known_node = self.nodes.known(state)
         is_new = state.inode not in step.unnoted
         # What was known before it is not this, but its number was used again: the cell would have taken it
@@ -197,7 +228,12 @@ class FileJournal:
         return node
 
     def _is_full(self, step: FileStep, noted: Collection[object]) -> bool:
-        """Return whether a step has noted as much as is allowed; then say so in its problems."""
+        """Return whether a step has noted as much as is allowed; then say so in its problems.
+
+        Args:
+            step: The step.
+            noted: The names or the files that it has noted.
+        """
         is_full = len(noted) >= MAX_CELL_PATHS
         if is_full:
             step.problems[f"Only the first {MAX_CELL_PATHS:,} files of a cell are noted."] = None
@@ -231,9 +267,8 @@ class FileJournal:
         for node, node_change in step.nodes.items():
             path = self.nodes.path_of(node)
             if path:
-                self.nodes.settle(
-                    node, path, may_be_written=node_change.is_written or node_change.before is None
-                )
+                may_be_written = node_change.is_written or node_change.before is None
+                self.nodes.settle(node, path, may_be_written=may_be_written)
             else:
                 self.nodes.drop(node)
                 if node_change.is_written:  # what it holds is not known
