@@ -33,7 +33,7 @@ from .checkpoint_process import Checkpoint, CheckpointError, fork
 from .checkpoint_server import Rescue
 from .earlier_state import CheckpointResponder
 from .graph import Graph, Limits
-from .kinds import Kinds, is_of_library
+from .kinds import Kinds
 from .libraries import add_snapshots, take_library_snapshot, take_library_snapshots
 from .memory import MemorySpan
 from .memory_use import MemoryUse, private_bytes
@@ -43,6 +43,7 @@ from .process_state import ProcessState
 from .restoring import plan_undo
 from .side_state import SideState
 from .step import Step
+from .user_modules import is_of_library
 from .written_pages import DirtyPages
 
 MAX_RETAINED_OBJECTS = 3_000

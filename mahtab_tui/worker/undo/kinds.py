@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import functools
-import os
 import sys
-import sysconfig
 import types
 import weakref
 from collections.abc import Callable
@@ -39,6 +36,7 @@ from .parts import (
     ObjectPart,
     slot_descriptors,
 )
+from .user_modules import user_modules
 
 _PARTLESS_CLASSES = (
     types.ModuleType,
@@ -54,11 +52,6 @@ _PLAIN_PACKAGES = ("numpy", "pandas", "polars", "pyarrow", "torch")
 _IO_MODULE = "_io"
 _CAPSULE = ("builtins", "PyCapsule")
 """Keeps memory alive for an array, which shows its contents."""
-
-_LIBRARY_FOLDERS = ("stdlib", "platstdlib", "purelib", "platlib")
-"""Names of `sysconfig` for the folders of the standard library and of installed packages."""
-_OUR_FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-_PACKAGE_FOLDERS = ("site-packages", "dist-packages")
 
 # As `type` defines them, whatever a metaclass defines.
 _BASE: Callable[[type], type] = type.__dict__["__base__"].__get__
@@ -118,7 +111,7 @@ class Kinds:
         """
         self._namespace = namespace
         self._module_count = len(sys.modules)
-        self.user_modules = _user_modules()
+        self.user_modules = user_modules()
         """Modules that are neither in the standard library nor in installed packages, by their names."""
         self._globals = {
             address_of(namespace),
@@ -349,38 +342,3 @@ def _count_python_fields(cls: type) -> int:
     if "__slots__" in names:
         count += sum(type(slot) is types.MemberDescriptorType for slot in names.values())
     return count
-
-
-def _user_modules() -> dict[str, types.ModuleType]:
-    """Return the modules that are neither in the standard library nor in installed packages."""
-    return {
-        name: module
-        for name, module in list(sys.modules.items())
-        if is_module(module) and _is_user_module(module)
-    }
-
-
-@functools.lru_cache(maxsize=1)
-def _foreign_folders() -> tuple[str, ...]:
-    """Return the folders of the standard library, of installed packages and of this one."""
-    folders = {sysconfig.get_path(name) for name in _LIBRARY_FOLDERS}
-    return tuple(
-        os.path.join(folder, "")
-        for folder in {*folders, *map(os.path.realpath, folders), _OUR_FOLDER}
-    )
-
-
-def is_of_library(file: str) -> bool:
-    """Return whether a file of code is of the standard library, an installed package or this one."""
-    if file.startswith(("<frozen ", *_foreign_folders())):
-        return True
-    return any(folder in file for folder in _PACKAGE_FOLDERS)
-
-
-def _is_user_module(module: types.ModuleType) -> bool:
-    """Return whether a module was read from a file of the user's."""
-    names = own_dict(module)
-    file = names.get("__file__")
-    if type(file) is not str or not file.endswith(".py") or names.get("__name__") == "__main__":
-        return False
-    return not is_of_library(os.path.abspath(file))
