@@ -74,19 +74,26 @@ _SOCKET_CALL_OF_32_BITS = 102
 """The call of 32-bit programs for all that is done with sockets."""
 _BIND = 2
 """Its first argument that stands for `bind`."""
-_CHANGING_32_BIT_CALLS: dict[int, int | None] = {
-    **dict.fromkeys((8, 9, 10, 14, 15, 21, 30, 38, 39, 40, 83, 92, 94, 193)),
-    **dict.fromkeys((271, 296, 297, 299, 301, 302, 303, 304, 306, 320, 342, 353, 412, 425)),
-    **dict.fromkeys((361, 428, 429, 432, 437, 452, 467)),
-    # Owners and attributes
-    **dict.fromkeys((16, 95, 182, 198, 207, 212, 226, 227, 228, 235, 236, 237, 298, 463, 466, 469)),
-    # Files that the system writes itself
-    **dict.fromkeys((51, 87)),
-    5: 1,
-    295: 2,
-}
-"""Calls of 32-bit programs on x86-64 that change files, by number, with the index of the argument with
-the flags of those that open files."""
+# Names and numbers of calls of 32-bit programs on x86-64 that change files.
+_32_BIT_CALL_TABLE = """
+    creat 8          link 9              unlink 10         mknod 14         chmod 15
+    mount 21         utime 30            rename 38         mkdir 39         rmdir 40
+    acct 51          symlink 83          swapon 87         truncate 92      fchmod 94
+    truncate64 193   utimes 271          mkdirat 296       mknodat 297      futimesat 299
+    unlinkat 301     renameat 302        linkat 303        symlinkat 304    fchmodat 306
+    utimensat 320    open_by_handle_at 342                 renameat2 353    bind 361
+    utimensat_time64 412                 io_uring_setup 425                 open_tree 428
+    move_mount 429   fsmount 432         openat2 437       fchmodat2 452    open_tree_attr 467
+    lchown 16        fchown 95           chown 182         lchown32 198     fchown32 207
+    chown32 212      setxattr 226        lsetxattr 227     fsetxattr 228    removexattr 235
+    lremovexattr 236 fremovexattr 237    fchownat 298      setxattrat 463   removexattrat 466
+    file_setattr 469
+"""
+_CHANGING_32_BIT_CALLS = frozenset(
+    int(word) for word in _32_BIT_CALL_TABLE.split() if word.isdecimal()
+)
+_OPENING_32_BIT_CALLS = {5: 1, 295: 2}
+"""The calls `open` and `openat` of such programs, with the index of the argument with the flags."""
 
 
 class WatchedCall(NamedTuple):
@@ -160,10 +167,10 @@ def may_change_files(architecture: str, number: int, arguments: Sequence[int]) -
         return True
     if number == _SOCKET_CALL_OF_32_BITS:
         return arguments[0] == _BIND
-    if number not in _CHANGING_32_BIT_CALLS:
-        return number >= _FIRST_X32_NUMBER
-    flags = _CHANGING_32_BIT_CALLS[number]
-    return flags is None or bool(arguments[flags] & OPENS_TO_CHANGE)
+    if number in _OPENING_32_BIT_CALLS:
+        flags = arguments[_OPENING_32_BIT_CALLS[number]]
+        return bool(flags & OPENS_TO_CHANGE)
+    return number in _CHANGING_32_BIT_CALLS or number >= _FIRST_X32_NUMBER
 
 
 def watching_filter(architecture: str) -> bytes:
