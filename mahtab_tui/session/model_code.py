@@ -220,7 +220,7 @@ class ModelCode:
         is_undone = decision.action == "undo"
         effects = _Effects()
         if not has_ended and not is_undone:
-            effects = self._describe_effects(request, code, result)
+            effects = self._describe_effects(request, code, result, question)
         return ExecutionResult(
             step=request.step,
             block=request.block,
@@ -247,7 +247,7 @@ class ModelCode:
         return output
 
     def _describe_effects(
-        self, request: ApprovalRequest, code: str, result: CellResult
+        self, request: ApprovalRequest, code: str, result: CellResult, question: str
     ) -> _Effects:
         """Describe what code has done besides printing, for the model."""
         variables = self._describe_changed(result, code)
@@ -256,7 +256,7 @@ class ModelCode:
         pictures = self._keep_pictures(request, result)
         doubts: Sequence[str] = ()
         if result.status is Status.OK:
-            code_doubts = self._descriptions.doubts_about(code)
+            code_doubts = self._descriptions.doubts_about(code, result.output, question)
             doubts = (*code_doubts, *output_doubts(result.output))
         return _Effects(variables, pictures, doubts)
 

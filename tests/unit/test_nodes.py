@@ -1030,8 +1030,9 @@ def test_a_small_model_that_repeats_doubtful_code_is_asked_again_without_it(
 
 @pytest.mark.parametrize("loop", ["single", "steps"])
 def test_only_a_small_models_result_is_compared_with_the_question(
-    recorded_session: RecordedSession, loop: LoopMode
+    recorded_session: RecordedSession, loop: LoopMode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("mahtab_tui.worker.describing.question_doubts._TIMEOUT_S", 60.0)
     recorded_session.namespace["cars"] = pandas.DataFrame({"name": ["ford", "opel"]})
     first = code("print(len(cars))")
     second = code("print(cars.name.max())")

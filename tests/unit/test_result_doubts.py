@@ -276,6 +276,12 @@ def test_columns_of_objects_and_long_ones_are_not_searched_for_values_that_are_t
         assert notes_about("cars.groupby('thing')", table) == ""
 
 
+@pytest.fixture
+def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a slow machine read tables to their end."""
+    monkeypatch.setattr("mahtab_tui.worker.describing.question_doubts._TIMEOUT_S", 60.0)
+
+
 def notes_on_answer(question: str, code: str, output: str) -> str:
     """Return what is told of code over shops and their towns, if it should answer a question."""
     shops = {"shop": ["Anna's", "Bert & Co"], "town": ["A", "B"], "year": [1_998, 2_004]}
@@ -288,6 +294,7 @@ def notes_on_answer(question: str, code: str, output: str) -> str:
     return " ".join(result_doubts(namespace, list(namespace), code, question, output))
 
 
+@pytest.mark.usefixtures("unhurried")
 @pytest.mark.parametrize(
     ("question", "output", "column"),
     [
@@ -312,6 +319,7 @@ def test_an_output_without_a_value_of_the_column_that_was_asked_for_is_told(
     assert notes_on_answer(question, "print(shops.year.min())", output) == (note if label else "")
 
 
+@pytest.mark.usefixtures("unhurried")
 @pytest.mark.parametrize(
     ("code", "is_told"),
     [
