@@ -24,7 +24,7 @@ from mahtab_tui.bus.terminal_screen import split_unfinished
 from mahtab_tui.linear.line_writer import LineWriter
 
 
-class AnswerPart(NamedTuple):
+class WrittenPart(NamedTuple):
     """Identifies what is written without a break: an answer's thoughts, words, or a block of code."""
 
     turn: int | None
@@ -44,16 +44,16 @@ class AnswerPrinter:
         self._writer = writer
         self.last_answer = ""
         """The model's words since the last question."""
-        self._open_part: AnswerPart | None = None
+        self._open_part: WrittenPart | None = None
         """The part whose pieces were written last; None if something else has begun since."""
         self._code_write_count = 0
         """The writer's `write_count` after the last piece of code."""
         self._unfinished_sequence = ""
         """The start of an escape sequence at the end of the last piece."""
-        self._streamed_parts: set[AnswerPart] = set()
+        self._streamed_parts: set[WrittenPart] = set()
         """The words and thoughts that need not be written when they come whole. Of an answer that
         begins with code, the words count as streamed, too."""
-        self._written_code: dict[AnswerPart, str] = {}
+        self._written_code: dict[WrittenPart, str] = {}
         """The code blocks that were written, or that the user has seen in another way."""
 
     def begin_question(self) -> None:
@@ -102,7 +102,7 @@ class AnswerPrinter:
         self._enter_part(part)
         self._writer.write(self._complete_sequences(record.text), "muted")
 
-    def _enter_part(self, part: AnswerPart) -> None:
+    def _enter_part(self, part: WrittenPart) -> None:
         """Begin a line if the last piece was of another part. What follows thoughts gets a heading."""
         if part == self._open_part:
             return
@@ -112,9 +112,9 @@ class AnswerPrinter:
         self._open_part = part
         self._unfinished_sequence = ""
 
-    def _separate_from_thoughts(self, part: AnswerPart) -> None:
+    def _separate_from_thoughts(self, part: WrittenPart) -> None:
         """Write a heading if the thoughts before an answer were written last."""
-        if self._open_part == AnswerPart(part.turn, part.step, "thoughts"):
+        if self._open_part == WrittenPart(part.turn, part.step, "thoughts"):
             self._writer.write_line("Answer:", "model")
 
     def _complete_sequences(self, piece: str) -> str:
@@ -169,13 +169,13 @@ def author_name(party: str | None) -> str:
     return name[:1].upper() + name[1:]
 
 
-def _words_part(record: ModelRecord) -> AnswerPart:
-    return AnswerPart(record.turn, record.step, "words")
+def _words_part(record: ModelRecord) -> WrittenPart:
+    return WrittenPart(record.turn, record.step, "words")
 
 
-def _thoughts_part(record: ModelRecord) -> AnswerPart:
-    return AnswerPart(record.turn, record.step, "thoughts")
+def _thoughts_part(record: ModelRecord) -> WrittenPart:
+    return WrittenPart(record.turn, record.step, "thoughts")
 
 
-def _code_part(record: Approval | ReplIn | AssistantChatStream) -> AnswerPart:
-    return AnswerPart(record.turn, record.step, "code", record.block)
+def _code_part(record: Approval | ReplIn | AssistantChatStream) -> WrittenPart:
+    return WrittenPart(record.turn, record.step, "code", record.block)

@@ -37,7 +37,7 @@ _GRAPHICS_REPLY = re.compile(
 )
 
 
-class CellSize(NamedTuple):
+class CellPixels(NamedTuple):
     """The size of a cell of the terminal, in pixels."""
 
     width: int
@@ -51,7 +51,7 @@ def is_mute() -> bool:
     return is_apple or term.startswith(("tmux", "screen", "linux", "dumb"))
 
 
-def read_cell_size(descriptor: int) -> CellSize | None:
+def read_cell_size(descriptor: int) -> CellPixels | None:
     """Return the size of a cell; None if the terminal's driver does not know it.
 
     Args:
@@ -61,7 +61,7 @@ def read_cell_size(descriptor: int) -> CellSize | None:
         sizes = fcntl.ioctl(descriptor, termios.TIOCGWINSZ, bytes(8))
         rows, columns, width, height = struct.unpack("4H", sizes)
         if rows and columns and width >= columns and height >= rows:
-            return CellSize(width // columns, height // rows)
+            return CellPixels(width // columns, height // rows)
     return None
 
 
@@ -72,7 +72,7 @@ class TerminalAnswers:
         """Ask nothing yet."""
         self.protocol: GraphicsProtocol | None = None
         """How pictures are drawn; None if the terminal has not said that it can draw any."""
-        self.cell: CellSize | None = None
+        self.cell: CellPixels | None = None
         """None if the terminal has not said it."""
         self.colours = DEFAULT_SIXEL_COLOURS
         """How many colours a Sixel picture may have."""
@@ -103,7 +103,7 @@ class TerminalAnswers:
             if reply["kitty"].endswith(";OK"):
                 self.protocol = "kitty"
         elif reply["height"]:
-            size = CellSize(int(reply["width"]), int(reply["height"]))
+            size = CellPixels(int(reply["width"]), int(reply["height"]))
             if all(size):
                 self.cell = size
         elif reply["colours"]:

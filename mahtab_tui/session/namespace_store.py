@@ -37,7 +37,7 @@ RestoreListener = Callable[[int | None, str | None, Sequence[Change]], object]
 back. Cell and author are None if they are not known."""
 
 
-class _Setter(NamedTuple):
+class _SettingCell(NamedTuple):
     """The cell that has set variables, and whose it was."""
 
     cell: int
@@ -255,13 +255,13 @@ class NamespaceStore:
         """Log restored variables with the cells that set them, as far as these are known."""
         last_records = self._last_records.get()
         unknown_changes: list[Change] = []
-        changes_by_setter: dict[_Setter, list[Change]] = {}
+        changes_by_setter: dict[_SettingCell, list[Change]] = {}
         for change in changes:
             record = last_records.get(change.name)
             if record is None or not record.cell:
                 unknown_changes.append(change)
             else:
-                setter = _Setter(record.cell, record.party, record.guest)
+                setter = _SettingCell(record.cell, record.party, record.guest)
                 changes_by_setter.setdefault(setter, []).append(change)
 
         self._call_restore_listeners(None, None, unknown_changes)
