@@ -19,7 +19,7 @@ from .earlier_state import (
     COLLECT_STATES,
     DESCRIBE,
     NUMBERS_PER_OBJECT,
-    Row,
+    EarlierValue,
     States,
     unpack_numbers,
     walk_state,
@@ -127,7 +127,7 @@ def _fetch_states(
 
 def _load_rows(
     states: States, graph: Graph, namespace: dict[str, object], *, is_preview: bool
-) -> list[Row]:
+) -> list[EarlierValue]:
     """Return the earlier values of objects and names, and create the objects that are gone.
 
     Args:
@@ -140,12 +140,12 @@ def _load_rows(
         Exception: Anything that creating an object again raises.
     """
     if is_preview:
-        return [Row(True, name, object()) for name in states.created]
+        return [EarlierValue(True, name, object()) for name in states.created]
     rows: list[tuple[bool, Any, Any]] = run_with_timeout(
         RECREATE_TIMEOUT_S,
         lambda: load_state(states.payload, lambda address: graph.nodes[address].value, namespace),
     )
-    return [Row(*row) for row in rows]
+    return [EarlierValue(*row) for row in rows]
 
 
 class _Matches(NamedTuple):

@@ -58,7 +58,7 @@ _REPEATED_END = "its __del__ runs once more"
 _REPEATED_END_INSIDE = "the __del__ of an object in it runs once more"
 
 
-class Row(NamedTuple):
+class EarlierValue(NamedTuple):
     """An object whose earlier state is handed out. A pickle has a plain tuple in its place."""
 
     is_name: bool
@@ -173,9 +173,11 @@ class EarlierState:
         rewritten = set(unpack_numbers(written_data))
         ended = nodes.keys() - alive
         changed_labels = self._labels(changed | rewritten | ended)
-        rows = [Row(False, address, self._state(nodes[address].value)) for address in changed]
+        rows = [
+            EarlierValue(False, address, self._state(nodes[address].value)) for address in changed
+        ]
         rows += [
-            Row(True, name, value)
+            EarlierValue(True, name, value)
             for name, value in names.items()
             if address_of(value) in nodes and address_of(value) not in alive
         ]
@@ -247,7 +249,7 @@ class EarlierState:
             if label not in without
         ]
 
-    def _dump(self, rows: list[Row], alive: set[int]) -> _Dump:
+    def _dump(self, rows: list[EarlierValue], alive: set[int]) -> _Dump:
         """Write rows, without those whose objects cannot be written.
 
         Args:
@@ -255,10 +257,10 @@ class EarlierState:
             alive: The addresses of the objects that the kernel also has.
         """
 
-        def write(rows: Sequence[Row]) -> bytes:
+        def write(rows: Sequence[EarlierValue]) -> bytes:
             return dump_state(list(map(tuple, rows)), alive, self._namespace)
 
-        def write_together(rows: list[Row]) -> Reply:
+        def write_together(rows: list[EarlierValue]) -> Reply:
             (reply,) = run_in_fork([rows], write, DUMP_ALL_TIMEOUT_S, DUMP_ALL_TIMEOUT_S)
             return reply
 
@@ -271,7 +273,7 @@ class EarlierState:
         single_rows = [[row] for row in rows]
         replies = list(run_in_fork(single_rows, write, DUMP_EACH_TIMEOUT_S, DUMP_TOTAL_TIMEOUT_S))
         reasons: dict[str, str] = {}
-        writable_rows: list[Row] = []
+        writable_rows: list[EarlierValue] = []
         for row, single_reply in zip(rows, replies):
             if isinstance(single_reply, str):
                 reasons.update(dict.fromkeys(self._row_labels(row), single_reply))
@@ -286,7 +288,7 @@ class EarlierState:
                 reasons.setdefault(label, _NOT_TRANSFERRED)
         return _Dump(write([]), [], reasons)
 
-    def _row_labels(self, row: Row) -> list[str]:
+    def _row_labels(self, row: EarlierValue) -> list[str]:
         """Return the labels of the names that lead to the object of a row."""
         if row.is_name:
             return [format_label(row.key)]
@@ -337,7 +339,7 @@ class EarlierState:
         return [format_label(name) for name, value in named if address_of(value) in reached]
 
 
-def _row_names(rows: Iterable[Row]) -> list[object]:
+def _row_names(rows: Iterable[EarlierValue]) -> list[object]:
     return [row.key for row in rows if row.is_name]
 
 
