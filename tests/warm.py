@@ -26,13 +26,17 @@ with socket.socket(socket.AF_UNIX) as connection:
     connection.connect(sys.argv[1])
     socket.send_fds(connection, [b"program"], [0, 1, 2])
     with connection.makefile("rwb") as file:
-        marshal.dump((sys.argv[2:], dict(os.environ), os.getcwd(), False), file)
+        marshal.dump((sys.argv[3:], dict(os.environ), os.getcwd(), sys.argv[2]), file)
         file.flush()
         marshal.load(file)
         status = marshal.load(file)
 sys.exit(status) if status >= 0 else os.kill(os.getpid(), -status)
 """
 """Starts a program with the files of this process, and ends as it does."""
+
+TERMINAL, PIPES, BOUND = "terminal", "pipes", "bound"
+"""How a forked program is run: with a terminal of its own, with pipes, or with pipes and killed when
+the process is killed that has started it."""
 
 AGENT = "outside-agent"
 """The first argument for `tests.servers.outside_agent` in place of the program."""
@@ -86,9 +90,15 @@ def command() -> list[str]:
     return _client(_server())
 
 
+def bound_command() -> list[str]:
+    """Return a command that runs the program quickly, and ends it if it is killed itself."""
+    return _client(_server(), BOUND)
+
+
 def agent_command(*abilities: str) -> list[str]:
-    """Return a command that runs the agent of `tests.servers.outside_agent` quickly."""
-    return [*command(), AGENT, *abilities]
+    """Return a command that runs the agent of `tests.servers.outside_agent` quickly, and ends it if it is
+    killed itself."""
+    return [*bound_command(), AGENT, *abilities]
 
 
 def worker_command(tests: Sequence[str]) -> list[str]:
@@ -96,8 +106,8 @@ def worker_command(tests: Sequence[str]) -> list[str]:
     return _client(_server(*tests))
 
 
-def _client(address: str) -> list[str]:
-    return [sys.executable, "-I", "-S", "-c", CLIENT, address]
+def _client(address: str, way: str = PIPES) -> list[str]:
+    return [sys.executable, "-I", "-S", "-c", CLIENT, address, way]
 
 
 def run_program(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
@@ -123,7 +133,8 @@ class Forked:
         self._connection.connect(_server())
         self._file = self._connection.makefile("rwb")
         socket.send_fds(self._connection, [b"program"], list(files))
-        marshal.dump((list(arguments), dict(environment), str(folder), on_terminal), self._file)
+        way = TERMINAL if on_terminal else PIPES
+        marshal.dump((list(arguments), dict(environment), str(folder), way), self._file)
         self._file.flush()
         self.pid: int = marshal.load(self._file)
 

@@ -73,7 +73,7 @@ def become(connection: socket.socket) -> None:
     """Return in the program's process; this process reports its id and exit code."""
     _, files, *_ = socket.recv_fds(connection, len(b"program"), 3)
     with connection, connection.makefile("rwb") as file:
-        arguments, environment, folder, on_terminal = marshal.load(file)
+        arguments, environment, folder, way = marshal.load(file)
         program = os.fork()
         if program:
             for descriptor in {0, 1, *files}:
@@ -81,6 +81,10 @@ def become(connection: socket.socket) -> None:
             with contextlib.suppress(BrokenPipeError):  # the test may have ended before its program
                 marshal.dump(program, file)
                 file.flush()
+                if way == warm.BOUND:
+                    threading.Thread(
+                        target=kill_with_client, args=(program, connection), daemon=True
+                    ).start()
                 marshal.dump(os.waitstatus_to_exitcode(os.waitpid(program, 0)[1]), file)
                 file.flush()
             os._exit(0)
@@ -88,7 +92,7 @@ def become(connection: socket.socket) -> None:
         os.dup2(descriptor, standard)
     for descriptor in set(files):
         os.close(descriptor)
-    if on_terminal:
+    if way == warm.TERMINAL:
         os.setsid()
         fcntl.ioctl(0, termios.TIOCSCTTY, 0)
     os.environ.clear()
@@ -104,6 +108,15 @@ def become(connection: socket.socket) -> None:
             number, mode, buffering, encoding=encoding, errors=on_error or None, closefd=False
         )
         vars(sys).update({name: stream, f"__{name}__": stream})
+
+
+def kill_with_client(program: int, connection: socket.socket) -> None:
+    """Wait until the process has ended that has requested a program, and kill the program.
+
+    The process of this thread ends with the program.
+    """
+    connection.recv(1)
+    os.kill(program, signal.SIGKILL)
 
 
 def load_tests(tests: Sequence[str]) -> None:

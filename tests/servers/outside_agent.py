@@ -234,7 +234,7 @@ class OutsideAgent:
             server = self._servers[0]
             # The program itself, but forked: all that comes before its own arguments starts it.
             arguments = server.args[server.args.index("mahtab_tui") + 1 :]
-            command, *starting = warm.command()
+            command, *starting = warm.bound_command()
             parameters = StdioServerParameters(
                 command=command, args=[*starting, *arguments], env=dict(os.environ)
             )

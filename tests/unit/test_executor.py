@@ -619,7 +619,7 @@ def test_a_second_signal_just_after_a_frame_was_sent_does_not_end_the_next_sendi
     class TwiceInterrupted(Interrupts):
         def __setattr__(self, name: str, value: object) -> None:
             super().__setattr__(name, value)
-            if name == "_shielded" and self.running and not value and self._pending:
+            if name == "_is_shielded" and self.running and not value and self._has_delayed:
                 self.handle(signal.SIGINT, None)
 
     interrupts = TwiceInterrupted()
