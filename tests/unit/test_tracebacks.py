@@ -369,7 +369,7 @@ def test_missing_column_hint_lists_columns(code: str) -> None:
             ],
         ),
         ("df['Fare'].idxmax().strftime('%Y')", ["a whole number is not a date", "df.loc[label"]),
-        ("df['Fare'].max().idxmax()", ["one numpy.float64, and only columns have .idxmax"]),
+        ("df['Fare'].max().idxmax()", ["one numpy.float64, not a column with .idxmax"]),
         ("pd.Timestamp('2020-01-01').dt.year", ["one Timestamp, not a column: leave out .dt"]),
         ("df['Name'].iloc[0].str.lower()", ["one str, not a column: leave out .str"]),
         ("Fare.mean()", ["no variable 'Fare', but a column of df: df['Fare']"]),
@@ -410,6 +410,25 @@ def test_hints(code: str, expected_texts: list[str]) -> None:
     message, hint = shown_and_hint(code, **titanic())
     assert hint.startswith("Hint: ")
     assert [text for text in expected_texts if text not in hint] == [], message + hint
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "'x'.items()",
+        "'{}'.get('a')",
+        "(1.0).keys()",
+        "'abc'.copy()",
+        "'s'.values",
+        "(1).index",
+        "import datetime\ndatetime.max",
+        "str.dt",
+    ],
+)
+def test_what_others_than_columns_have_is_not_taken_for_a_columns(code: str) -> None:
+    message, hint = shown_and_hint(code, **titanic())
+    assert "AttributeError" in message
+    assert "column" not in hint
 
 
 @pytest.mark.parametrize(

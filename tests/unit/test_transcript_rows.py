@@ -199,10 +199,16 @@ def test_a_long_streamed_text_shows_its_ends_and_the_omitted_count(unit: str) ->
     assert not is_text_drawn_whole(words)
 
 
-def test_a_streamed_text_that_becomes_too_long_is_drawn_like_one_that_came_whole() -> None:
+@pytest.mark.parametrize("control_characters", ["", "\x01" * 12])
+def test_a_streamed_text_that_becomes_too_long_is_drawn_like_one_that_came_whole(
+    control_characters: str,
+) -> None:
     words = AnswerText(author="claude", source="")
     rows = WordsRows(words, 60, PALETTE)
-    paragraphs = [f"Paragraph {number:04} of a text that grows.\n\n" for number in range(700)]
+    paragraphs = [
+        f"Paragraph {number:04} of a text{control_characters} that grows.\n\n"
+        for number in range(700)
+    ]
     for paragraph in paragraphs:
         words.source += paragraph
         rows.update()

@@ -89,7 +89,7 @@ class _GrowingBlocks:
         return rows
 
     def forget_after(self, end: int) -> None:
-        """Let blocks that end after an offset be drawn again."""
+        """Let blocks that end after an offset in the drawn text be drawn again."""
         while self._settled_chars > end:
             self._settled_ends.pop()
         row_count = self._settled_ends[-1].rows if self._settled_ends else 0
@@ -154,8 +154,9 @@ class WordsRows(list[Row]):
         """Draw the beginning of a long text once, and the end every time."""
         if not self._head_rows:
             self._head_chars = _head_end(source)
-            self._blocks.forget_after(self._head_chars)
-            self._head_rows = self._blocks.rows(plain(source[: self._head_chars]))
+            head = plain(source[: self._head_chars])
+            self._blocks.forget_after(len(head))
+            self._head_rows = self._blocks.rows(head)
             self._tail_start = self._head_chars
         tail_chars = len(source) - self._tail_start
         tail_lines = source.count("\n", self._tail_start)

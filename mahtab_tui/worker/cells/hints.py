@@ -101,10 +101,12 @@ def hint_for(error: BaseException, traceback_text: str) -> str:
 
 def missing_attribute(failure: Failure) -> str:
     """Name similar attributes and columns, or what replaces a method."""
-    match = re.search(r"'([\w.]+)' (?:object )?has no attribute '(\w+)'", failure.message)
+    match = re.search(
+        r"(type object |module )?'([\w.]+)' (?:object )?has no attribute '(\w+)'", failure.message
+    )
     if match is None or not failure.is_a(AttributeError):
         return ""
-    kind, name = match.groups()
+    is_no_instance, kind, name = match.groups()
     if kind == "NoneType":
         return (
             "the value is None. Functions that change an object in place"
@@ -117,7 +119,7 @@ def missing_attribute(failure: Failure) -> str:
             " of a column in it: df.loc[label, 'column']"
         )
 
-    if text := _column_attribute(kind, name):
+    if not is_no_instance and (text := _column_attribute(kind, name)):
         return text
 
     value = _object_of(failure)
@@ -145,12 +147,13 @@ def _column_attribute(kind: str, name: str) -> str:
     column_class = get_if_loaded("pandas", "Series")
     if kind.rpartition(".")[2] not in _SINGLE_VALUE_TYPES or column_class is MISSING:
         return ""
-    if name not in attributes(column_class):
+    is_of_containers = any(name in attributes(container) for container in (dict, list, set, str))
+    if name not in attributes(column_class) or is_of_containers:
         return ""
     if name in ("dt", "str"):
         return f"the value is one {kind}, not a column: leave out .{name}"
     return (
-        f"the value is one {kind}, and only columns have .{name}."
+        f"the value is one {kind}, not a column with .{name}."
         " A column with a value for each group: df.groupby('group')['column'].mean()"
     )
 

@@ -20,23 +20,34 @@ from ..values.objects import (
     run_with_timeout,
 )
 from ..values.secret_names import looks_secret
+from ..values.summaries import one_line
 from .table_description import text_columns
 
 _TIMEOUT_S = 0.5
 """Seconds for all columns together."""
 _MAX_QUESTION_CHARS = 4_000
 _MAX_SENTENCES = 2
+_MAX_SHOWN_CHARS = 60
+"""Characters of a label in a sentence."""
 _MAX_NUMBERS = 200_000
 """A longer column of numbers is not read."""
 _MIN_NAME_CHARS = 3
 """Shorter names of tables are not looked for in a question."""
+_COMMON_NAMES = frozenset(
+    "data dataset file list name names result results row rows table tables value values".split()
+)
+"""Nor are these, which questions use for something else."""
 _ASKED_FOR = re.compile(
-    r"(?:^|[.?!:,]\s)(?:and\s)?(?:(?:at|for|from|in|on)\s)?(?:which|what)\s(\w{1,60})(?:\s(\w{1,60}))?",
+    r"(?:^|[.?!:,]\s)(?:and\s)?(?:(?:at|for|from|in|on)\s)?which\s(\w{1,60})(?:\s(\w{1,60}))?",
     re.IGNORECASE,
 )
-"""The beginning of a question for some of several values, as in "for which symbol", with two words."""
-_NUMBER = re.compile(r"(?<![\w.])-?\d{1,15}(?:\.0)?(?![\w.]*\d)")
-"""A whole number, as an output may write it."""
+"""The beginning of a question for some of several values, as in "for which symbol", with two words.
+After "what", a word seldom means a column: "what type is it?"."""
+_NUMBER = re.compile(
+    r"(?<![\w.,])-?\d{1,3}(?:,\d{3}){1,4}(?!\w|[.,]\d)"
+    r"|(?<![\w.])-?\d{1,15}(?:\.0{1,9})?(?![\w.]*\d)"
+)
+"""A whole number, as an output may write it: 5000, 5,000 or 5000.0."""
 _DATE = re.compile(r"\d[-/.]\d|[a-z]{3,9}\.? \d", re.IGNORECASE)
 """A part of a date. Outputs write dates in other forms than tables."""
 
@@ -44,7 +55,8 @@ _DATE = re.compile(r"\d[-/.]\d|[a-z]{3,9}\.? \d", re.IGNORECASE)
 def question_doubts(
     tables: Mapping[str, object], nodes: Sequence[ast.AST], question: str, output: str
 ) -> tuple[str, ...]:
-    """Return a sentence for each thing that the question names and the code has left out.
+    """Return a sentence for each value that the question asks for and the output lacks, and for each
+    table that the question names and the code leaves out.
 
     Args:
         tables: The tables that may be told of, by name.
@@ -83,17 +95,15 @@ def _missing_values(tables: Mapping[str, Any], question: str, output: str) -> It
         question: The user's words.
         output: What the code printed.
     """
-    if "..." in output:
+    if "..." in output or not output.strip():
         return
     for match in _ASKED_FOR.finditer(question):
         asked_columns = _columns_called(tables, match.groups(default=""))
         values = [_values(tables[name], label) for name, label in asked_columns]
         if asked_columns and not any(_shows_value(output, column) for column in values):
             name, label = asked_columns[0]
-            yield (
-                f"the question asks which {label}, but the output has no value of"
-                f" {name}[{label!r}]."
-            )
+            column = f"{name}[{one_line(repr(label), _MAX_SHOWN_CHARS)}]"
+            yield f"the question asks which {label}, but the output has no value of {column}."
 
 
 def _columns_called(tables: Mapping[str, Any], words: Sequence[str]) -> Sequence[tuple[str, str]]:
@@ -137,7 +147,9 @@ def _shows_value(output: str, values: Collection[Any]) -> bool:
     if not values or _DATE.search(str(next(iter(values)))):
         return True
     if type(next(iter(values))) is int:
-        return any(int(float(number)) in values for number in _NUMBER.findall(output))
+        numbers = [int(float(number.replace(",", ""))) for number in _NUMBER.findall(output)]
+        # An output without numbers may name a month, or another value, in words.
+        return not numbers or any(number in values for number in numbers)
     folded_output = output.casefold()
     return any(value.casefold() in folded_output for value in values)
 
@@ -155,7 +167,7 @@ def _unused_tables(
     """
     words = set(re.findall(r"\w+", question.casefold()))
     for name, table in tables.items():
-        is_named = len(name) >= _MIN_NAME_CHARS and name.casefold() in words
+        is_named = len(name) >= _MIN_NAME_CHARS and name.casefold() in words - _COMMON_NAMES
         if not is_named or name in used_tables or not used_tables:
             continue
         labels = set(table.columns)
@@ -169,5 +181,6 @@ def _unused_tables(
             if label in labels and type(label) is str
         )
         for other_name, label in islice(shared_columns, 1):
-            sentence += f" Both tables together: {name}.merge({other_name}, on={label!r})."
+            shown_label = one_line(repr(label), _MAX_SHOWN_CHARS)
+            sentence += f" Both tables together: {name}.merge({other_name}, on={shown_label})."
         yield sentence

@@ -16,7 +16,7 @@ from typing import Any
 from ..cells.table_hints import has_dates
 from ..values.objects import MISSING, as_library_type, has_own_indexes, is_one_of, is_own_column
 from .question_doubts import question_doubts
-from .unmatched_texts import column_of, unmatched_texts
+from .unmatched_texts import changed_names, column_of, unmatched_texts
 
 _MAX_CODE_CHARS = 20_000
 """Longer code is not read."""
@@ -124,11 +124,15 @@ def has_numbered_rows(value: object) -> bool:
 def _groups_of_rows(nodes: Sequence[ast.AST], tables: dict[str, object]) -> Iterator[str]:
     """Yield a sentence if code groups the rows of a table by a column in which no value is there
     twice. The parameters are those of `_misread_labels`."""
+    # A table that the code has changed may have had other rows when they were grouped.
+    changed = changed_names(nodes)
     for node in nodes:
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
             continue
         table_name = node.func.value.id if isinstance(node.func.value, ast.Name) else ""
-        if node.func.attr != "groupby" or not node.args or table_name not in tables:
+        if node.func.attr != "groupby" or not node.args:
+            continue
+        if table_name not in tables or table_name in changed:
             continue
         table: Any = as_library_type(tables[table_name])
         label = _only_text(node.args[0])

@@ -62,12 +62,12 @@ def unmatched_texts(tables: Mapping[str, object], nodes: Sequence[ast.AST]) -> t
         tables: The variables whose values may be told, by name.
         nodes: The nodes of the code's syntax tree.
     """
-    changed_names = _changed_names(nodes)
+    changed = changed_names(nodes)
     comparisons = [
         comparison
         for comparison in dict.fromkeys(_comparisons(nodes))
         if comparison.table in tables
-        and comparison.table not in changed_names
+        and comparison.table not in changed
         and not looks_secret(comparison.table)
     ]
     if not comparisons:
@@ -107,7 +107,7 @@ def _read_texts(table: object) -> Mapping[str, Collection[str]]:
     return text_columns(table, whole_only=True)
 
 
-def _changed_names(nodes: Sequence[ast.AST]) -> set[str]:
+def changed_names(nodes: Sequence[ast.AST]) -> set[str]:
     """Return the names that code binds, and those of the objects that it visibly changes: they are no
     longer what was compared, or are not the user's variables."""
     names: set[str] = set()
