@@ -112,6 +112,13 @@ async def test_a_text_is_coloured_and_searched(inspect: Inspect) -> None:
         await reads(pilot, "202  }")
 
 
+async def test_status_names_the_line_of_which_the_middle_is_visible(inspect: Inspect) -> None:
+    async with inspect("t = 'first\\nsecond\\n' + 'x' * 40_000", "t", SIZE) as pilot:
+        await reads(pilot, "line 1")
+        await pilot.press("end")
+        await reads(pilot, "line 3")
+
+
 async def test_question_about_a_text_becomes_a_search_cell(inspect: Inspect) -> None:
     async with inspect("logs = {'today': 'one\\ntwo'}", "logs", SIZE) as pilot:
         await reads(pilot, "'today'")

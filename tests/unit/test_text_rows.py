@@ -68,6 +68,24 @@ def test_endless_line_is_shown_in_pieces() -> None:
     ]
 
 
+@pytest.mark.parametrize("lead", ["", "first\n", "x" * 99 + "\n"])
+def test_rows_of_an_endless_line_are_the_same_from_everywhere(lead: str) -> None:
+    line_chars = 2 * LINE_PART_CHARS + 300
+    text = f"{lead}{'x' * line_chars}\nend"
+    row_window = window(text)
+    rows = all_rows(text, 50)
+    for row, previous_row in zip(rows[1:], rows, strict=False):
+        assert row_window.row_at(row.start, 50) == row.start
+        assert row_window.row_at(row.end - 1, 50) == row.start
+        assert row_window.up(row.start, 1, 50) == previous_row.start
+        assert row_window.rows(row.start, 1, 50) == [row]
+
+
+def test_only_the_first_row_of_an_endless_line_has_its_number() -> None:
+    rows = all_rows("x" * (2 * LINE_PART_CHARS + 300) + "\nend", 100)
+    assert [row.number for row in rows if row.number] == [1, 2]
+
+
 @given(
     st.lists(st.sampled_from(["needle", "hay", "NEEDLE", "\n"]), max_size=30).map(" ".join),
     st.data(),

@@ -121,6 +121,8 @@ class TextView(View, LongTextView, can_focus=True):
         """The colours of the text; None until they are found, and if there are none."""
         self._prefix_width = MIN_PREFIX_WIDTH
         """The width of the line numbers, in cells. It never shrinks, so that the text does not jump."""
+        self._first_line = 1
+        """The number of the first visible line."""
 
     def on_mount(self) -> None:
         if self._load is None:
@@ -201,6 +203,7 @@ class TextView(View, LongTextView, can_focus=True):
             self._prefix_width = self._gutter
             self.top = self.window.row_at(self.top, self.text_width)
             super().refresh_view()
+        self._first_line = self.source.line_number(self.lines[0].start) if self.lines else 1
         self._show_status()
 
     def _show_status(self) -> None:
@@ -208,8 +211,7 @@ class TextView(View, LongTextView, can_focus=True):
         if self.problem:
             self.fail(self.problem)
             return
-        line_number = next((row.number for row in self.lines if row.number is not None), 1)
-        status = f"line {line_number:,}  ·  {self.source.size:,} characters"
+        status = f"line {self._first_line:,}  ·  {self.source.size:,} characters"
         if self._colours is not None:
             status += f"  ·  {self._colours.language}"
         search_status = f"  / {plain(self.search_text)}" if self.search_text else ""

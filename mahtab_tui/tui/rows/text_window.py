@@ -41,18 +41,21 @@ class TextWindow:
         rows: list[TextRow] = []
         line_start = self.line_start(start)
         number = self.source.line_number(line_start)
+        is_continued = line_start > 0 and self.source.part(line_start - 1, line_start) != "\n"
         while len(rows) < count and (line_start < self.source.size or line_start == 0):
             line_end, text = self._line(line_start)
             for row_start, row_end in self._cuts(line_start, text, width):
                 if row_start < start or len(rows) >= count:
                     continue
-                row_number = number if row_start == line_start else None
+                is_first = row_start == line_start and not is_continued
+                row_number = number if is_first else None
                 row_text = text[row_start - line_start : row_end - line_start]
                 rows.append(TextRow(row_start, row_end, row_number, row_text))
             # A long line is split without a line break between its parts.
             has_line_break = line_end > line_start + len(text)
             if has_line_break:
                 number += 1
+            is_continued = not has_line_break
             if line_end >= self.source.size:
                 break
             line_start = line_end
@@ -83,12 +86,19 @@ class TextWindow:
         """Return the start of the line, or of the part of a long line, that contains an offset."""
         part_start = max(0, offset - LINE_PART_CHARS)
         line_break = self.source.part(part_start, offset).rfind("\n")
-        if line_break >= 0:
-            return part_start + line_break + 1
-        if part_start == 0:
-            return 0
         # Parts of a long line begin at multiples of their length, wherever one looks from.
-        return offset - offset % LINE_PART_CHARS
+        later_part = offset - offset % LINE_PART_CHARS
+        if line_break < 0 and part_start > 0:
+            return later_part
+        start = part_start + line_break + 1
+        if start < later_part and self._is_long(start):
+            return later_part
+        return start
+
+    def _is_long(self, start: int) -> bool:
+        """Return whether the line that begins at an offset is split into parts."""
+        end = start + LINE_PART_CHARS
+        return end < self.source.size and "\n" not in self.source.part(start, end)
 
     def _line(self, start: int) -> tuple[int, str]:
         """Return the end of a line or of a part of a long one, and its text."""
