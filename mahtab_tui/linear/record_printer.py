@@ -65,7 +65,7 @@ class RecordPrinter:
         self._reading = ""
         """How much of a long prompt the model has read, in words; empty if it reads nothing."""
         self._last_note = ""
-        """The last note that was written, such as why the kernel has ended."""
+        """The last note since a cell has begun, such as why the kernel has ended."""
 
     def fold(self, new_records: Iterable[Record]) -> None:
         """Write records."""
@@ -108,9 +108,9 @@ class RecordPrinter:
     def progress(self) -> str:
         """What is not complete yet: the line of a cell that has not ended, such as a progress bar, or
         how much of the prompt was read. In the plain form also that a cell runs and writes nothing."""
-        open_lines = [output.open_line for output in self._cells.values()]
-        if any(open_lines):
-            return open_lines[-1]
+        for output in reversed(self._cells.values()):
+            if output.open_line:
+                return output.open_line
         silent_cells = [cell for cell, output in self._cells.items() if not output.has_pieces]
         if silent_cells and self._writer.is_plain:
             return f"In {silent_cells[-1]}: running."
@@ -243,6 +243,7 @@ class RecordPrinter:
 
     def _start_cell(self, record: records.ReplIn) -> None:
         """Name a cell and write its code, unless the user sees it already."""
+        self._last_note = ""
         self._cells[record.cell] = CellOutput(
             self._writer, self._draw_picture, has_links=bool(self._kernel_folder)
         )

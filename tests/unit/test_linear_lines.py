@@ -184,6 +184,17 @@ def test_reason_why_a_cell_has_died_is_written_once(paper: Paper) -> None:
     assert text.endswith("In 4: died, 0.1 s. It was killed.\n")
 
 
+def test_reason_from_before_a_cell_is_written_again_at_its_end(paper: Paper) -> None:
+    reason = "The kernel died."
+    end = {"cell": 3, "status": "died", "duration": 0.1, "detail": reason}
+    text = paper.print(
+        made("notice", reason, {"level": "error"}),
+        made("user-repl-in", "crash()", {"cell": 3, "party": "you"}),
+        made("user-repl-out", "", end),
+    )
+    assert text.endswith("In 3: died, 0.1 s. The kernel died.\n")
+
+
 def test_cell_that_writes_nothing_is_progress_in_the_plain_form(paper: Paper) -> None:
     paper.print(made("user-repl-in", "sleep(99)", {"cell": 1, "party": "you"}))
     assert paper.printer.progress == "In 1: running."
@@ -302,6 +313,17 @@ def test_line_that_has_not_ended_is_progress_until_it_ends(paper: Paper) -> None
     assert paper.printer.progress == "40%"
     paper.print(made("user-repl-out-stream", "\r100%\n", attrs))
     assert paper.printer.progress == ""
+
+
+def test_line_that_has_not_ended_is_progress_while_a_newer_cell_writes_nothing(
+    paper: Paper,
+) -> None:
+    paper.print(
+        made("user-repl-in", "bar()", {"cell": 1, "party": "you"}),
+        made("user-repl-out-stream", "\r40%", STDOUT),
+        made("user-repl-in", "sleep(99)", {"cell": 2, "party": "you"}),
+    )
+    assert paper.printer.progress == "40%"
 
 
 def test_reading_of_a_long_prompt_is_progress_until_the_answer_begins(paper: Paper) -> None:
