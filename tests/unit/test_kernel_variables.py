@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from mahtab_tui.worker.cells.tracker import NamespaceTracker
 from mahtab_tui.worker.describing.detail import describe_detail as describe
 from mahtab_tui.worker.inspection.children import list_children
-from mahtab_tui.worker.values.summaries import SUMMARY_CHARS, summary
+from mahtab_tui.worker.values.summaries import SUMMARY_CHARS, format_count, summary
 
 TABLE = """
 import matplotlib, numpy as np, pandas as pd
@@ -98,6 +98,8 @@ HostileFrame = type("DataFrame", (), HOSTILE_METHODS)
         (OrderedDict(a=1), "1 item"),
         (defaultdict(list), "0 items"),
         (range(3), "range(0, 3)"),
+        (range(10**5_000), ""),
+        ("\x1b" * 50, "'" + "\\x1b" * 14 + "\\…'"),
         (pathlib.PurePosixPath("a/b"), "a/b"),
         (decimal.Decimal("1.20"), "1.20"),
         (fractions.Fraction(1, 3), "1/3"),
@@ -186,7 +188,13 @@ def test_slots_are_listed_as_they_were_declared() -> None:
 def test_text_is_summarised_in_one_line(text: str) -> None:
     line = summary(text)
     assert line.isprintable()
-    assert len(line) <= SUMMARY_CHARS + 2
+    assert len(line) <= SUMMARY_CHARS
+
+
+def test_rounded_count_changes_its_unit_at_a_thousand() -> None:
+    counts = [999_949_999, 999_950_000, 1_000_000_000]
+    written = [format_count(count, "chars") for count in counts]
+    assert written == ["999.9 M chars", "1.0 G chars", "1.0 G chars"]
 
 
 def changes(setup_code: str, cell_code: str) -> str:

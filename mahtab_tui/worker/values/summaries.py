@@ -116,7 +116,7 @@ def format_count(number: int, unit: str) -> str:
         number: The count.
         unit: The noun in the plural.
     """
-    if number >= 1_000_000_000:
+    if number >= 999_950_000:  # with one digit, this is 1.0 G
         text = "%.1f G" % (number / 1e9)
     elif number >= 1_000_000:
         text = "%.1f M" % (number / 1e6)
@@ -150,8 +150,9 @@ def _summarize_int(value: int) -> str:
 
 
 def _summarize_str(value: str) -> str:
-    if len(value) <= SUMMARY_CHARS - len("''"):
-        return f"'{one_line(value)}'"
+    width = SUMMARY_CHARS - len("''")
+    if len(value) <= width:
+        return f"'{one_line(value, width)}'"
     return format_count(len(value), "chars")
 
 
@@ -166,7 +167,10 @@ def _count_items(value: Any) -> str:
 
 
 def _summarize_range(value: range) -> str:
-    return one_line(repr(value))
+    numbers = (value.start, value.stop, value.step)
+    if all(-_BIG_NUMBER < number < _BIG_NUMBER for number in numbers):
+        return one_line(repr(value))
+    return ""
 
 
 def _summarize_function(value: object) -> str:
