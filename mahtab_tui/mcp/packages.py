@@ -156,7 +156,8 @@ def plan_commands(
     commands = _environment_commands(pip, python_options, action, packages, folder)
     note = ""
     if project is not None and action in ("add", "rm"):
-        note = "pyproject.toml was not changed: that needs uv."
+        missing = "an active environment" if uv else "uv"
+        note = f"pyproject.toml was not changed: that needs {missing}."
     return PackageCommands(commands, folder, environment, note)
 
 
@@ -255,7 +256,7 @@ def _environment_commands(
             )
         case "update":
             raise McpToolError(
-                "Name the packages to update: without uv and a pyproject.toml there is no list of the project's requirements."
+                "Name the packages to update: without uv, a pyproject.toml and an active environment there is no list of the project's requirements."
             )
         case _:
             raise McpToolError("resolve needs uv, a pyproject.toml, and an active environment.")
@@ -317,6 +318,9 @@ async def run_command(
     try:
         while data := await process.stdout.read(_READ_BYTES):
             await on_text(decoder.decode(data))
+        # The output may end within a character.
+        if text := decoder.decode(b"", final=True):
+            await on_text(text)
         return await process.wait()
     except BaseException:
         signal_group(process.pid, signal.SIGKILL)

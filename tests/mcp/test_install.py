@@ -16,7 +16,7 @@ import pytest
 
 from mahtab_tui.cli.client_files import install, program_command, uninstall
 from mahtab_tui.cli.mcp_clients import CLIENTS, ClientName
-from mahtab_tui.mcp.packages import plan_commands
+from mahtab_tui.mcp.packages import plan_commands, run_command
 from mahtab_tui.settings.model import SettingsError
 from mahtab_tui.version import __version__
 from tests.e2e.terminal import Terminal
@@ -316,6 +316,28 @@ def test_project_itself_is_editable_when_installed(
     assert steps.commands == [
         ["uv", *(word.format(project=packaged_project) for word in words)] for words in commands
     ]
+
+
+@pytest.mark.parametrize(
+    ("python", "uv", "missing"),
+    [(".venv/bin/python", "", "uv"), ("/nowhere/python", "uv", "an active environment")],
+)
+def test_note_says_what_is_missing_to_change_the_projects_file(
+    packaged_project: Path, python: str, uv: str, missing: str
+) -> None:
+    steps = plan_commands("add", ["six"], str(packaged_project / python), packaged_project, uv=uv)
+    assert steps.note == f"pyproject.toml was not changed: that needs {missing}."
+
+
+async def test_output_that_ends_within_a_character_is_shown_to_its_end(tmp_path: Path) -> None:
+    pieces: list[str] = []
+
+    async def add(text: str) -> None:
+        pieces.append(text)
+
+    command = [sys.executable, "-c", r"import os; os.write(1, b'caf\xc3')"]
+    assert await run_command(command, tmp_path, {}, add) == 0
+    assert "".join(pieces) == "caf\ufffd"
 
 
 def test_unwritable_configuration_is_left_unchanged(
