@@ -77,6 +77,15 @@ class QueryLines(NamedTuple):
     (`_MAX_QUERY_WORDS`)."""
 
 
+class _FoundWord(NamedTuple):
+    """A word of a query that a text has."""
+
+    written: str
+    """The word as the text writes it."""
+    starts: list[int]
+    """The starts of the lines that have it, in ascending order."""
+
+
 def find_query_lines(
     query: str, text: str, *, header: bool = False, ignored: Set[str] = frozenset()
 ) -> QueryLines:
@@ -95,7 +104,9 @@ def find_query_lines(
         word for word in _telling_words(query[:_MAX_QUERY_CHARS]) if word.lower() not in ignored
     )
     query_words = list(islice(searched_words, _MAX_TRIED_WORDS))
-    starts_by_word = _find_words(query_words, text, search_start, line_count)
+    found_words = _find_words(query_words, text, search_start, line_count)
+    # Several words of the query may be one in the text.
+    starts_by_word = {word.written: word.starts for word in found_words}
     if not starts_by_word:
         return QueryLines({}, 0, ())
 
@@ -120,7 +131,7 @@ def find_query_lines(
         {word: len(starts) for word, starts in starts_by_word.items()},
         len(complete_starts),
         tuple(excerpts),
-        has_whole_query=bool(complete_starts) and len(starts_by_word) == len(query_words),
+        has_whole_query=bool(complete_starts) and len(found_words) == len(query_words),
     )
 
 
@@ -183,48 +194,51 @@ def _telling_words(text: str) -> Iterator[str]:
 
 def _find_words(
     query_words: Sequence[str], text: str, search_start: int, line_count: int
-) -> dict[str, list[int]]:
-    """Return the lines that have each word of a query. Words in most of the lines are left out.
+) -> list[_FoundWord]:
+    """Return the words of a query that lines have, without those that most of the lines have.
 
     Args:
         query_words: The words of the query.
         text: The text.
         search_start: The index of the first character that is searched.
         line_count: The number of lines that are searched.
-
-    Returns:
-        The starts of the lines, in ascending order, by the word as the text writes it.
     """
     lower_text = text.lower()
     if len(lower_text) != len(text):
         # A letter has become two, so places in both texts differ.
         lower_text = ""
 
-    starts_by_word: dict[str, list[int]] = {}
+    found_words: list[_FoundWord] = []
     for word in query_words:
-        if len(starts_by_word) == _MAX_QUERY_WORDS:
+        if len({found.written for found in found_words}) == _MAX_QUERY_WORDS:
             break
-        written_word, starts = _find_word(word, text, lower_text, search_start)
-        if starts and len(starts) < line_count * _MAX_WORD_SHARE:
-            starts_by_word[written_word] = starts
-    return starts_by_word
+        found_word = _find_word(word, text, lower_text, search_start)
+        if found_word.starts and len(found_word.starts) < line_count * _MAX_WORD_SHARE:
+            found_words.append(found_word)
+    return found_words
 
 
-def _find_word(word: str, text: str, lower_text: str, search_start: int) -> tuple[str, list[int]]:
-    """Return a word as the text writes it, and the starts of the lines that have it.
+def _find_word(word: str, text: str, lower_text: str, search_start: int) -> _FoundWord:
+    """Return a word as the text writes it, and the lines that have it.
 
     If no line has the word as it is, it may be written in any case, or in the singular.
     """
     starts = list(_starts_of_lines_with(word, text, search_start))
     if starts:
-        return word, starts
+        return _FoundWord(word, starts)
     lower_word = word.lower()
     for variant in (lower_word, lower_word.removesuffix("s")):
         starts = list(_starts_of_lines_with(variant, lower_text, search_start))
         if starts:
-            position = lower_text.find(variant, starts[0])
-            return text[position : position + len(variant)], starts
-    return word, []
+            first_place = re.compile(_whole_word(variant)).search(lower_text, starts[0])
+            written_word = text[slice(*first_place.span())] if first_place else variant
+            return _FoundWord(written_word, starts)
+    return _FoundWord(word, [])
+
+
+def _whole_word(word: str) -> str:
+    """Return a pattern for a word that stands alone, not within another."""
+    return rf"(?<!\w){re.escape(word)}(?!\w)"
 
 
 def is_always_whole(word: str, text: str) -> bool:
@@ -335,7 +349,7 @@ def _excerpt(line: str, words: Sequence[str]) -> str:
     if len(line) <= _MAX_EXCERPT_CHARS:
         return line
 
-    any_word = "|".join(rf"(?<!\w){re.escape(word)}(?!\w)" for word in words)
+    any_word = "|".join(map(_whole_word, words))
     last_positions = {
         match[0].lower(): match.start() for match in re.finditer(any_word, line, re.IGNORECASE)
     }

@@ -38,6 +38,19 @@ def test_words_are_found_in_any_case_and_named_as_the_text_writes_them(query: st
     assert find_query_lines(query, LOG).words == {"ERROR": 10}
 
 
+def test_two_words_of_a_query_may_be_one_in_the_text() -> None:
+    text = "\n".join(["hay"] * 50 + ["the badge of Ana"])
+    query_lines = find_query_lines("Badge: the badge of Ana", text)
+    assert query_lines.words == {"badge": 1, "Ana": 1}
+    assert query_lines.has_whole_query
+    assert not find_query_lines("Badge: the badge of Bela", text).has_whole_query
+
+
+def test_a_word_is_named_as_it_stands_alone_and_not_as_it_stands_in_another() -> None:
+    text = "\n".join(["hay"] * 50 + ["BADGES: one badge"])
+    assert find_query_lines("Badge", text).words == {"badge": 1}
+
+
 def test_words_within_words_words_of_every_line_and_common_words_are_ignored() -> None:
     query_lines = find_query_lines("Where is a cat?", "a catalogue\n" * 5 + "one dog")
     assert query_lines == QueryLines({}, 0, ())
