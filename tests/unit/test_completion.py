@@ -585,6 +585,30 @@ def test_source_of_a_class_is_that_of_its_qualified_name(
     assert lines == ["2", "5", "9"]
 
 
+def test_a_class_is_found_whose_methods_are_generated_or_wrapped_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "decorators_of_others.py").write_text(
+        "import functools\n"
+        "def kept(function):\n"
+        "    @functools.wraps(function)\n"
+        "    def wrapper(self): return function(self)\n"
+        "    return wrapper\n"
+    )
+    (tmp_path / "decorated_classes.py").write_text(
+        "import dataclasses, decorators_of_others\n"
+        "@dataclasses.dataclass\nclass Point:\n    x: int\n"
+        "class Wrapped:\n    @decorators_of_others.kept\n    def method(self): pass\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    module = importlib.import_module("decorated_classes")
+    for name in ("decorators_of_others", "decorated_classes"):
+        monkeypatch.setitem(sys.modules, name, sys.modules.pop(name))
+    file = f"{tmp_path / 'decorated_classes.py'}"
+    assert find_source(module.Point).location == f"{file}:2"
+    assert find_source(module.Wrapped).location == f"{file}:5"
+
+
 def test_a_function_whose_file_has_changed_has_no_source(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

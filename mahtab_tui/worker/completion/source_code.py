@@ -16,6 +16,9 @@ from ..values.objects import BOUND, class_dict, is_class, is_module, own_dict, u
 _MAX_FILE_CHARS = 1_000_000
 """Characters of a file in which a class is looked for."""
 
+_GENERATED_FILE = "<string>"
+"""What stands for the file of the methods that `dataclasses` generates."""
+
 
 class LocatedSource(NamedTuple):
     """The source of a value; two empty strings if it is unknown."""
@@ -93,8 +96,11 @@ def _find_class_file(cls: Any) -> str:
             item = item.fget
         elif type(item) in BOUND:
             item = item.__func__
-        if type(item) is types.FunctionType and item.__module__ == module:
-            return item.__code__.co_filename
+        method = unwrap(item)
+        if method is None or method.__module__ != module:
+            continue
+        if method.__code__.co_filename != _GENERATED_FILE:
+            return method.__code__.co_filename
     loaded_module = sys.modules.get(module) if type(module) is str else None
     if not is_module(loaded_module):
         return ""
