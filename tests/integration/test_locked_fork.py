@@ -1010,6 +1010,15 @@ def test_each_codec_is_found_by_its_own_name() -> None:
     assert len(names) == len(set(names))
 
 
+def test_only_objects_of_a_helper_module_itself_are_lost(cells: LockedCells) -> None:
+    setup = (
+        "class Answer: pass\nanswer = Answer(); shown = str(answer)\nAnswer.__module__ = {module!r}"
+    )
+    assert cells.run(setup.format(module="re"), "keep").needs == ""
+    needs = cells.run(setup.format(module="requests.models"), "keep").needs
+    assert needs == "wanted to keep answer (Answer), which is not plain data"
+
+
 def test_interpreter_modules_return_and_project_modules_ask(cells: LockedCells) -> None:
     Path("shop.py").write_text("open('made', 'w')")
     code = "import statistics as st\nfrom collections import Counter\nfrom datetime import datetime as dt"

@@ -31,11 +31,11 @@ from .plain_codecs import NotTransferableError
 from .shared_objects import find_shared
 
 _IMMUTABLE_TYPES = (int, float, str, bytes, tuple, type(None))
-_HELPER_MODULES = tuple(
-    "pandas.core.groupby. pandas.api.typing pandas.core.window. _csv csv itertools re ast io"
-    " functools operator".split()
+_HELPER_MODULES = (
+    *("pandas.core.groupby.", "pandas.api.typing.", "pandas.core.window."),
+    *("_csv.", "csv.", "itertools.", "re.", "ast.", "io.", "functools.", "operator."),
 )
-"""Beginnings of the names of modules whose objects are steps on the way to a result."""
+"""Modules whose objects are steps on the way to a result, and those in them; each ends with a dot."""
 _DRAWING_PACKAGES = ("matplotlib.", "seaborn.")
 """Beginnings of the names of modules whose objects are drawn, and then not needed."""
 _ITERATOR_CLASSES = frozenset(
@@ -245,5 +245,5 @@ def _is_helper(value: Any, *, is_read: bool) -> bool:
     if not is_read:
         return False
     is_of_cell = module == "__main__" or (is_class(value) and class_module(value) == "__main__")
-    is_step = name_of(cls) in _ITERATOR_CLASSES or module.startswith(_HELPER_MODULES)
+    is_step = name_of(cls) in _ITERATOR_CLASSES or f"{module}.".startswith(_HELPER_MODULES)
     return is_of_cell or callable(value) or is_step
