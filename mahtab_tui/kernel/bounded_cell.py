@@ -105,7 +105,7 @@ class BoundedCell:
             with self._lock:
                 if self._ended.is_set():
                     return False
-                self.timed_out = timed_out
                 if self._kernel.interrupt(self._cell):
+                    self.timed_out = timed_out
                     return True
             self._ended.wait(INTERRUPT_RETRY_S)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from queue import Queue
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from langchain_core.messages import BaseMessage
@@ -368,6 +368,26 @@ def test_cell_ending_in_time_is_not_stopped(cells: Cells) -> None:
     assert not bounded.timed_out
     bounded.stop()
     assert cells.text("2") == "2\n"
+
+
+def test_a_cell_that_ends_before_it_can_be_interrupted_has_not_run_out_of_time() -> None:
+    tried = threading.Event()
+
+    class Unreached:
+        """A kernel that does not know the cell any more."""
+
+        def interrupt(self, cell: int | None) -> bool:
+            tried.set()
+            return False
+
+    def end_by_itself() -> CellResult:
+        assert tried.wait(DEADLINE)
+        raise KernelError("it has ended by itself")
+
+    bounded = BoundedCell(cast("ProcessKernel", Unreached()), 0, may_kill=False)
+    with pytest.raises(KernelError, match="by itself"):
+        bounded.run(end_by_itself)
+    assert not bounded.timed_out
 
 
 def test_stopping_a_cell_before_it_begins_spares_the_previous_cell(cells: Cells) -> None:
