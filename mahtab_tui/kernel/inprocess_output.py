@@ -12,6 +12,10 @@ from typing import TextIO, cast
 from mahtab_tui.kernel.chunks import Chunks
 from mahtab_tui.system import start_thread
 from mahtab_tui.worker.cells.console import Replacement
+from mahtab_tui.worker.values.objects import MISSING
+
+DRAIN_CHECK_S = 0.1
+"""Seconds between looks at whether the thread that passes output on still runs."""
 
 
 class InProcessEnvironment:
@@ -29,12 +33,12 @@ class InProcessEnvironment:
         self._thread_id = threading.get_ident()
 
     def enter(self) -> list[Replacement]:
-        """Replace the attributes, and return the original ones."""
+        """Replace the attributes, and return the original ones, with `MISSING` for those that modules
+        do not have."""
         streams = [Replacement(sys, name, self._stream(name)) for name in ("stdout", "stderr")]
         originals: list[Replacement] = []
         for module, name, value in (*self._replacements, *streams):
-            if hasattr(module, name):
-                originals.append(Replacement(module, name, getattr(module, name)))
+            originals.append(Replacement(module, name, getattr(module, name, MISSING)))
             setattr(module, name, value)
         return originals
 
@@ -42,8 +46,11 @@ class InProcessEnvironment:
 
     def leave(self, originals: list[Replacement], nested: bool) -> None:
         """Put the original attributes back."""
-        for original in originals:
-            setattr(*original)
+        for module, name, value in originals:
+            if value is not MISSING:
+                setattr(module, name, value)
+            elif hasattr(module, name):
+                delattr(module, name)
         self._output.drain()
 
     def leave_child(self, error: BaseException | None) -> None: ...
@@ -110,10 +117,12 @@ class CellOutput(io.TextIOBase):
         return len(text)
 
     def drain(self) -> None:
-        """Wait until everything written so far is passed on."""
+        """Wait until everything written so far is passed on, or nothing is passed on any more because
+        the listener has failed."""
         drained = threading.Event()
         self._pieces.put(drained)
-        drained.wait()
+        while not drained.wait(DRAIN_CHECK_S) and self._thread.is_alive():
+            pass
 
     def end(self) -> None:
         """Pass on everything, and end the thread."""

@@ -201,6 +201,15 @@ def test_station_survives_data_from_a_connection_being_replaced(machine: RemoteM
     assert Screen(again=True).run(3, "6 * 7").output == "42\n"
 
 
+def test_output_that_waits_before_an_offset_is_read_without_further_output() -> None:
+    output = RemoteOutput(lambda offset: None)
+    output.write(b"0123456789")
+    output.end()
+    assert b"".join(output.until(4)) == b"0123"
+    assert output.read() == b"456789"
+    assert output.read() == b""
+
+
 def test_output_is_read_by_offset_and_gaps_are_noted() -> None:
     released_offsets: list[int] = []
     output = RemoteOutput(released_offsets.append)

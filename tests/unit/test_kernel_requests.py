@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -24,6 +25,7 @@ from mahtab_tui.bus.values import Status
 from mahtab_tui.kernel.backlog import Backlog
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.chunks import Chunks
+from mahtab_tui.kernel.inprocess_output import CellOutput, InProcessEnvironment
 from mahtab_tui.kernel.messages import CellEnd
 from mahtab_tui.kernel.operations import Operations
 from mahtab_tui.kernel.outbox import MAX_QUEUED_BYTES, Outbox, OutgoingFullError
@@ -31,6 +33,8 @@ from mahtab_tui.kernel.requests import MAX_OPEN_REQUESTS, ControlRequests
 from mahtab_tui.kernel.running_cell import RunningCells
 from mahtab_tui.kernel.spooled_output import SpooledOutput
 from mahtab_tui.sandbox.searched_text import without_surrogates
+from mahtab_tui.system import start_thread
+from mahtab_tui.worker.cells.console import Replacement
 from mahtab_tui.worker.link.frames import MAX_FRAME_BYTES, Frame, FrameError, FrameReader, encode
 from mahtab_tui.worker.link.spool import Spool
 from mahtab_tui.worker.link.station_link import FRAMES as FRAMES_KIND
@@ -349,3 +353,30 @@ def test_no_cell_waits_for_an_end_that_was_not_replayed(printed: SpooledOutput) 
     # Whatever runs gets a result when the kernel is killed.
     assert backlog.pop_cell(1) in list(cells)
     assert backlog.pop_cell(2) is None
+
+
+def test_cells_in_this_process_leave_no_attribute_that_a_module_did_not_have() -> None:
+    module = ModuleType("bare")
+    output = CellOutput(lambda text: None)
+    environment = InProcessEnvironment(output, [Replacement(module, "help", print)])
+    originals = environment.enter()
+    assert vars(module)["help"] is print
+    environment.leave(originals, nested=False)
+    output.end()
+    assert "help" not in vars(module)
+
+
+def test_a_cell_in_this_process_ends_although_the_listener_of_its_output_has_failed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    failures: list[threading.ExceptHookArgs] = []
+    monkeypatch.setattr(threading, "excepthook", failures.append)
+
+    def fail(text: str) -> None:
+        raise ValueError(text)
+
+    output = CellOutput(fail)
+    output.write("printed")
+    drainer = start_thread("drainer", output.drain)
+    wait_for(lambda: not drainer.is_alive())
+    assert [str(failure.exc_value) for failure in failures] == ["printed"]

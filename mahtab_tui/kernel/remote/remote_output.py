@@ -83,7 +83,7 @@ class RemoteOutput:
 
         Empty at its end, None if all of it was returned before.
         """
-        if not self._fill():
+        if not (self._pieces or self._fill()):
             return b""
         return self._next_output() or None
 
