@@ -84,7 +84,8 @@ class ToolSignature(NamedTuple):
             default = "..." if parameter.default is None else repr(parameter.default)
             items.append(f"{parameter.name}: {parameter.annotation} = {default}")
         if self.open:
-            items.append("**arguments")
+            names = [parameter.name for parameter in self.parameters]
+            items.append(f"**{identifier('arguments', names)}")
         return f"({', '.join(items)})"
 
 

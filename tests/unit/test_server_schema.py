@@ -223,6 +223,11 @@ def test_arguments_of_a_reference_can_be_passed(word: str) -> None:
     assert tool.written == "(*, a: object = ..., **arguments)"
 
 
+def test_signature_of_an_open_tool_has_each_name_once() -> None:
+    tool = make_signature({"properties": {"arguments": {}}, "anyOf": {}})
+    assert tool.written == "(*, arguments: object = ..., **arguments_2)"
+
+
 def test_slow_json_in_a_text_stays_a_text() -> None:
     texts = [f"[{'[1],' * 600_000}1]", "[[1],1]"]
     content: Any = [types.TextContent(type="text", text=text) for text in texts]
