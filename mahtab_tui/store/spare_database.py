@@ -86,12 +86,13 @@ class SpareDatabase:
         if path is None:
             return self._connect(None)
 
-        for _ in range(OPEN_ATTEMPTS):
+        for attempt in range(1, OPEN_ATTEMPTS + 1):
             self._identity = file_identity(path)
             try:
                 connection = self._connect(path)
             except (sqlite3.Error, OSError) as error:
-                if is_corrupt(error) and self._set_aside(path):
+                is_last = attempt == OPEN_ATTEMPTS
+                if is_corrupt(error) and not is_last and self._set_aside(path):
                     continue
                 reason = error.strerror if isinstance(error, OSError) else error
                 self._on_problem(

@@ -25,6 +25,7 @@ from mahtab_tui.bus.codec import InvalidRecord
 from mahtab_tui.bus.records import NotebookOpened, Record
 from mahtab_tui.store.session_list import list_sessions
 from mahtab_tui.store.session_removal import delete_records
+from mahtab_tui.store.spare_database import SpareDatabase
 from mahtab_tui.store.sqlite import RecordPage, SqliteStore, fork_session, load_records
 from mahtab_tui.store.stored_records import decode_row, encode_row
 from tests import tags
@@ -567,3 +568,19 @@ def test_non_text_values_are_shown_as_far_as_readable(path: Path, text: object) 
         spoil(path, "update record set text = cast(? as text), attrs = '{}'", text)
         assert "\ufffd" in list_sessions(path)[0].first
         assert "\ufffd" in texts(path)[0]
+
+
+def test_user_is_told_that_memory_is_used_if_the_new_file_is_damaged_too(tmp_path: Path) -> None:
+    path = tmp_path / "history.db"
+    path.write_bytes(DAMAGED[0])
+    problems: list[str] = []
+
+    def damage_again(problem: str) -> None:
+        problems.append(problem)
+        path.write_bytes(DAMAGED[0])
+
+    database = SpareDatabase(path, "", 1.0, "The input history", damage_again)
+    assert "a new one was started" in problems[0]
+    assert problems[-1].endswith("This session keeps it in memory only.")
+    assert database.run(lambda connection: connection.execute("select 1").fetchone()) == (1,)
+    database.close()
