@@ -129,7 +129,7 @@ class TurnPrompts:
         """
         small = self._nodes.leads_small_model
         tools = self._nodes.toolset
-        functions = tools.functions(own_only=small) if tools is not None else ()
+        functions = tools.functions(without_builtin=small) if tools is not None else ()
         offered_tools = self._nodes.model.offered_tools
         unoffered = [function for function in functions if function.called not in offered_tools]
         return SystemMessage(system_prompt(unoffered, small=small))

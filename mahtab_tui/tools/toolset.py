@@ -82,16 +82,16 @@ class Toolset:
         context = ToolContext(self._code, self.skills, self.loaded, cancelled)
         return tool.call(context, arguments)
 
-    def functions(self, *, own_only: bool = False) -> list[HostFunction]:
+    def functions(self, *, without_builtin: bool = False) -> list[HostFunction]:
         """Return the functions of all tools for the namespace of cells.
 
         Args:
-            own_only: Whether to leave out the tools that come with the program.
+            without_builtin: Whether to leave out the tools that come with the program.
         """
         return [
             function
             for tool in self.tools.values()
-            if not (own_only and tool in BUILTIN_TOOLS)
+            if not (without_builtin and tool in BUILTIN_TOOLS)
             for function in tool.host_functions()
         ]
 

@@ -308,7 +308,7 @@ def test_tool_of_a_package_is_available_everywhere(plug_ins: Any, tmp_path: Path
     assert tools.run("count_lines", {"path": "a.txt"}) == "2"
     [function] = [function for function in tools.functions() if function.name == "count_lines"]
     assert function.parameters == (("path", "str", None), ("times", "int", "1"))
-    assert tools.functions(own_only=True) == [function]
+    assert tools.functions(without_builtin=True) == [function]
 
 
 @pytest.mark.parametrize(
