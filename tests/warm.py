@@ -34,9 +34,12 @@ sys.exit(status) if status >= 0 else os.kill(os.getpid(), -status)
 """
 """Starts a program with the files of this process, and ends as it does."""
 
-TERMINAL, PIPES, BOUND = "terminal", "pipes", "bound"
-"""How a forked program is run: with a terminal of its own, with pipes, or with pipes and killed when
-the process is killed that has started it."""
+# How a forked program is run.
+TERMINAL = "terminal"
+"""With a terminal of its own."""
+PIPES = "pipes"
+BOUND = "bound"
+"""With pipes, and killed when the process is killed that has started it."""
 
 AGENT = "outside-agent"
 """The first argument for `tests.servers.outside_agent` in place of the program."""

@@ -153,6 +153,7 @@ class AgentTurn:
         self._party = party
         self.number = turn
         self._step = 0
+        """The number of the answer that is being written, from 0."""
         self._words: list[str] = []
         """The pieces of the answer since the last tool call."""
         self._thoughts: list[str] = []

@@ -48,7 +48,7 @@ class AgentState(TypedDict):
     """The number of the last answer in this turn, from 0; -1 before the first."""
     current_response: str
     ended: bool
-    """Whether the model completed `current_response`."""
+    """Whether the model completed `current_response`; true before the first answer."""
     code_blocks: list[str]
     next_block: int
     """Index in `code_blocks` of the block that runs next."""

@@ -21,6 +21,7 @@ class UsageStats:
     cache_creation_tokens: int = 0
     """Tokens written to that cache."""
     calls: int = 0
+    """Calls of models, whoever made them: the conversation, a search or a check."""
     unpriced_calls: int = 0
     """Calls whose price is unknown, which `cost` leaves out."""
 

@@ -1,4 +1,5 @@
-"""What an agent is told of undos and of the points to which a session can be rewound."""
+"""Texts about undos, and about the points to which a session can be rewound: for agents, and for the
+user in `/points`."""
 
 from __future__ import annotations
 
@@ -24,12 +25,13 @@ def describe_points(
     hidden: Collection[str],
     first_line: Callable[[int, str], str],
 ) -> str:
-    """Return a line for each point. The words of questions belong to the user and the model.
+    """Return a line for each point. It leaves out the words of questions, because an agent may read it,
+    and these belong to the user and the model.
 
     Args:
         points: The newest first.
-        hidden: Entries that the user has hidden.
-        first_line: Returns how a cell's code begins, or why it is withheld.
+        hidden: The names of entries that the user has hidden.
+        first_line: Gets a cell's number and its code; returns how the code begins, or why it is withheld.
     """
     lines: list[str] = []
     for point in points[:MAX_POINTS]:

@@ -39,9 +39,10 @@ class RewindPoint:
     text: str
     """The input: a question, or the code of the cells."""
     first_cell: int
-    """The first cell that ran after it, or would have run next."""
+    """The number of the first cell that ran after the point; if none has, the number of the next cell."""
     turn: int | None = None
-    """The question that it is, or to which its cells belong."""
+    """The number of its question, or of the question to whose answer its cells belong; None for cells of
+    the user."""
     cells: list[int] = field(default_factory=list)
     """Its cells; those of a question are the cells of its whole answer."""
     position: int | None = None

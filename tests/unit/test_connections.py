@@ -29,8 +29,9 @@ def _texts_are_bytes(connection: sqlite3.Connection) -> None:
 
 @pytest.fixture(autouse=True)
 def kernel_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The process of a test may be a fork of the one that has imported the module."""
+    """The process of a test may be a fork of the one that has imported the module, and slow."""
     monkeypatch.setattr("mahtab_tui.worker.undo.connections._KERNEL_PID", os.getpid())
+    monkeypatch.setattr("mahtab_tui.worker.undo.connections._BUSY_TIMEOUT_S", 30.0)
 
 
 @pytest.fixture

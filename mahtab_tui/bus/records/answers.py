@@ -69,7 +69,10 @@ class ModelRecord(Record):
     """An event of the model's work on an answer."""
 
     turn: int | None = None
+    """The number of the question, from 1."""
     step: int | None = None
+    """Which of the model's answers to the question this is about, from 0: the one that it writes, or is
+    about to write; at the end of the question the last one, or -1 if there was none."""
     party: Word | None = None
     """The model's short name."""
 
@@ -120,7 +123,7 @@ class AssistantReading(ModelRecord, tag="assistant-reading", in_store=False):
     """How much of the prompt the model has read, of services that report it."""
 
     share: float = 0.0
-    """The share of the window that is used, from 0 to 1."""
+    """The share of the prompt that has been read, from 0 to 1."""
 
 
 class AssistantTool(
