@@ -1246,7 +1246,7 @@ def test_what_is_unpacked_and_cannot_be_stored_stays_packed(project: Project) ->
     step = project.journal.steps[0]
     copy_count = len(os.listdir(project.copies.folder))
     with pytest.raises(MemoryError):
-        step.unpack(_FullTable(project.copies))
+        step.unpack(_FullTable(project.copies, lambda number: None))
     assert not step.names
     assert len(os.listdir(project.copies.folder)) == copy_count
     assert project.stack.undo(cell).unrestored == []

@@ -35,10 +35,9 @@ class FileJournal:
             copies: Where files are copied.
         """
         self.copies = copies
-        self.nodes = NodeTable(copies)
-        self.nodes.unpack_number = self._unpack_number
         self.steps: list[FileStep] = []
         """The oldest first."""
+        self.nodes = NodeTable(copies, self._unpack_number)
         self.open_nodes: set[Node] = set()
         """Files that a process of the kernel has open for writing, as far as it is known."""
         self.moved_away: set[Node] = set()
@@ -102,9 +101,24 @@ class FileJournal:
         return len(step.nodes) >= MIN_PACKED_FILES and not may_grow
 
     def _unpack_number(self, number: int) -> None:
-        """Have what the steps know of the file with this number at hand again."""
+        """Unpack what the steps have packed of the file with an inode number."""
         for step in self.steps:
             step.unpack(self.nodes, number)
+
+    # At the beginning of a cell
+
+    def note_open_files(self, cell: int) -> None:
+        """Note and copy the files that are open for writing, because the cell can write them without
+        another call."""
+        for node in self.open_nodes:
+            step = self.step(cell)
+            path = self.nodes.path_of(node)
+            state = read_state(path)
+            if state.inode != node.inode or self._is_full(step, step.nodes):
+                continue
+            self.nodes.sync(node, state, path)
+            self._note_before(step, node, state)
+            self._note_write(step, node, path, is_written=True)
 
     # Before a call goes on
 
@@ -118,7 +132,7 @@ class FileJournal:
         name = self.nodes.name(path)
         if name is None:
             return
-        node = self._look_at(step, name)
+        node = self._note_what_is_at(step, name)
         if name not in step.names:
             if node not in step.folders and self._is_full(step, step.names):
                 return
@@ -140,7 +154,7 @@ class FileJournal:
             is_written: Whether its content may change.
         """
         name = self.nodes.name(path)
-        node = self._look_at(step, name) if name is not None else None
+        node = self._note_what_is_at(step, name) if name is not None else None
         if node is not None:
             self._note_write(step, node, path, is_written=is_written)
 
@@ -148,7 +162,7 @@ class FileJournal:
         """Note that a path leads to something that the cell has not made."""
         name = self.nodes.name(path)
         if name is not None:
-            self._look_at(step, name)
+            self._note_what_is_at(step, name)
 
     def note_leaving(self, path: str) -> None:
         """Note that what a path leads to is about to be moved to a folder that is not watched."""
@@ -173,41 +187,44 @@ class FileJournal:
             if change.before is not None:
                 self.nodes.copy(change.before, path)
 
-    def _look_at(self, step: FileStep, name: Name) -> Node | None:
-        """Return what is at a place, before a cell changes it; note it the first time.
+    def _note_what_is_at(self, step: FileStep, name: Name) -> Node | None:
+        """Return what is at a place that a cell is about to change, and note it the first time.
 
         Args:
             step: The step of the cell.
             name: The place.
+
+        Returns:
+            None if nothing is there.
         """
         path = name.path
         state = read_state(path)
         if state.kind == MISSING_KIND:
             return None
         known_node = self.nodes.known(state)
-        # What is different now comes from the cell.
+        # The step has it already, and what is different now was changed by the cell.
         if known_node is not None and known_node in step.nodes:
             return self.nodes.identify(name, state)
         if name in step.names:
-            return self._find_new(step, name, state)
+            return self._note_made(step, name, state)
         node = self.nodes.identify(name, state)
         if known_node is not None:
             self.nodes.sync(node, state, path)
         if node not in step.folders and self._is_full(step, step.nodes):
             step.unnoted.add(state.inode)
         else:
-            self._note_node(step, node, state)
+            self._note_before(step, node, state)
         return node
 
     @staticmethod
-    def _note_node(step: FileStep, node: Node, state: FileState) -> None:
+    def _note_before(step: FileStep, node: Node, state: FileState) -> None:
         """Note what a file is before a cell changes it."""
         step.nodes[node] = NodeChange(node.version, node.count_names(state))
         # If an earlier cell could not copy it, there may be room now.
         node.version.content.reason = ""
 
-    def _find_new(self, step: FileStep, name: Name, state: FileState) -> Node:
-        """Return what a cell has put in a place, and did not have before.
+    def _note_made(self, step: FileStep, name: Name, state: FileState) -> Node:
+        """Return what a cell has put in a place, and note whether the cell has made it.
 
         Args:
             step: The step of the cell.
@@ -216,8 +233,8 @@ class FileJournal:
         """
         known_node = self.nodes.known(state)
         is_new = state.inode not in step.unnoted
-        # What was known before it is not this, but its number was used again: the cell would have taken it
-        # from another place.
+        # A node with this number that was known before the cell is another file, whose number the system
+        # has used again: if the cell had moved that file here, the step would have it from its old place.
         if is_new and known_node is not None and known_node.serial < step.known_count:
             self.nodes.add(state)
         node = self.nodes.identify(name, state)
@@ -227,41 +244,29 @@ class FileJournal:
             step.nodes[node] = NodeChange(node.version, 1)
         return node
 
-    def _is_full(self, step: FileStep, noted: Collection[object]) -> bool:
-        """Return whether a step has noted as much as is allowed; then say so in its problems.
+    def _is_full(self, step: FileStep, entries: Collection[object]) -> bool:
+        """Return whether a step has as many entries as are allowed, and add a problem to it then.
 
         Args:
             step: The step.
-            noted: The names or the files that it has noted.
+            entries: Its names or its files.
         """
-        is_full = len(noted) >= MAX_CELL_PATHS
+        is_full = len(entries) >= MAX_CELL_PATHS
         if is_full:
             step.problems[f"Only the first {MAX_CELL_PATHS:,} files of a cell are noted."] = None
         return is_full
 
-    def begin(self, cell: int) -> None:
-        """Copy what is open for writing, because a cell can write it without another call."""
-        for node in self.open_nodes:
-            step = self.step(cell)
-            path = self.nodes.path_of(node)
-            state = read_state(path)
-            if state.inode != node.inode or self._is_full(step, step.nodes):
-                continue
-            self.nodes.sync(node, state, path)
-            self._note_node(step, node, state)
-            self._note_write(step, node, path, is_written=True)
-
     # At the end of a cell
 
     def close(self, step: FileStep) -> None:
-        """Note what the paths of a step lead to now."""
+        """Note what the places and files of a step are after the cell."""
         step.is_closed = True
         with self.nodes.opening(step.places):
             self._close(step)
 
     def _close(self, step: FileStep) -> None:
         """Do what `close` does, while the folders of the places are open."""
-        results = self.nodes.find_all(step.names, partial(self._find_result, step))
+        results = self.nodes.find_all(step.names, partial(self._result_at, step))
         for name, change in step.names.items():
             change.after = results.get(name)
         for node, node_change in step.nodes.items():
@@ -271,20 +276,20 @@ class FileJournal:
                 self.nodes.settle(node, path, may_be_written=may_be_written)
             else:
                 self.nodes.drop(node)
-                if node_change.is_written:  # what it holds is not known
+                if node_change.is_written:  # nobody can read what it holds now
                     node.version = Version(node.version.state, Content())
             node_change.after = node.version
             node_change.links_after = node.count_names(node.seen) if path else 0
 
-    def _find_result(self, step: FileStep, name: Name, state: FileState) -> Node:
+    def _result_at(self, step: FileStep, name: Name, state: FileState) -> Node:
         """Return what a cell has left in a place."""
         known_node = self.nodes.known(state)
         if known_node is None or known_node not in step.nodes:
-            return self._find_new(step, name, state)
+            return self._note_made(step, name, state)
         return self.nodes.identify(name, state)
 
     def finish(self, step: FileStep) -> list[PathChange]:
-        """Close a step, and forget what is as it was before the cell; return the rest."""
+        """Close a step, take out of it what is as it was before the cell, and return the changes."""
         self.close(step)
         step.names = {
             name: change for name, change in step.names.items() if change.before is not change.after

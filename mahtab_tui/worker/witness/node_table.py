@@ -24,18 +24,18 @@ _COMPARED_BYTES = 2**20
 class NodeTable:
     """The files and folders that are known, by their numbers."""
 
-    def __init__(self, copies: Copies) -> None:
+    def __init__(self, copies: Copies, unpack_number: Callable[[int], None]) -> None:
         """Begin with the root folder.
 
         Args:
             copies: Where files are copied.
+            unpack_number: Unpacks the nodes with an inode number, if there are any that are packed.
         """
         self._copies = copies
         self._nodes: weakref.WeakValueDictionary[tuple[int, int], Node] = (
             weakref.WeakValueDictionary()
         )
-        self.unpack_number: Callable[[int], None] = lambda number: None
-        """Unpacks the nodes with a number, if there are any that are packed."""
+        self._unpack_number = unpack_number
         state = read_state("/")
         self._root = Node(state, Version(state, Content()), 0)
         self.count = 0
@@ -70,7 +70,7 @@ class NodeTable:
     def _with_inode(self, inode: tuple[int, int]) -> Node | None:
         """Return the node with a device and number, packed or not; None if there is none."""
         _device, number = inode
-        self.unpack_number(number)
+        self._unpack_number(number)
         return self._nodes.get(inode)
 
     def register(self, node: Node) -> None:

@@ -65,7 +65,7 @@ class ChangeRecorder:
         self._fields.cell = cell
         self.note_open_files()
         self._fields.has_news = bool(self.journal.open_nodes)
-        self.journal.begin(cell)
+        self.journal.note_open_files(cell)
 
     def end(self) -> FileStep:
         """Return the step of the cell that has ended."""
