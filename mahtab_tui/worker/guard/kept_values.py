@@ -39,8 +39,10 @@ _HELPER_MODULES = (
 _DRAWING_PACKAGES = ("matplotlib.", "seaborn.")
 """Beginnings of the names of modules whose objects are drawn, and then not needed."""
 _ITERATOR_CLASSES = frozenset(
-    "generator map filter zip enumerate reversed list_iterator dict_keys dict_values"
-    " dict_items".split()
+    (
+        *("generator", "map", "filter", "zip", "enumerate", "reversed", "list_iterator"),
+        *("dict_keys", "dict_values", "dict_items"),
+    )
 )
 """Names of classes whose objects are such steps, too."""
 
@@ -100,7 +102,10 @@ class ValueKeeper:
             status: How the cell ended.
             start: Where their data begins in that of the message, in bytes.
         """
-        kept = KeptValues([], [], [], [], "")
+        rows: list[ValueRow] = []
+        blocks: list[bytes] = []
+        lost_names: list[str] = []
+        copied_names: list[str] = []
         data_values: dict[str, Any] = {}
         needs = ""
         read_names = _read_names(self._tree)
@@ -110,22 +115,22 @@ class ValueKeeper:
             except plain_pickle.TransferTooLargeError as error:
                 return KeptValues([], [], [], [], str(error))
             if isinstance(encoded, bytes):
-                kept.rows.append(ValueRow(name, "data", [start, len(encoded)]))
-                kept.blocks.append(encoded)
+                rows.append(ValueRow(name, "data", [start, len(encoded)]))
+                blocks.append(encoded)
                 start += len(encoded)
                 data_values[name] = value
             elif isinstance(encoded, ValueRow):
-                kept.rows.append(encoded)
+                rows.append(encoded)
             elif status != "ok" or _is_helper(value, is_read=name in read_names):
-                kept.lost_names.append(name)
+                lost_names.append(name)
             elif not needs:
                 needs = f"wanted to keep {name} ({encoded.description}), which is not plain data"
-        if kept.rows and not needs:
+        if rows and not needs:
             earlier_values = list(self._changes.before.values())
-            kept.copied_names.extend(
+            copied_names.extend(
                 find_shared(data_values, self._changes.names_by_address, earlier_values)
             )
-        return kept._replace(needs=needs)
+        return KeptValues(rows, blocks, lost_names, copied_names, needs)
 
     def _encode(self, name: str, value: object) -> _Encoded:
         """Return how the kernel gets a new value.
