@@ -18,7 +18,13 @@ import sys
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from ..values.objects import address_of, get_if_loaded, is_subclass, loaded_module
+from ..values.objects import (
+    address_of,
+    forget_dummy_thread,
+    get_if_loaded,
+    is_subclass,
+    loaded_module,
+)
 
 _OWN_SETTINGS = (
     *("foreign_keys", "recursive_triggers", "busy_timeout", "query_only", "read_uncommitted"),
@@ -130,6 +136,7 @@ def _read_on_thread(sqlite3: Any, connection: Any) -> object:
         except BaseException as error:  # the outermost frame
             results.append(error)
         finally:
+            forget_dummy_thread()
             _reading.release()
             running.release()
 

@@ -380,6 +380,17 @@ class _Stop(BaseException):
     """Raised in the thread of code that has not ended in time."""
 
 
+def forget_dummy_thread() -> None:
+    """Take this thread, which `_thread` has started, out of the threads that `threading` lists.
+
+    Whoever asks there for the current thread adds it to them, perhaps for an audit event. Before Python
+    3.12 it would stay there for ever, and pass for a thread of the user's.
+    """
+    active_threads: Any = get_if_loaded("threading", "_active")
+    if type(active_threads) is dict:
+        active_threads.pop(_thread.get_ident(), None)
+
+
 def run_with_timeout(seconds: float, work: Callable[[], object]) -> Any:
     """Run code on a thread of its own.
 
@@ -405,6 +416,7 @@ def run_with_timeout(seconds: float, work: Callable[[], object]) -> Any:
         except BaseException as error:  # the outermost frame, around an object of the user's
             errors.append(error)
         finally:
+            forget_dummy_thread()
             is_running.release()
 
     # A `Thread` depends on functions that a cell may have replaced.
