@@ -210,7 +210,7 @@ def _find_words(
 
     found_words: list[_FoundWord] = []
     for word in query_words:
-        if len({found.written for found in found_words}) == _MAX_QUERY_WORDS:
+        if len({query_word.written for query_word in found_words}) == _MAX_QUERY_WORDS:
             break
         found_word = _find_word(word, text, lower_text, search_start)
         if found_word.starts and len(found_word.starts) < line_count * _MAX_WORD_SHARE:
